@@ -1,0 +1,129 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The CPUs of this machine: which are online, their sockets and siblings, model and features."""
+
+import dataclasses
+import platform
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from nova_sched import errors
+from nova_sched.agent import sysfs
+
+# The kernel's names of features that libvirt, and so Nova's users, spell in another way.
+LIBVIRT_NAMES = {
+    'amx_bf16': 'amx-bf16',
+    'amx_int8': 'amx-int8',
+    'amx_tile': 'amx-tile',
+    'arch_capabilities': 'arch-capabilities',
+    'avx512_bitalg': 'avx512bitalg',
+    'avx512_vbmi2': 'avx512vbmi2',
+    'avx512_vnni': 'avx512vnni',
+    'avx512_vpopcntdq': 'avx512-vpopcntdq',
+    'md_clear': 'md-clear',
+    'pclmulqdq': 'pclmuldq',
+    'sha_ni': 'sha-ni',
+    'sse4_1': 'sse4.1',
+    'sse4_2': 'sse4.2',
+    'tsc_deadline_timer': 'tsc-deadline',
+}
+VENDORS = {'GenuineIntel': 'Intel', 'AuthenticAMD': 'AMD', 'HygonGenuine': 'Hygon', '0x41': 'ARM'}
+_RANGE = re.compile(r'(\^?)\s*(\d+)(?:\s*-\s*(\d+))?')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cpu:
+    """One online CPU; ``siblings`` are the online CPUs of its core, itself among them."""
+
+    id: int
+    socket: int | None
+    siblings: frozenset[int]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Processor:
+    """What kind of CPU this is; features in libvirt's spelling, sorted."""
+
+    arch: str
+    vendor: str | None
+    model: str | None
+    features: tuple[str, ...]
+    physical_bits: int | None  # width of physical addresses
+
+
+def parse_ranges(ranges: str, what: str) -> frozenset[int]:
+    """CPU ids of a text such as ``0-3,8,^2``; ``what`` names it in BadMachineFacts."""
+    kept: set[int] = set()
+    left_out: set[int] = set()
+    for part in filter(None, (part.strip() for part in ranges.split(','))):
+        match = _RANGE.fullmatch(part)
+        if not match:
+            raise errors.BadMachineFacts(what, f'{part[:40]!r} is not a CPU range such as 0-3 or ^2')
+        first = int(match[2])
+        last = int(match[3] or first)
+        if last < first:
+            raise errors.BadMachineFacts(what, f'{part[:40]!r} ends before it begins')
+        (left_out if match[1] else kept).update(range(first, last + 1))
+    return frozenset(kept - left_out)
+
+
+def present(sys_root: Path) -> frozenset[int]:
+    """CPUs that the machine has, online or not."""
+    path = sys_root / 'devices/system/cpu/present'
+    return parse_ranges(sysfs.text(path), str(path))
+
+
+def online(sys_root: Path) -> dict[int, Cpu]:
+    """Online CPUs by id; BadMachineFacts if the kernel does not tell them."""
+    root = sys_root / 'devices/system/cpu'
+    ids = parse_ranges(sysfs.text(root / 'online'), str(root / 'online'))
+    if not ids:
+        raise errors.BadMachineFacts(str(root / 'online'), 'no CPU is online')
+    return {cpu: _cpu(root / f'cpu{cpu}/topology', cpu, ids) for cpu in sorted(ids)}
+
+
+def _cpu(topology: Path, cpu: int, online_ids: frozenset[int]) -> Cpu:
+    siblings = topology / 'thread_siblings_list'
+    # Some virtual machines tell no topology at all: each CPU is a core then.
+    ids = parse_ranges(sysfs.text(siblings), str(siblings)) if topology.is_dir() else frozenset()
+    return Cpu(cpu, sysfs.optional_number(topology / 'physical_package_id'), (ids & online_ids) | {cpu})
+
+
+def topology(cpus: Collection[Cpu]) -> dict[str, int]:
+    """Sockets, cores in a socket and threads in a core, each as its largest in these CPUs."""
+    cores: dict[int | None, set[frozenset[int]]] = {}
+    for cpu in cpus:
+        cores.setdefault(cpu.socket, set()).add(cpu.siblings)
+    return {
+        'sockets': len(cores),
+        'cores': max(map(len, cores.values()), default=0),
+        'threads': max((len(cpu.siblings) for cpu in cpus), default=0),
+    }
+
+
+def processor(proc_root: Path, arch: str | None = None) -> Processor:
+    """The first CPU of cpuinfo; ``arch`` is the running kernel's unless given."""
+    first = sysfs.text(proc_root / 'cpuinfo').partition('\n\n')[0]
+    lines = (line.partition(':') for line in first.splitlines())
+    facts = {key.strip(): value.strip() for key, _, value in lines}
+    flags = facts.get('flags') or facts.get('Features') or ''
+    vendor = facts.get('vendor_id') or facts.get('CPU implementer')
+    bits = re.match(r'(\d+) bits physical', facts.get('address sizes', ''))
+    return Processor(
+        arch=arch or platform.machine(),
+        vendor=VENDORS.get(vendor, vendor) if vendor else None,
+        model=facts.get('model name') or facts.get('CPU part'),
+        features=tuple(sorted({LIBVIRT_NAMES.get(flag, flag) for flag in flags.split()})),
+        physical_bits=int(bits[1]) if bits else None,
+    )

@@ -1,0 +1,59 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The node's UUID: made once, kept in a file, the same after every restart."""
+
+import contextlib
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from nova_sched import errors
+from nova_sched.agent import sysfs
+
+
+def node_uuid(path: Path, new: Callable[[], uuid.UUID] = uuid.uuid4) -> str:
+    """The UUID in the file, which is made with a new one if there is none.
+
+    Raises BadMachineFacts if the file holds anything else, or can be neither read nor made: a node
+    that took a new UUID then would leave its instances with a node that is no more.
+    """
+    with contextlib.suppress(FileExistsError):
+        if not os.path.exists(path):
+            _create(path, str(new()))
+    content = sysfs.text(path)
+    try:
+        return str(uuid.UUID(content))
+    except ValueError as error:
+        why = f'{content[:40]!r} is not a UUID; restore the file, or remove it if this node has no instances'
+        raise errors.BadMachineFacts(str(path), why) from error
+
+
+def _create(path: Path, content: str) -> None:
+    """Make the file whole or not at all; FileExistsError if another process was first."""
+    draft = path.with_name(f'{path.name}.{os.getpid()}')
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open('w') as file:
+            file.write(f'{content}\n')
+            file.flush()
+            os.fsync(file.fileno())
+        # A link, unlike a rename, does not replace what another process made meanwhile.
+        try:
+            path.hardlink_to(draft)
+        finally:
+            draft.unlink()
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise errors.BadMachineFacts(str(path), error.strerror or str(error)) from error

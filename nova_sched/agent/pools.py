@@ -1,0 +1,137 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""PCI devices that the operator lets instances have, grouped into pools of like ones."""
+
+import collections
+import dataclasses
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from nova_sched import errors, objects
+from nova_sched.agent.pci import PF, VF, Device
+
+_MATCHED = frozenset({'vendor_id', 'product_id', 'address', 'devname'})
+_ADDRESS = re.compile(r'(?:([^:]*):)?([^:]*):([^:.]*)(?:\.([^:.]*))?')
+_PARTS = ('domain', 'bus', 'slot', 'function')
+_ID = re.compile(r'\*|[0-9a-f]{4}')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Spec:
+    """One entry of the operator's ``device_spec``: what a device must be like, and the tags it then gets."""
+
+    vendor_id: str = '*'
+    product_id: str = '*'
+    address: re.Pattern[str] | None = None
+    interface: str | None = None
+    tags: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+
+    def matches(self, device: Device) -> bool:
+        """Address and interface name a virtual function by its own or by its physical one's."""
+        return (
+            self.vendor_id in ('*', device.vendor_id)
+            and self.product_id in ('*', device.product_id)
+            and (self.interface is None or self.interface in (device.interface, device.parent_interface))
+            and (
+                self.address is None
+                or any(map(self.address.fullmatch, (device.address, device.parent or '')))
+            )
+        )
+
+
+def parse(entries: Iterable[Mapping[str, Any] | str]) -> list[Spec]:
+    """Specs from mappings, or from the JSON text of a mapping or of a list of them.
+
+    Keys beside ``vendor_id``, ``product_id``, ``address`` (glob text, or regular expressions by
+    ``domain``, ``bus``, ``slot`` and ``function``) and ``devname`` are tags. Raises BadMachineFacts.
+    """
+    specs = []
+    for entry in entries:
+        try:
+            read = json.loads(entry) if isinstance(entry, str) else entry
+            specs += [_spec(one) for one in (read if isinstance(read, list) else [read])]
+        except (ValueError, TypeError, AttributeError, re.error) as error:
+            raise errors.BadMachineFacts('device_spec', f'{entry}: {error}') from error
+    return specs
+
+
+def pools(
+    devices: Iterable[Device], specs: Collection[Spec], taken: Collection[str] = ()
+) -> objects.PciDevicePoolList:
+    """Free devices, counted by vendor, product, NUMA node and tags.
+
+    A device gets the tags of the first spec that it matches; without one it is not offered.
+    ``taken`` are the addresses that instances hold: a virtual function takes its physical one with
+    it, and a physical function all of its virtual ones.
+    """
+    devices = list(devices)
+    blocked = set(taken) | {device.parent for device in devices if device.address in taken}
+    counts: collections.Counter = collections.Counter()
+    for device in devices:
+        spec = next((spec for spec in specs if spec.matches(device)), None)
+        if spec and device.address not in blocked and device.parent not in taken:
+            counts[device.vendor_id, device.product_id, device.numa_node, _tags(device, spec)] += 1
+    return objects.PciDevicePoolList(
+        objects=[
+            objects.PciDevicePool(
+                vendor_id=vendor, product_id=product, numa_node=node, tags=dict(tags), count=count
+            )
+            for (vendor, product, node, tags), count in sorted(counts.items(), key=str)
+        ]
+    )
+
+
+def _tags(device: Device, spec: Spec) -> tuple[tuple[str, str | None], ...]:
+    tags = {'remote_managed': 'false', **spec.tags, 'dev_type': device.dev_type}
+    interface = {PF: device.interface, VF: device.parent_interface}.get(device.dev_type)
+    if interface:
+        tags['parent_ifname'] = interface
+    return tuple(sorted(tags.items()))
+
+
+def _spec(entry: Mapping[str, Any]) -> Spec:
+    if 'address' in entry and 'devname' in entry:
+        raise ValueError('address and devname exclude each other')
+    ids = {key: str(entry.get(key, '*')).lower().removeprefix('0x') for key in ('vendor_id', 'product_id')}
+    for key, value in ids.items():
+        if not _ID.fullmatch(value):
+            raise ValueError(f'{key} is not four hexadecimal digits')
+    tags = {key: _word(value) for key, value in entry.items() if key not in _MATCHED}
+    address = _pattern(entry['address']) if 'address' in entry else None
+    return Spec(**ids, address=address, interface=entry.get('devname'), tags=tags)
+
+
+def _word(value: Any) -> str | None:
+    return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
+
+
+def _pattern(address: Mapping[str, str] | str) -> re.Pattern[str]:
+    return _regex(address) if isinstance(address, Mapping) else _glob(address)
+
+
+def _regex(parts: Mapping[str, str]) -> re.Pattern[str]:
+    if unknown := set(parts) - set(_PARTS):
+        raise ValueError(f'address has no part {min(unknown)}')
+    domain, bus, slot, function = (f'(?:{parts.get(part, ".*")})' for part in _PARTS)
+    return re.compile(rf'{domain}:{bus}:{slot}\.{function}', re.IGNORECASE)
+
+
+def _glob(address: str) -> re.Pattern[str]:
+    match = _ADDRESS.fullmatch(address.strip())
+    if not match:
+        raise ValueError('address is not domain:bus:slot.function')
+    # A part that is left out or empty stands for any.
+    globs = (re.escape(part or '*').replace(r'\*', '.*') for part in match.groups())
+    return _regex(dict(zip(_PARTS, globs, strict=True)))

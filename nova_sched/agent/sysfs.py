@@ -1,0 +1,54 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Small files of the kernel (/sys, /proc), read as text, numbers and link names."""
+
+import os
+from pathlib import Path
+
+from nova_sched import errors
+
+
+def text(path: Path) -> str:
+    """Content without the white space around it; BadMachineFacts if it cannot be read."""
+    try:
+        return path.read_text(errors='replace').strip()
+    except OSError as error:
+        raise errors.BadMachineFacts(str(path), error.strerror or str(error)) from error
+
+
+def number(path: Path, base: int = 10) -> int:
+    """Content as a whole number; BadMachineFacts if it is none."""
+    content = text(path)
+    try:
+        return int(content, base)
+    except ValueError as error:
+        raise errors.BadMachineFacts(str(path), f'not a number: {content[:40]!r}') from error
+
+
+def optional_number(path: Path) -> int | None:
+    """As ``number``, but None if there is no such file, or if it says -1: the kernel's word for none."""
+    value = number(path) if os.path.exists(path) else -1
+    return value if value >= 0 else None
+
+
+def link_name(path: Path) -> str | None:
+    """Last part of where a link points, or None if there is no such link."""
+    try:
+        return path.readlink().name
+    except OSError:
+        return None
+
+
+def children(path: Path, pattern: str = '*') -> list[Path]:
+    """What is in a directory, in the order of the names; nothing if there is no such directory."""
+    return sorted(path.glob(pattern))

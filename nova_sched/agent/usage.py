@@ -1,0 +1,156 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the instances of this node use: the sums of a report, from the instances that the node was told of."""
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nova_sched import objects
+
+GONE = frozenset({'deleted', 'shelved_offloaded'})
+# Tasks that load the disk of their host, as Nova counts them.
+IO_TASKS = frozenset(
+    {
+        'image_backup',
+        'image_snapshot',
+        'rebuilding',
+        'rescuing',
+        'resize_migrating',
+        'resize_prep',
+        'unshelving',
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CellUse:
+    """What instances use of one NUMA cell. ``isolated`` CPUs take their siblings with them."""
+
+    vcpus: int = 0  # of shared CPUs
+    memory_mb: int = 0
+    pinned: frozenset[int] = frozenset()
+    isolated: frozenset[int] = frozenset()
+    pages: Mapping[int, int] = dataclasses.field(default_factory=dict)  # pages by size in kiB
+
+    def __add__(self, other: 'CellUse') -> 'CellUse':
+        return CellUse(
+            self.vcpus + other.vcpus,
+            self.memory_mb + other.memory_mb,
+            self.pinned | other.pinned,
+            self.isolated | other.isolated,
+            collections.Counter(self.pages) + collections.Counter(other.pages),
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Guest:
+    """One instance as its node counts it."""
+
+    uuid: str
+    vcpus: int
+    memory_mb: int
+    disk_gb: int  # root, ephemeral and swap, rounded up
+    dedicated: int = 0  # those of its vCPUs that have a CPU of their own
+    vm_state: str | None = None
+    task_state: str | None = None
+    os_type: str | None = None
+    project_id: str | None = None
+    cells: Mapping[int, CellUse] = dataclasses.field(default_factory=dict)  # by cell id
+    devices: frozenset[str] = frozenset()  # PCI addresses
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Usage:
+    """Sums over guests; ``stats`` has Nova's names and texts as values."""
+
+    vcpus: int
+    dedicated: int  # those of the vCPUs that have a CPU of their own
+    memory_mb: int
+    disk_gb: int
+    instances: int
+    busy: int  # with a task under way
+    stats: Mapping[str, str]
+    cells: Mapping[int, CellUse]
+    devices: frozenset[str]
+
+
+def guest(instance: objects.Instance) -> Guest:
+    """The part of a versioned Instance that counts; what is unset counts as nothing."""
+    flavor = _get(instance, 'flavor')
+    swap_mb = _get(flavor, 'swap') or 0
+    # A server that was not made from an image boots from a volume: its root takes no disk here.
+    root_gb = (_get(instance, 'root_gb') or 0) if _get(instance, 'image_ref') != '' else 0
+    topology = _get(instance, 'numa_topology')
+    devices = _get(instance, 'pci_devices')
+    return Guest(
+        uuid=instance.uuid,
+        vcpus=_get(instance, 'vcpus') or 0,
+        memory_mb=_get(instance, 'memory_mb') or 0,
+        disk_gb=root_gb + (_get(instance, 'ephemeral_gb') or 0) + -(-swap_mb // 1024),
+        dedicated=sum(len(cell.pcpuset) for cell in topology.cells) if topology else 0,
+        vm_state=_get(instance, 'vm_state'),
+        task_state=_get(instance, 'task_state'),
+        os_type=_get(instance, 'os_type'),
+        project_id=_get(instance, 'project_id'),
+        cells={cell.id: _cell_use(cell) for cell in topology.cells} if topology else {},
+        devices=frozenset(device.address for device in devices.objects) if devices else frozenset(),
+    )
+
+
+def total(guests: Iterable[Guest], failed_builds: int = 0) -> Usage:
+    """Sums over the guests that are on the node; ``failed_builds`` is since the last good one."""
+    here = [guest for guest in guests if guest.vm_state not in GONE]
+    cells: dict[int, CellUse] = {}
+    for cell, use in (item for guest in here for item in guest.cells.items()):
+        cells[cell] = cells.get(cell, CellUse()) + use
+    return Usage(
+        vcpus=sum(guest.vcpus for guest in here),
+        dedicated=sum(guest.dedicated for guest in here),
+        memory_mb=sum(guest.memory_mb for guest in here),
+        disk_gb=sum(guest.disk_gb for guest in here),
+        instances=len(here),
+        busy=sum(guest.task_state is not None for guest in here),
+        stats=_stats(here, failed_builds),
+        cells=cells,
+        devices=frozenset().union(*(guest.devices for guest in here)),
+    )
+
+
+def _stats(here: list[Guest], failed_builds: int) -> dict[str, str]:
+    counts = collections.Counter(num_instances=len(here), failed_builds=failed_builds)
+    counts['io_workload'] = sum(one.vm_state == 'building' or one.task_state in IO_TASKS for one in here)
+    for guest in here:
+        counts[f'num_vm_{guest.vm_state}'] += 1
+        counts[f'num_task_{guest.task_state}'] += 1
+        counts[f'num_os_type_{guest.os_type}'] += 1
+        counts[f'num_proj_{guest.project_id}'] += 1
+    return {name: str(count) for name, count in sorted(counts.items())}
+
+
+def _cell_use(cell: Any) -> CellUse:
+    pinned = frozenset((_get(cell, 'cpu_pinning_raw') or {}).values())
+    page_kb = _get(cell, 'pagesize')
+    return CellUse(
+        vcpus=len(cell.cpuset),
+        memory_mb=cell.memory,
+        pinned=pinned | frozenset(_get(cell, 'cpuset_reserved') or ()),
+        isolated=pinned if _get(cell, 'cpu_thread_policy') == 'isolate' else frozenset(),
+        # A size below 0 is a wish (small, large, any) that no host has fitted yet.
+        pages={page_kb: cell.memory * 1024 // page_kb} if page_kb and page_kb > 0 else {},
+    )
+
+
+def _get(thing: Any, field: str) -> Any:
+    return getattr(thing, field) if thing is not None and field in thing else None

@@ -1,0 +1,136 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Claims that last: the contract of every store, and what passes through it.
+
+A store judges: it makes claims durable or says that they were lost, and never retries. The engine
+decides again. Everything that the engine knows of claims and of what outlives the process is here.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from nova_sched.objects.claiming import Claim
+from nova_sched.state.aggregates import Aggregate
+from nova_sched.state.report import Report
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Placement:
+    """Claims that are made together or not at all, and (consumer, node) claims that end with it."""
+
+    claims: tuple[Claim, ...]
+    releases: tuple[tuple[str, str], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a placement.
+
+    ``generations`` gives each node's generation before and after; ``used`` the use by resource
+    class, after the whole batch, of the nodes for which the placement was lost.
+    """
+
+    won: bool
+    generations: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    used: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """All that a store knows of a node."""
+
+    report: Report
+    generation: int
+    claims: tuple[Claim, ...] = ()
+    foreign: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    foreign_instances: int = 0
+    seen_s: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServiceFacts:
+    """An operator's word on a host's compute service."""
+
+    host: str
+    disabled: bool = False
+    disabled_reason: str | None = None
+    forced_down: bool = False
+    seen_s: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Changes:
+    """What is new in a store: None where nothing changed, or the whole list."""
+
+    nodes: tuple[NodeFacts, ...] = ()
+    gone: tuple[str, ...] = ()
+    seen: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    services: tuple[ServiceFacts, ...] | None = None
+    aggregates: tuple[Aggregate, ...] | None = None
+    instances: Mapping[str, frozenset[str]] | None = None
+
+
+class ClaimStore(abc.ABC):
+    """Where claims live. Each method is one transaction; times are seconds since the epoch.
+
+    Every method raises StoreUnavailable when the store does not answer; then the call may be made
+    again as it is: what was done already is not done twice.
+    """
+
+    @abc.abstractmethod
+    def commit(self, placements: Sequence[Placement]) -> list[Outcome]:
+        """Make the placements durable, each judged after those before it.
+
+        A claim that was made already (by its UUID) is won. A consumer has at most one claim that is
+        not confirmed: an older one ends. On the node where it is confirmed already, the larger amounts stay.
+        """
+
+    @abc.abstractmethod
+    def report(self, reports: Sequence[Report], now_s: float) -> list[NodeFacts]:
+        """Take nodes' reports: settle their claims and work out the foreign use."""
+
+    @abc.abstractmethod
+    def confirm(self, consumers: Sequence[str], node_uuids: Sequence[str]) -> list[Claim]:
+        """The nodes have these instances. Returns the claims that were not confirmed before."""
+
+    @abc.abstractmethod
+    def release(self, keys: Sequence[tuple[str, str]]) -> list[Claim]:
+        """End claims by (consumer, node). Returns those that there were."""
+
+    @abc.abstractmethod
+    def expire(self, now_s: float) -> list[Claim]:
+        """End the claims that nobody confirmed in time."""
+
+    @abc.abstractmethod
+    def claims(self, consumer_uuid: str | None = None) -> list[Claim]:
+        """All claims, or those of one consumer, oldest first."""
+
+    @abc.abstractmethod
+    def remove_node(self, uuid: str) -> None:
+        """Forget a node and its claims."""
+
+    @abc.abstractmethod
+    def set_service(self, service: ServiceFacts) -> None:
+        """Keep an operator's word on a host."""
+
+    @abc.abstractmethod
+    def set_aggregate(self, aggregate_id: int, aggregate: Aggregate | None) -> None:
+        """Keep an aggregate, or forget it."""
+
+    @abc.abstractmethod
+    def set_instances(self, host: str, instances: frozenset[str]) -> None:
+        """Keep the list of instances that a host's messages tell."""
+
+    @abc.abstractmethod
+    def changes(self, generations: Mapping[str, int]) -> Changes:
+        """What differs from nodes of these generations, and from the last call. At first: everything."""

@@ -1,0 +1,331 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The claim store in a database that many schedulers share.
+
+Every method locks what it touches in a fixed order, judges what it read, and writes the difference:
+a constant number of statements for a batch of any size.
+"""
+
+import dataclasses
+import json
+
+import sqlalchemy as sa
+
+from nova_sched.claims import Changes, ClaimStore, NodeFacts, ServiceFacts
+from nova_sched.claims.judge import Held, Ledger, judge
+from nova_sched.claims.reconcile import settle
+from nova_sched.db.engine import transaction
+from nova_sched.db.tables import AGGREGATES, CLAIMS, HOST_INSTANCES, NODES, REVISIONS, SERVICES
+from nova_sched.objects.claiming import CONFIRMED, Claim
+from nova_sched.state.aggregates import Aggregate
+from nova_sched.state.report import Inventory, Report
+
+# Databases limit the parameters of one statement.
+CHUNK = 500
+
+_WRITE_USE = (
+    sa.update(NODES)
+    .where(NODES.c.uuid == sa.bindparam('node'))
+    .values(used=sa.bindparam('now_used'), generation=NODES.c.generation + 1)
+)
+_END_CLAIM = sa.delete(CLAIMS).where(CLAIMS.c.uuid == sa.bindparam('claim'))
+_PUT_CLAIM = sa.insert(CLAIMS)
+_LEDGER = sa.select(NODES.c.uuid, NODES.c.inventories, NODES.c.used, NODES.c.generation)
+
+
+def _chunks(items):
+    items = list(items)
+    return (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))
+
+
+def _claim(row):
+    fields = dict(row)
+    fields['resources'] = json.loads(fields['resources'])
+    return Claim(**fields)
+
+
+def _claim_row(claim):
+    row = {field.name: getattr(claim, field.name) for field in dataclasses.fields(claim)}
+    row['resources'] = json.dumps(dict(claim.resources), sort_keys=True)
+    return row
+
+
+def _inventories(report):
+    return json.dumps(
+        {name: dataclasses.astuple(one) for name, one in report.inventories.items()}, sort_keys=True
+    )
+
+
+def _ledger(row):
+    inventories = {name: Inventory(*values) for name, values in json.loads(row.inventories).items()}
+    return Ledger(inventories, json.loads(row.used), row.generation)
+
+
+class SqlClaimStore(ClaimStore):
+    """Claims and node facts in the tables of nova_sched.db."""
+
+    def __init__(self, engine):
+        self._engine = engine
+        self._seen_revisions = {}
+
+    # Claims.
+
+    def commit(self, placements):
+        with transaction(self._engine) as connection:
+            consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
+            consumers |= {consumer for one in placements for consumer, _ in one.releases}
+            found = self._claims_where(connection, CLAIMS.c.consumer_uuid, consumers)
+            nodes = {claim.node_uuid for one in placements for claim in one.claims}
+            ledgers = self._lock(connection, nodes | {claim.node_uuid for claim in found})
+            if found:
+                # Read before the lock: what another scheduler did in between counts.
+                found = self._claims_where(connection, CLAIMS.c.consumer_uuid, consumers)
+            held = Held(claim for claim in found if claim.node_uuid in ledgers)
+            outcomes = judge(placements, ledgers, held)
+            self._write(connection, ledgers, held)
+        return outcomes
+
+    def _lock(self, connection, nodes):
+        """The true state of the nodes, which nobody else can change before this transaction ends."""
+        query = _LEDGER.order_by(NODES.c.uuid).with_for_update()
+        return {row.uuid: _ledger(row) for chunk in _chunks(sorted(nodes))
+                for row in connection.execute(query.where(NODES.c.uuid.in_(chunk)))}  # fmt: skip
+
+    def _claims_where(self, connection, column, values):
+        return [_claim(row) for chunk in _chunks(sorted(values))
+                for row in connection.execute(sa.select(CLAIMS).where(column.in_(chunk))).mappings()]  # fmt: skip
+
+    def _write(self, connection, ledgers, held):
+        if held.removed:
+            connection.execute(_END_CLAIM, [{'claim': claim.uuid} for claim in held.removed.values()])
+        if held.added:
+            connection.execute(_PUT_CLAIM, [_claim_row(claim) for claim in held.added.values()])
+        changed = [{'node': uuid, 'now_used': json.dumps(one.used, sort_keys=True)}
+                   for uuid, one in sorted(ledgers.items()) if one.changed]  # fmt: skip
+        if changed:
+            connection.execute(_WRITE_USE, changed)
+
+    def confirm(self, consumers, node_uuids):
+        with transaction(self._engine) as connection:
+            self._lock(connection, node_uuids)
+            found = [claim for claim in self._claims_where(connection, CLAIMS.c.consumer_uuid, consumers)
+                     if claim.node_uuid in node_uuids and claim.state != CONFIRMED]  # fmt: skip
+            self._set_confirmed(connection, found)
+            self._touch(connection, {claim.node_uuid for claim in found})
+        return found
+
+    def _set_confirmed(self, connection, claims):
+        for chunk in _chunks(sorted(claim.uuid for claim in claims)):
+            connection.execute(
+                sa.update(CLAIMS).where(CLAIMS.c.uuid.in_(chunk)).values(state=CONFIRMED, expires_s=None)
+            )
+
+    def _touch(self, connection, nodes):
+        for chunk in _chunks(sorted(nodes)):
+            bump = sa.update(NODES).where(NODES.c.uuid.in_(chunk)).values(generation=NODES.c.generation + 1)
+            connection.execute(bump)
+
+    def release(self, keys):
+        with transaction(self._engine) as connection:
+            keys = set(keys)
+            ledgers = self._lock(connection, {node for _, node in keys})
+            found = [claim for claim in self._claims_where(connection, CLAIMS.c.consumer_uuid, {key[0] for key in keys})
+                     if claim.key in keys]  # fmt: skip
+            self._end(connection, ledgers, found)
+        return found
+
+    def _end(self, connection, ledgers, claims):
+        held = Held(claims)
+        for claim in claims:
+            held.put(claim.key, None)
+            if claim.node_uuid in ledgers:
+                ledgers[claim.node_uuid].take(claim.resources, -1)
+                ledgers[claim.node_uuid].changed = True
+        self._write(connection, ledgers, held)
+
+    def expire(self, now_s):
+        overdue = sa.select(CLAIMS).where(CLAIMS.c.expires_s <= now_s, CLAIMS.c.state != CONFIRMED)
+        with transaction(self._engine) as connection:
+            first = [_claim(row) for row in connection.execute(overdue).mappings()]
+            if not first:
+                return []
+            ledgers = self._lock(connection, {claim.node_uuid for claim in first})
+            found = [
+                _claim(row) for row in connection.execute(overdue).mappings() if row['node_uuid'] in ledgers
+            ]
+            self._end(connection, ledgers, found)
+        return found
+
+    def claims(self, consumer_uuid=None):
+        query = sa.select(CLAIMS).order_by(CLAIMS.c.created_s, CLAIMS.c.uuid)
+        if consumer_uuid is not None:
+            query = query.where(CLAIMS.c.consumer_uuid == consumer_uuid)
+        with transaction(self._engine) as connection:
+            return [_claim(row) for row in connection.execute(query).mappings()]
+
+    # Nodes.
+
+    def report(self, reports, now_s):
+        latest = {report.node_uuid: report for report in reports}
+        with transaction(self._engine) as connection:
+            nodes = self._node_rows(connection, latest, lock=True)
+            claims = self._claims_where(connection, CLAIMS.c.node_uuid, latest)
+            facts = {uuid: self._report(connection, report, nodes.get(uuid), claims, now_s)
+                     for uuid, report in sorted(latest.items())}  # fmt: skip
+        return [facts[report.node_uuid] for report in reports]
+
+    def _report(self, connection, report, row, claims, now_s):
+        mine = {claim.consumer_uuid: claim for claim in claims if claim.node_uuid == report.node_uuid}
+        settled = settle(report, mine)
+        gone = [mine.pop(consumer) for consumer in settled.released]
+        now_confirmed = [mine[consumer] for consumer in settled.confirmed]
+        for claim in now_confirmed:
+            mine[claim.consumer_uuid] = dataclasses.replace(claim, state=CONFIRMED, expires_s=None)
+        ledger = Ledger({}, dict(settled.foreign), 0)
+        for claim in mine.values():
+            ledger.take(claim.resources)
+        values = {
+            'host': report.host,
+            'nodename': report.nodename,
+            'inventories': _inventories(report),
+            'used': json.dumps(ledger.used, sort_keys=True),
+            'foreign_use': json.dumps(settled.foreign, sort_keys=True),
+            'foreign_instances': settled.foreign_instances,
+            'report': report.to_json(),
+        }
+        changed = (
+            row is None or gone or now_confirmed or any(getattr(row, name) != values[name] for name in values)
+        )
+        generation = (row.generation if row is not None else 0) + bool(changed)
+        self._set_confirmed(connection, now_confirmed)
+        if gone:
+            connection.execute(_END_CLAIM, [{'claim': claim.uuid} for claim in gone])
+        self._put_node(connection, report.node_uuid, row, values if changed else {}, generation, now_s)
+        return NodeFacts(
+            report, generation, tuple(mine.values()), settled.foreign, settled.foreign_instances, now_s
+        )
+
+    def _put_node(self, connection, uuid, row, values, generation, now_s):
+        values = {**values, 'generation': generation, 'seen_s': now_s}
+        if row is None:
+            # A node that was rebuilt under its old name takes the place of the one that is gone.
+            self._forget(connection, NODES.c.host == values['host'], NODES.c.nodename == values['nodename'])
+            connection.execute(sa.insert(NODES).values(uuid=uuid, **values))
+        else:
+            connection.execute(sa.update(NODES).where(NODES.c.uuid == uuid).values(**values))
+
+    def _node_rows(self, connection, uuids, lock=False):
+        query = sa.select(NODES).order_by(NODES.c.uuid)
+        query = query.with_for_update() if lock else query
+        return {row.uuid: row for chunk in _chunks(sorted(uuids))
+                for row in connection.execute(query.where(NODES.c.uuid.in_(chunk)))}  # fmt: skip
+
+    def remove_node(self, uuid):
+        with transaction(self._engine) as connection:
+            self._forget(connection, NODES.c.uuid == uuid)
+
+    def _forget(self, connection, *condition):
+        for (uuid,) in connection.execute(sa.select(NODES.c.uuid).where(*condition).with_for_update()).all():
+            connection.execute(sa.delete(CLAIMS).where(CLAIMS.c.node_uuid == uuid))
+            connection.execute(sa.delete(NODES).where(NODES.c.uuid == uuid))
+
+    # Services, aggregates, instance lists.
+
+    def set_service(self, service):
+        self._replace(SERVICES, 'services', SERVICES.c.host == service.host, dataclasses.asdict(service))
+
+    def set_aggregate(self, aggregate_id, aggregate):
+        row = aggregate and {
+            'id': aggregate.id,
+            'uuid': aggregate.uuid,
+            'name': aggregate.name,
+            'hosts': json.dumps(sorted(aggregate.hosts)),
+            'details': json.dumps(dict(aggregate.metadata), sort_keys=True),
+        }
+        self._replace(AGGREGATES, 'aggregates', AGGREGATES.c.id == aggregate_id, row)
+
+    def set_instances(self, host, instances):
+        row = {'host': host, 'instances': json.dumps(sorted(instances))}
+        self._replace(HOST_INSTANCES, 'host_instances', HOST_INSTANCES.c.host == host, row)
+
+    def _replace(self, table, name, condition, row):
+        """Put a row in place of another, unless it is the same: every worker hears the same casts."""
+        with transaction(self._engine) as connection:
+            # The revision's row is the lock: two workers that hear one cast write one after the other.
+            connection.execute(sa.select(REVISIONS).where(REVISIONS.c.name == name).with_for_update())
+            there = connection.execute(sa.select(table).where(condition)).mappings().first()
+            if (dict(there) if there else None) == (row or None):
+                return
+            connection.execute(sa.delete(table).where(condition))
+            if row:
+                connection.execute(sa.insert(table).values(**row))
+            bump = sa.update(REVISIONS).where(REVISIONS.c.name == name).values(value=REVISIONS.c.value + 1)
+            connection.execute(bump)
+
+    # What others changed.
+
+    def changes(self, generations):
+        with transaction(self._engine) as connection:
+            revisions = dict(
+                connection.execute(sa.select(REVISIONS.c.name, REVISIONS.c.value)).tuples().all()
+            )
+            heads = connection.execute(sa.select(NODES.c.uuid, NODES.c.generation, NODES.c.seen_s)).all()
+            stale = [row.uuid for row in heads if generations.get(row.uuid) != row.generation]
+            there = {row.uuid for row in heads}
+            changes = Changes(
+                nodes=self._facts(connection, stale),
+                gone=tuple(uuid for uuid in generations if uuid not in there),
+                seen={row.uuid: row.seen_s for row in heads},
+                services=self._if_new(revisions, 'services', _services, connection),
+                aggregates=self._if_new(revisions, 'aggregates', _aggregates, connection),
+                instances=self._if_new(revisions, 'host_instances', _instances, connection),
+            )
+        self._seen_revisions = revisions
+        return changes
+
+    def _facts(self, connection, uuids):
+        claims = {}
+        for claim in self._claims_where(connection, CLAIMS.c.node_uuid, uuids):
+            claims.setdefault(claim.node_uuid, []).append(claim)
+        return tuple(
+            NodeFacts(
+                report=Report.from_json(row.report),
+                generation=row.generation,
+                claims=tuple(claims.get(row.uuid, ())),
+                foreign=json.loads(row.foreign_use),
+                foreign_instances=row.foreign_instances,
+                seen_s=row.seen_s,
+            )
+            for row in self._node_rows(connection, uuids).values()
+        )
+
+    def _if_new(self, revisions, name, read, connection):
+        """A small table, if its revision rose since the last look."""
+        return None if revisions.get(name) == self._seen_revisions.get(name) else read(connection)
+
+
+def _services(connection):
+    return tuple(ServiceFacts(**row) for row in connection.execute(sa.select(SERVICES)).mappings())
+
+
+def _aggregates(connection):
+    return tuple(
+        Aggregate(row.id, row.name, frozenset(json.loads(row.hosts)), json.loads(row.details), row.uuid)
+        for row in connection.execute(sa.select(AGGREGATES))
+    )
+
+
+def _instances(connection):
+    return {
+        row.host: frozenset(json.loads(row.instances))
+        for row in connection.execute(sa.select(HOST_INSTANCES))
+    }

@@ -1,0 +1,43 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Chooses native or green threads: must be called before anything else is imported."""
+
+import sys
+
+from oslo_config import cfg
+
+
+def choose(argv=None):
+    """Read [DEFAULT] service_backend alone, and make it so. Returns its name."""
+    argv = sys.argv[1:] if argv is None else argv
+    conf = cfg.ConfigOpts()
+    conf.register_opt(cfg.StrOpt('service_backend', default='threading'))
+    conf(_config_arguments(argv), project='nova_sched')
+    if conf.service_backend == 'eventlet':
+        import eventlet
+
+        eventlet.monkey_patch()
+    from oslo_service import backend
+
+    backend.init_backend(backend.BackendType(conf.service_backend))
+    return conf.service_backend
+
+
+def _config_arguments(argv):
+    """Those arguments that name configuration files."""
+    found = []
+    for place, argument in enumerate(argv):
+        if argument in ('--config-file', '--config-dir'):
+            found += argv[place : place + 2]
+        elif argument.startswith(('--config-file=', '--config-dir=')):
+            found.append(argument)
+    return found

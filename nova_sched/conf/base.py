@@ -1,0 +1,54 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Options of Nova's [DEFAULT] group that a scheduler reads."""
+
+import socket
+
+from oslo_config import cfg
+
+GROUP = 'DEFAULT'
+OPTS = [
+    cfg.HostAddressOpt(
+        'host',
+        default=socket.gethostname(),
+        sample_default='<current_hostname>',
+        help='Name of this daemon: the server part of its RPC queue, `scheduler.<host>`.',
+    ),
+    cfg.StrOpt(
+        'default_availability_zone',
+        default='nova',
+        help='Zone of the hosts that no aggregate gives a zone.',
+    ),
+    cfg.IntOpt(
+        'service_down_time',
+        default=60,
+        min=1,
+        mutable=True,
+        help='Seconds without a report after which a compute node counts as down. '
+        'ComputeFilter passes a host while its last report is at most this old.',
+    ),
+    cfg.StrOpt(
+        'service_backend',
+        default='threading',
+        choices=[
+            ('threading', 'native threads'),
+            ('eventlet', 'green threads; deprecated by oslo.messaging and oslo.service'),
+        ],
+        help='How the daemons run their threads. Read before anything else: from the command line, '
+        'a configuration file, or the environment as OS_DEFAULT__SERVICE_BACKEND.',
+    ),
+]
+
+
+def register_opts(conf):
+    conf.register_opts(OPTS)

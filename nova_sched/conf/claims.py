@@ -1,0 +1,59 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Options of the [claims] group, and the default of oslo.db's [database] group."""
+
+from oslo_config import cfg
+from oslo_db import options as db_options
+
+GROUP = 'claims'
+OPTS = [
+    cfg.StrOpt(
+        'store',
+        default='sql',
+        choices=[
+            ('sql', 'claims and node facts live in [database] connection and outlive the process'),
+            ('memory', 'claims live in this process only: for trials and simulations'),
+        ],
+        help='Where claims are kept.',
+    ),
+    cfg.IntOpt(
+        'pending_ttl',
+        default=3600,
+        min=1,
+        mutable=True,
+        help='Seconds after which a claim that no compute node has confirmed is released. '
+        'Must be longer than the slowest build.',
+    ),
+    cfg.FloatOpt(
+        'refresh_interval',
+        default=2.0,
+        min=0.1,
+        mutable=True,
+        help='Seconds between looks at the database for what other schedulers have changed. Correctness does not '
+        'depend on it: a claim is judged by the database. A shorter interval means fewer lost races.',
+    ),
+    cfg.FloatOpt(
+        'retry_interval',
+        default=1.0,
+        min=0.05,
+        help='Seconds to wait before a database that does not answer is asked again.',
+    ),
+]
+
+
+EMBEDDED = 'sqlite:////var/lib/nova-sched/nova-sched.sqlite'
+
+
+def register_opts(conf):
+    conf.register_opts(OPTS, group=GROUP)
+    db_options.set_defaults(conf, connection=EMBEDDED)

@@ -1,0 +1,66 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Options of the [scheduler] group: Nova's, and the limits that protect the daemon."""
+
+from oslo_config import cfg
+
+GROUP = 'scheduler'
+OPTS = [
+    cfg.IntOpt(
+        'max_attempts',
+        default=3,
+        min=1,
+        mutable=True,
+        help='Times that one build or move is tried. A decision carries one less than that as alternates.',
+    ),
+    cfg.IntOpt(
+        'workers',
+        default=1,
+        min=0,
+        help='Scheduler processes of this daemon; 0 means one for each CPU. They share the bus and the database and '
+        'nothing else. Nova starts one for each CPU by default; here one decides thousands of '
+        'requests a second, and a second one mainly adds races.',
+    ),
+    cfg.IntOpt(
+        'max_claim_attempts',
+        default=10,
+        min=1,
+        mutable=True,
+        help='Times that a request is decided again because somebody else took the chosen host first.',
+    ),
+    cfg.IntOpt(
+        'max_instances_per_request',
+        default=2000,
+        min=1,
+        mutable=True,
+        help='Instances that one request may ask for. A request for more is refused.',
+    ),
+    cfg.IntOpt(
+        'max_hints_size',
+        default=65536,
+        min=256,
+        mutable=True,
+        help='Characters that the scheduler hints of one request may have in all. A request with more is refused.',
+    ),
+    cfg.IntOpt(
+        'max_batch',
+        default=64,
+        min=1,
+        mutable=True,
+        help='Waiting requests that are decided and claimed in one transaction.',
+    ),
+]
+
+
+def register_opts(conf):
+    conf.register_opts(OPTS, group=GROUP)

@@ -1,0 +1,49 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Bring a database to the schema that this release needs, and tell which one it has."""
+
+import logging
+import pathlib
+
+import alembic.command
+import alembic.config
+import alembic.migration
+import alembic.script
+
+# A look at the schema is no news.
+logging.getLogger('alembic').setLevel(logging.WARNING)
+
+MIGRATIONS = pathlib.Path(__file__).parent / 'migrations'
+
+
+def _config(connection=None):
+    config = alembic.config.Config()
+    config.set_main_option('script_location', str(MIGRATIONS))
+    config.attributes['connection'] = connection
+    return config
+
+
+def head():
+    """The revision that this release needs."""
+    return alembic.script.ScriptDirectory.from_config(_config()).get_current_head()
+
+
+def version(engine):
+    """The revision of the database; None if it is empty."""
+    with engine.connect() as connection:
+        return alembic.migration.MigrationContext.configure(connection).get_current_revision()
+
+
+def upgrade(engine):
+    """Bring the database to the newest revision; a database that has it is left alone."""
+    with engine.begin() as connection:
+        alembic.command.upgrade(_config(connection), 'head')

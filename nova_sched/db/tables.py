@@ -1,0 +1,99 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The tables, one place for all of them; times are seconds since the epoch, nested facts are JSON text."""
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
+
+METADATA = sa.MetaData(
+    naming_convention={
+        'ix': 'ix_%(table_name)s_%(column_0_name)s',
+        'uq': 'uq_%(table_name)s_%(column_0_name)s',
+    }
+)
+
+UUID = sa.String(36)
+NAME = sa.String(255)
+SECONDS = sa.Float(53)
+JSON_TEXT = sa.Text().with_variant(mysql.LONGTEXT(), 'mysql', 'mariadb')
+
+
+def _table(name, *columns):
+    return sa.Table(name, METADATA, *columns, mysql_engine='InnoDB', mysql_charset='utf8mb4')
+
+
+# One compute node. `generation` rises by one in every transaction that changes the node or its claims;
+# `used` is claims plus foreign use by resource class, and is what a claim is judged by.
+NODES = _table(
+    'nodes',
+    sa.Column('uuid', UUID, primary_key=True),
+    sa.Column('host', NAME, nullable=False),
+    sa.Column('nodename', NAME, nullable=False),
+    sa.Column('generation', sa.BigInteger, nullable=False),
+    sa.Column('seen_s', SECONDS, nullable=False),
+    sa.Column('inventories', JSON_TEXT, nullable=False),
+    sa.Column('used', JSON_TEXT, nullable=False),
+    sa.Column('foreign_use', JSON_TEXT, nullable=False),
+    sa.Column('foreign_instances', sa.Integer, nullable=False),
+    sa.Column('report', JSON_TEXT, nullable=False),
+    sa.UniqueConstraint('host', 'nodename'),
+)
+
+# What one consumer holds on one node.
+CLAIMS = _table(
+    'claims',
+    sa.Column('uuid', UUID, primary_key=True),
+    sa.Column('consumer_uuid', UUID, nullable=False),
+    sa.Column('node_uuid', UUID, nullable=False, index=True),
+    sa.Column('state', sa.String(16), nullable=False),
+    sa.Column('resources', JSON_TEXT, nullable=False),
+    sa.Column('project_id', NAME),
+    sa.Column('user_id', NAME),
+    sa.Column('group_uuid', UUID, index=True),
+    sa.Column('request_id', NAME),
+    sa.Column('created_s', SECONDS, nullable=False),
+    sa.Column('expires_s', SECONDS, index=True),
+    sa.UniqueConstraint('consumer_uuid', 'node_uuid'),
+)
+
+# An operator's word on a host's compute service.
+SERVICES = _table(
+    'services',
+    sa.Column('host', NAME, primary_key=True),
+    sa.Column('disabled', sa.Boolean(create_constraint=False), nullable=False),
+    sa.Column('disabled_reason', sa.Text),
+    sa.Column('forced_down', sa.Boolean(create_constraint=False), nullable=False),
+    sa.Column('seen_s', SECONDS, nullable=False),
+)
+
+AGGREGATES = _table(
+    'aggregates',
+    sa.Column('id', sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column('uuid', UUID),
+    sa.Column('name', NAME, nullable=False),
+    sa.Column('hosts', JSON_TEXT, nullable=False),
+    sa.Column('details', JSON_TEXT, nullable=False),
+)
+
+# Instances on a host, as its messages tell.
+HOST_INSTANCES = _table(
+    'host_instances',
+    sa.Column('host', NAME, primary_key=True),
+    sa.Column('instances', JSON_TEXT, nullable=False),
+)
+
+# A number for each of the small tables that rises with every change, so that a look costs one row.
+REVISIONS = _table(
+    'revisions',
+    sa.Column('name', sa.String(32), primary_key=True),
+    sa.Column('value', sa.BigInteger, nullable=False),
+)

@@ -1,0 +1,29 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The engine: decides, claims, and answers; it owns the cluster's state."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """What the configuration says to the engine; times in seconds. Read anew for each batch."""
+
+    alternates: int = 2
+    subset_size: int = 1
+    shuffle: bool = False
+    default_zone: str = 'nova'
+    pending_ttl_s: float | None = 3600.0
+    max_claim_attempts: int = 10
+    retry_interval_s: float = 1.0
+    refresh_interval_s: float = 2.0
+    service_down_time_s: float = 60.0

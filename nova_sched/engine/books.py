@@ -1,0 +1,249 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Keeps the cluster and the store alike: every change that is not a decision goes to both through here."""
+
+import dataclasses
+import logging
+import time
+
+from nova_sched import errors
+from nova_sched.claims import Placement, ServiceFacts
+from nova_sched.objects.claiming import CONFIRMED
+
+LOG = logging.getLogger(__name__)
+
+EXPIRE_INTERVAL_S = 30.0
+
+
+class Books:
+    """What the engine knows, in step with what the store keeps. Its methods run in the loop only."""
+
+    def __init__(self, cluster, store, settings, clock):
+        self._cluster = cluster
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._next_refresh = self._next_expiry = 0.0
+
+    # From the store.
+
+    def refresh(self):
+        """Take over what others changed in the store."""
+        changes = self._store.changes({node.uuid: node.generation for node in self._cluster})
+        for service in changes.services or ():
+            self._cluster.set_service(**dataclasses.asdict(service))
+        if changes.aggregates is not None:
+            self._replace_aggregates(changes.aggregates)
+        for uuid in changes.gone:
+            self._cluster.remove(uuid)
+        for facts in changes.nodes:
+            self.adopt(facts)
+        for host, instances in (changes.instances or {}).items():
+            self._cluster.tell(host, instances)
+        for uuid, seen_s in changes.seen.items():
+            node = self._cluster.node(uuid)
+            if node is not None:
+                self._cluster.see(node.host, seen_s)
+
+    def _replace_aggregates(self, aggregates):
+        known = {aggregate.id for aggregate in aggregates}
+        for gone in [one.id for one in self._cluster.hosts.aggregates if one.id not in known]:
+            self._cluster.set_aggregate(gone, None)
+        for aggregate in aggregates:
+            if self._cluster.hosts.aggregates.get(aggregate.id) != aggregate:
+                self._cluster.set_aggregate(aggregate.id, aggregate)
+
+    def adopt(self, facts):
+        """Make a node what the store says of it."""
+        twin = self._cluster.find(facts.report.host, facts.report.nodename)
+        if twin is not None and twin.uuid != facts.report.node_uuid:
+            self._cluster.remove(twin.uuid)
+        self._cluster.put(
+            facts.report, facts.claims, facts.foreign, facts.foreign_instances, facts.generation, facts.seen_s
+        )
+
+    def follow(self, generations):
+        """Note the generations that our own commit made; where others came between, the next refresh looks."""
+        for uuid, (before, after) in generations.items():
+            node = self._cluster.node(uuid)
+            if node is not None and node.generation == before:
+                node.generation = after
+
+    def correct(self, used):
+        """Take the true use of nodes for which a claim was lost."""
+        for uuid, amounts in used.items():
+            node = self._cluster.node(uuid)
+            if node is not None:
+                self._cluster.correct(node, amounts)
+
+    def upkeep(self):
+        """Refresh and expire, each in its time."""
+        now = time.monotonic()
+        if now >= self._next_refresh:
+            self._next_refresh = now + self._settings().refresh_interval_s
+            self.refresh()
+        if now >= self._next_expiry:
+            self._next_expiry = now + EXPIRE_INTERVAL_S
+            self._dropped(self._store.expire(self._clock()), 'were never confirmed')
+
+    def _dropped(self, claims, why):
+        for claim in claims:
+            self._cluster.drop(claim)
+        if claims:
+            LOG.info('Released %d claims that %s', len(claims), why)
+
+    # Nodes, services, aggregates.
+
+    def check_owner(self, report):
+        """Raise NodeOwned if another host reports this node and is alive."""
+        node = self._cluster.node(report.node_uuid)
+        if node is None or node.host == report.host:
+            return
+        if self._clock() - self._cluster.service(node.host).seen_s <= self._settings().service_down_time_s:
+            why = f'host {report.host} reports it, but it belongs to host {node.host}, which is up'
+            raise errors.NodeOwned(report.nodename, 'host', why)
+
+    def set_service(self, host, disabled, disabled_reason, forced_down, seen_s):
+        """Keep an operator's word on a host, and its last sign of life."""
+        self._store.set_service(ServiceFacts(host, disabled, disabled_reason, forced_down, seen_s))
+        self._cluster.set_service(host, disabled, disabled_reason, forced_down, seen_s)
+
+    def remove_node(self, host, nodename):
+        """Forget a node and its claims. Raises NodeNotFound."""
+        node = self._node(host, nodename)
+        self._store.remove_node(node.uuid)
+        self._cluster.remove(node.uuid)
+
+    def _node(self, host, nodename):
+        node = self._cluster.find(host, nodename)
+        if node is None:
+            raise errors.NodeNotFound(f'{nodename} on host {host}')
+        return node
+
+    def set_aggregates(self, aggregates):
+        for aggregate in aggregates:
+            self._store.set_aggregate(aggregate.id, aggregate)
+            self._cluster.set_aggregate(aggregate.id, aggregate)
+
+    def delete_aggregate(self, aggregate_id):
+        self._store.set_aggregate(aggregate_id, None)
+        self._cluster.set_aggregate(aggregate_id, None)
+
+    # Instances, as hosts' messages tell.
+
+    def instances_added(self, host, uuids):
+        """The host has these instances now: their claims are confirmed."""
+        self._tell(host, self._cluster.told(host) | frozenset(uuids))
+        self._confirm(host, uuids)
+
+    def instances_are(self, host, uuids):
+        """The host has exactly these instances: confirmed claims of others end."""
+        listed = frozenset(uuids)
+        self._tell(host, listed)
+        self._confirm(host, listed)
+        self._release_confirmed(host, lambda consumer: consumer not in listed)
+
+    def instance_gone(self, host, uuid):
+        """The host does not have the instance any more; a claim that still waits for it stays."""
+        self._tell(host, self._cluster.told(host) - {uuid})
+        self._release_confirmed(host, lambda consumer: consumer == uuid)
+
+    def _tell(self, host, instances):
+        if instances != self._cluster.told(host):
+            self._store.set_instances(host, instances)
+            self._cluster.tell(host, instances)
+
+    def _confirm(self, host, uuids):
+        nodes = self._cluster.nodes_of(host)
+        waiting = [uuid for uuid in uuids for node in nodes
+                   if uuid in node.claims and not node.claims[uuid].is_confirmed]  # fmt: skip
+        if waiting:
+            self._confirmed(self._store.confirm(waiting, [node.uuid for node in nodes]))
+
+    def _confirmed(self, claims):
+        for claim in claims:
+            self._cluster.drop(claim)
+            self._cluster.add(dataclasses.replace(claim, state=CONFIRMED, expires_s=None))
+
+    def _release_confirmed(self, host, gone):
+        keys = [claim.key for node in self._cluster.nodes_of(host) for claim in node.claims.values()
+                if claim.is_confirmed and gone(claim.consumer_uuid)]  # fmt: skip
+        if keys:
+            self._dropped(self._store.release(keys), 'their node does not report any more')
+
+    # Claims, as callers ask.
+
+    def claims_of(self, consumer_uuid):
+        return self._store.claims(consumer_uuid)
+
+    def names(self, node_uuids):
+        """(host, nodename) of each node; empty names for one that left meanwhile."""
+        nodes = {uuid: self._cluster.node(uuid) for uuid in node_uuids}
+        return {uuid: (node.host, node.nodename) if node else ('', '') for uuid, node in nodes.items()}
+
+    def claim(self, request, host, nodename, request_id=None, leaving=None):
+        """Claim on one node for a request; claims of the instance on the host ``leaving`` end with it.
+
+        Raises NodeNotFound, or ComputeResourcesUnavailable with the shortages; then nothing changed.
+        """
+        node = self._node(host, nodename)
+        ended = self._on_host(request.instance_uuid, leaving) if leaving else []
+        for claim in ended:
+            self._cluster.drop(claim)
+        booking = None
+        try:
+            booking = self._cluster.book(node, request, self._settings().pending_ttl_s, request_id)
+            (outcome,) = self._store.commit(
+                [Placement((booking.claim,), tuple(claim.key for claim in ended))]
+            )
+        except errors.SchedError:
+            self._undo(booking, ended)
+            raise
+        if not outcome.won:
+            self._undo(booking, ended)
+            self.correct(outcome.used)
+            raise errors.ComputeResourcesUnavailable(node.uuid, 'it was taken by another request meanwhile')
+        self.follow(outcome.generations)
+        return booking.held
+
+    def _undo(self, booking, ended):
+        if booking is not None:
+            self._cluster.unbook(booking)
+        for claim in ended:
+            self._cluster.add(claim)
+
+    def _on_host(self, consumer_uuid, host):
+        return [claim for claim in self._cluster.claims_of(consumer_uuid)
+                if host is None or self._cluster.node(claim.node_uuid).host == host]  # fmt: skip
+
+    def confirm_claim(self, consumer_uuid, host):
+        """The instance runs on the host. Returns its claims there; raises ClaimNotFound."""
+        nodes = {node.uuid for node in self._cluster.nodes_of(host)}
+        self._confirmed(self._store.confirm([consumer_uuid], sorted(nodes)))
+        found = [claim for claim in self._store.claims(consumer_uuid) if claim.node_uuid in nodes]
+        if not found:
+            raise errors.ClaimNotFound(f'instance {consumer_uuid} on host {host}')
+        return found
+
+    def abort_claim(self, consumer_uuid, host=None):
+        """End the instance's claims: on one host, or everywhere. Returns them; raises ClaimNotFound."""
+        nodes = None if host is None else {node.uuid for node in self._cluster.nodes_of(host)}
+        keys = [
+            claim.key
+            for claim in self._store.claims(consumer_uuid)
+            if nodes is None or claim.node_uuid in nodes
+        ]
+        if not keys:
+            raise errors.ClaimNotFound(f'instance {consumer_uuid}' + (f' on host {host}' if host else ''))
+        ended = self._store.release(keys)
+        self._dropped(ended, 'were aborted')
+        return ended

@@ -1,0 +1,96 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Which filters and weighers there are, and which the configuration asks for."""
+
+import dataclasses
+import importlib
+import inspect
+import logging
+
+from stevedore import ExtensionManager
+
+from nova_sched import errors
+from nova_sched.conf.filter_scheduler import ALL_FILTERS, ALL_WEIGHERS
+from nova_sched.filters import Filter
+from nova_sched.filters.disabled_compute import DisabledCompute
+from nova_sched.filters.foreign import adopt as adopt_filter
+from nova_sched.filters.required_traits import RequiredTraits
+from nova_sched.filters.requested_zone import RequestedZone
+from nova_sched.filters.resource_capacity import ResourceCapacity
+from nova_sched.filters.understood import Understood
+from nova_sched.weighers import Weigher
+from nova_sched.weighers.foreign import adopt as adopt_weigher
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of one scheduler: ``always`` before ``filters``, in order, then ``weighers``."""
+
+    always: tuple[Filter, ...]
+    filters: tuple[Filter, ...]
+    weighers: tuple[Weigher, ...]
+
+
+def always():
+    """What Nova leaves to Placement, and every configuration copied from Nova relies on."""
+    return (Understood(), DisabledCompute(), RequestedZone(), RequiredTraits(), ResourceCapacity())
+
+
+def known(namespace):
+    """Classes by name that the entry points of a namespace bring, in the order of their names."""
+    manager = ExtensionManager(namespace, on_load_failure_callback=_complain)
+    return {name: manager[name].plugin for name in sorted(manager.names())}
+
+
+def _complain(manager, entry_point, error):
+    LOG.error('Plug-in %s of %s cannot be loaded: %s', entry_point.name, manager.namespace, error)
+
+
+def filters(enabled, available=(ALL_FILTERS,)):
+    """The enabled filters, in order. Raises UnknownRule for a name that nobody brings."""
+    classes = known('nova_sched.filters')
+    for path in available:
+        if path != ALL_FILTERS:
+            classes.update(_classes(path, 'filter_scheduler.available_filters'))
+    missing = [name for name in enabled if name not in classes]
+    if missing:
+        raise errors.UnknownRule(
+            'filter_scheduler.enabled_filters',
+            f'no filter is named {", ".join(missing)}; there are {", ".join(sorted(classes))}',
+        )
+    return tuple(adopt_filter(classes[name]) for name in enabled)
+
+
+def weighers(paths=(ALL_WEIGHERS,)):
+    """The configured weighers: all of ours, names of entry points, or dotted paths."""
+    ours, chosen = known('nova_sched.weighers'), {}
+    for path in paths:
+        name = path.rpartition('.')[2]
+        if path == ALL_WEIGHERS:
+            chosen.update(ours)
+        elif name in ours and (path == name or path.startswith(('nova.scheduler.weights.', 'nova_sched.'))):
+            chosen[name] = ours[name]
+        else:
+            chosen.update(_classes(path, 'filter_scheduler.weight_classes'))
+    return tuple(adopt_weigher(chosen[name]) for name in chosen)
+
+
+def _classes(path, option):
+    """The class at a dotted path, or those that the function at that path returns."""
+    module, _, name = path.rpartition('.')
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise errors.UnknownRule(option, f'{path} cannot be loaded: {error}') from None
+    return {one.__name__: one for one in ([found] if inspect.isclass(found) else found())}

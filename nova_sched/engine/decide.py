@@ -1,0 +1,153 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""One decision: the rows that pass, how good each is, and the best of them."""
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+from nova_sched.filters import Filter
+from nova_sched.weighers import normalize
+
+
+class Step(NamedTuple):
+    """What one rule saw and what it left, in hosts."""
+
+    name: str
+    seen: int
+    left: int
+
+
+@dataclasses.dataclass(slots=True)
+class Field:
+    """The hosts that are still in the running, and the trail of what removed the others.
+
+    ``alive`` is a bool for each row, or None while nobody was removed.
+    """
+
+    size: int
+    alive: np.ndarray | None = None
+    left: int = 0
+    trail: tuple[Step, ...] = ()
+
+    def __post_init__(self):
+        self.left = self.size
+
+    def keep(self, name, verdict):
+        """Remove the rows that the verdict does not keep (True keeps all) and note it."""
+        seen = self.left
+        if verdict is not True:
+            self.alive = verdict if self.alive is None else self.alive & verdict
+            self.left = int(np.count_nonzero(self.alive))
+        self.trail += (Step(name, seen, self.left),)
+
+    def rows(self):
+        return np.arange(self.size) if self.alive is None else np.flatnonzero(self.alive)
+
+    def keep_rows(self, name, rows, verdict):
+        """The same for a verdict on some rows only; the others are removed."""
+        if verdict is not True:
+            mask = np.zeros(self.size, dtype=bool)
+            mask[rows[verdict]] = True
+            verdict = mask
+        self.keep(name, verdict)
+
+
+def narrow(field, hosts, request):
+    """Keep what the caller allows: a destination, hosts not to ignore, hosts to force."""
+    wanted = request.destination
+    if wanted is not None:
+        if wanted.host or wanted.node:
+            names = [wanted.host] if wanted.host else hosts.rows_of_host
+            field.keep('requested_destination', hosts.named(names, [wanted.node] if wanted.node else None))
+        if wanted.cell_uuid and not wanted.allow_cross_cell_move:
+            field.keep('requested_cell', hosts.in_cell(wanted.cell_uuid))
+    if request.ignore_hosts:
+        field.keep('ignore_hosts', ~hosts.named_loosely(request.ignore_hosts))
+    if request.force_hosts:
+        field.keep('force_hosts', hosts.named_loosely(request.force_hosts))
+    if request.force_nodes:
+        field.keep('force_nodes', hosts.named(hosts.rows_of_host, request.force_nodes))
+
+
+def survivors(rules, hosts, request, index=0, before=None):
+    """The field after all rules. ``index`` is the instance's place in its request.
+
+    Later instances of a request start from ``before``, the field that the one before them left, and
+    skip the rules that run once. A rebuild check asks only the rules made for it, and no forced
+    host is asked for more than what is always on.
+    """
+    field = Field(len(hosts))
+    if index and before is not None:
+        field.alive, field.left = before.alive, before.left
+    else:
+        narrow(field, hosts, request)
+    chain = () if request.is_rebuild else rules.always
+    if not request.forced:
+        chain += rules.filters
+    for rule in chain:
+        if not field.left:
+            break
+        if request.is_rebuild and not rule.RUN_ON_REBUILD:
+            continue
+        if rule.run_filter_for_index(index):
+            ask(rule, field, hosts, request)
+    return field
+
+
+def ask(rule, field, hosts, request):
+    """Apply one filter: by its mask, or to the surviving rows only if it must open each."""
+    if type(rule).judge is Filter.judge:
+        field.keep(rule.name, rule.mask(hosts, request))
+    else:
+        rows = field.rows()
+        field.keep_rows(rule.name, rows, rule.judge(hosts, request, rows))
+
+
+def weigh(weighers, hosts, rows, request):
+    """The sum of multiplier x normalised weight for each of the rows; zeros for a single row."""
+    total = np.zeros(len(rows))
+    if len(rows) < 2:
+        return total
+    for weigher in weighers:
+        multiplier = weigher.multiplier(hosts, rows)
+        if isinstance(multiplier, float) and not multiplier:
+            continue
+        raw = weigher.raw(hosts, rows, request)
+        if raw is not None:
+            total += normalize(raw, weigher.minval, weigher.maxval) * multiplier
+    return total
+
+
+def best(weights, count, shuffle=None):
+    """Positions of the ``count`` highest weights, best first; equal ones keep their order.
+
+    With ``shuffle`` (a random.Random) those that share the very best weight are mixed.
+    """
+    count = min(count, len(weights))
+    if shuffle is not None and count:
+        top = np.flatnonzero(weights == weights.max()).tolist()
+        shuffle.shuffle(top)
+        if len(top) >= count:
+            return top[:count]
+        rest = np.array(weights)
+        rest[top] = -np.inf
+        return top + best(rest, count - len(top))
+    if count > 16:
+        return np.argsort(-weights, kind='stable')[:count].tolist()
+    left, found = np.array(weights), []
+    for _ in range(count):
+        position = int(left.argmax())  # the first of equal ones
+        found.append(position)
+        left[position] = -np.inf
+    return found

@@ -1,0 +1,139 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The one thread that owns the cluster's state: everything that reads or changes it is a message to this loop."""
+
+import logging
+import queue
+import threading
+import time
+from concurrent.futures import Future
+
+LOG = logging.getLogger(__name__)
+
+
+class Message:
+    """Work for the loop: ``kind`` says who handles it, together with its neighbours of the same kind."""
+
+    __slots__ = ('attempts', 'future', 'kind', 'since_s', 'work')
+
+    def __init__(self, kind, work):
+        self.kind = kind
+        self.work = work
+        self.future = Future()
+        self.attempts = 0
+        self.since_s = time.monotonic()
+
+    def answer(self, result):
+        self.future.set_result(result)
+
+    def fail(self, error):
+        self.future.set_exception(error)
+
+
+class Loop:
+    """Takes all waiting messages as a batch and hands runs of one kind to their handler.
+
+    ``handlers`` maps a kind to a function of a list of messages; it answers or fails each, and
+    returns those that must be handled again. ``idle`` is called about each ``tick_s`` seconds.
+    """
+
+    def __init__(self, handlers, idle, max_batch, tick_s=0.25):
+        self._handlers = handlers
+        self._idle = idle
+        self._max_batch = max_batch
+        self._tick_s = tick_s
+        self._queue = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='nova-sched-engine', daemon=True)
+
+    @property
+    def stopping(self):
+        return self._stopping.is_set()
+
+    def start(self):
+        self._thread.start()
+
+    def stop(self):
+        """Handle what waits, then end; a message that comes later fails."""
+        self._stopping.set()
+        self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def send(self, kind, work):
+        """Put a message into the queue and return its Future."""
+        message = Message(kind, work)
+        self._queue.put(message)
+        if self._ended.is_set():
+            self._refuse_rest()
+        return message.future
+
+    def _run(self):
+        waiting, next_idle = [], 0.0
+        while True:
+            batch = self._take(waiting)
+            waiting = self._handle(batch)
+            if time.monotonic() >= next_idle:
+                self._look_after()
+                next_idle = time.monotonic() + self._tick_s
+            if self.stopping and not waiting and self._queue.empty():
+                break
+        self._ended.set()
+        self._refuse_rest()
+
+    def _take(self, waiting):
+        """What must be handled again and what came meanwhile; if that is nothing, wait at most a tick."""
+        batch = list(waiting)
+        try:
+            if not batch:
+                batch.append(self._queue.get(timeout=self._tick_s))
+            while len(batch) < self._max_batch:
+                batch.append(self._queue.get_nowait())
+        except queue.Empty:
+            pass
+        return [message for message in batch if message is not None]
+
+    def _handle(self, batch):
+        again, start = [], 0
+        while start < len(batch):
+            kind, end = batch[start].kind, start
+            while end < len(batch) and batch[end].kind == kind:
+                end += 1
+            again += self._run_handler(kind, batch[start:end])
+            start = end
+        return again
+
+    def _run_handler(self, kind, messages):
+        try:
+            return self._handlers[kind](messages) or []
+        except Exception as error:
+            LOG.exception('The engine failed on %d messages of kind %s', len(messages), kind)
+            for message in messages:
+                if not message.future.done():
+                    message.fail(error)
+            return []
+
+    def _look_after(self):
+        try:
+            self._idle()
+        except Exception:
+            LOG.exception('Upkeep failed; it is tried again')
+
+    def _refuse_rest(self):
+        try:
+            while True:
+                message = self._queue.get_nowait()
+                if message is not None:
+                    message.fail(RuntimeError('the scheduler has stopped'))
+        except queue.Empty:
+            pass

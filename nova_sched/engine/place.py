@@ -1,0 +1,167 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""One request for one or several instances: a host for each, all or nothing, and alternates."""
+
+import dataclasses
+
+import numpy as np
+
+from nova_sched import errors
+from nova_sched.engine.decide import best, survivors, weigh
+from nova_sched.engine.selection import select
+from nova_sched.state.request import AFFINITY
+
+NOT_ENOUGH = 'There are not enough hosts available.'
+
+
+@dataclasses.dataclass(slots=True)
+class Decision:
+    """A host (row) and a claim for each instance; no claims for a mere check."""
+
+    rows: list = dataclasses.field(default_factory=list)
+    requests: list = dataclasses.field(default_factory=list)
+    bookings: list = dataclasses.field(default_factory=list)
+    lifted: list = dataclasses.field(default_factory=list)
+    trail: tuple = ()
+    ranked: list = dataclasses.field(default_factory=list)
+
+    @property
+    def claims(self):
+        """What the store has to make durable."""
+        return tuple(booking.claim for booking in self.bookings)
+
+
+class Placer:
+    """Decides on the cluster and books what it decides there; the store's judgement comes later."""
+
+    def __init__(self, cluster, rules, random):
+        self._cluster = cluster
+        self._rules = rules
+        self._random = random
+
+    def decide(self, requests, settings, want_alternates=False, request_id=None):
+        """Choose and book a host for each request, each seeing the earlier ones.
+
+        Raises NoValidHost; then nothing stays booked.
+        """
+        decision = Decision()
+        try:
+            before = None
+            self._lift(decision, requests)
+            spare = settings.alternates if want_alternates and len(requests) == 1 else 0
+            for index, request in enumerate(requests):
+                before = self._choose(decision, request, index, before, spare, settings, request_id)
+        except Exception:
+            self.undo(decision)
+            raise
+        return decision
+
+    def _lift(self, decision, requests):
+        """A claim that an earlier try left on the way does not stand in the way of this one."""
+        for request in requests:
+            if request.is_rebuild:
+                continue
+            for claim in self._cluster.claims_of(request.instance_uuid):
+                if not claim.is_confirmed:
+                    self._cluster.drop(claim)
+                    decision.lifted.append(claim)
+
+    def _choose(self, decision, request, index, before, spare, settings, request_id):
+        hosts = self._cluster.hosts
+        request = self._with_group(request, decision)
+        field = survivors(self._rules, hosts, request, index, before)
+        decision.trail = field.trail or decision.trail
+        if not field.left:
+            raise errors.NoValidHost(self.reason(field, request), field.trail)
+        rows = field.rows()
+        weights = weigh(self._rules.weighers, hosts, rows, request)
+        order = best(weights, settings.subset_size, self._random if settings.shuffle else None)
+        pick = order[self._random.randrange(len(order))] if len(order) > 1 else order[0]
+        row = int(rows[pick])
+        if spare:
+            decision.ranked = self._ranked(rows, weights, pick, spare)
+        if not request.is_rebuild:
+            booking = self._cluster.book(hosts.nodes[row], request, settings.pending_ttl_s, request_id)
+            decision.bookings.append(booking)
+        decision.rows.append(row)
+        decision.requests.append(request)
+        return field
+
+    def _ranked(self, rows, weights, pick, count):
+        """The best rows beside the chosen one, in its cell."""
+        cell = self._cluster.hosts.cell
+        rest = np.where(cell[rows] == cell[rows[pick]], weights, -np.inf)
+        rest[pick] = -np.inf
+        return [int(rows[position]) for position in best(rest, count) if rest[position] > -np.inf]
+
+    def _with_group(self, request, decision):
+        """The group as it is by now: where its members are, earlier instances of this request among them."""
+        group = request.group
+        if group is None:
+            return request
+        hosts = self._cluster.hosts
+        members = group.members | {request.instance_uuid for request in decision.requests}
+        known = group.hosts
+        if group.policy == AFFINITY:
+            others = members - {request.instance_uuid}
+            known |= {hosts.nodes[row].host for member in others for row in hosts.places.get(member, ())}
+        return dataclasses.replace(request, group=dataclasses.replace(group, members=members, hosts=known))
+
+    def undo(self, decision):
+        """Take back what was booked, and put back what was lifted."""
+        for booking in reversed(decision.bookings):
+            self._cluster.unbook(booking)
+        for claim in decision.lifted:
+            if self._cluster.node(claim.node_uuid) is not None:
+                self._cluster.add(claim)
+
+    def answer(self, decision, settings, want_alternates):
+        """For each instance a list of Selected: the chosen host, then alternates."""
+        ranked = decision.ranked
+        if want_alternates and len(decision.rows) > 1:
+            ranked = self._rank_again(decision)
+        return [
+            [
+                self._select(row, request, settings)
+                for row in [row, *self._alternates(row, ranked, decision, settings)]
+            ]
+            for row, request in zip(decision.rows, decision.requests, strict=True)
+        ]
+
+    def _select(self, row, request, settings):
+        return select(self._cluster.hosts, row, request, settings.default_zone, not request.is_rebuild)
+
+    def _rank_again(self, decision):
+        """All hosts that could still take one more of the last request, best first."""
+        hosts, request = self._cluster.hosts, self._with_group(decision.requests[-1], decision)
+        rows = survivors(self._rules, hosts, request).rows()
+        return [
+            int(rows[place]) for place in best(weigh(self._rules.weighers, hosts, rows, request), len(rows))
+        ]
+
+    def _alternates(self, chosen, ranked, decision, settings):
+        cell, found = self._cluster.hosts.cell, []
+        for row in ranked:
+            if len(found) == settings.alternates:
+                break
+            if row not in decision.rows and cell[row] == cell[chosen]:
+                found.append(row)
+        return found
+
+    def reason(self, field, request):
+        """Why nothing was left, for people: counts and causes, no host names."""
+        if request.unsupported:
+            return f'The request asks for what no rule knows: {", ".join(request.unsupported)}.'
+        if not field.trail or not field.size:
+            return f'{NOT_ENOUGH} No compute node has reported yet.'
+        last = field.trail[-1]
+        return f'{NOT_ENOUGH} Of {field.size} hosts, {last.name} removed the last {last.seen}.'

@@ -1,0 +1,59 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What the engine answers for one instance: plain values, made while the rows still are what was chosen."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from nova_sched.state.aggregates import zones
+
+# The version of Placement's API whose form an allocation request has.
+ALLOCATION_VERSION = '1.36'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Selected:
+    """One host for one instance, with what its claim needs; ``allocation_request`` is JSON text."""
+
+    node_uuid: str
+    host: str
+    nodename: str
+    cell_uuid: str | None
+    availability_zone: str | None
+    allocation_request: str
+    allocation_version: str | None
+    limits: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def select(hosts, row, request, default_zone, claimed=True, limits=None):
+    """Describe a row as the answer to a request; nothing is claimed for a mere check."""
+    node = hosts.nodes[row]
+    wanted = request.destination.cell_uuid if request.destination else None
+    return Selected(
+        node_uuid=node.uuid,
+        host=node.host,
+        nodename=node.nodename,
+        cell_uuid=node.cell_uuid or wanted,
+        availability_zone=','.join(sorted(zones(hosts.aggregates.of(node.host)))) or default_zone,
+        allocation_request=allocation_request(node.uuid, request.resources) if claimed else 'null',
+        allocation_version=ALLOCATION_VERSION if claimed else None,
+        limits=limits or {},
+    )
+
+
+def allocation_request(node_uuid, resources):
+    """One of Placement's allocation requests, as text: everything from the node's root provider."""
+    return json.dumps(
+        {'allocations': {node_uuid: {'resources': dict(resources)}}, 'mappings': {'': [node_uuid]}}
+    )

@@ -1,0 +1,142 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Every error of nova_sched, as types that carry facts.
+
+SchedError
++- NoValidHost               nothing passed; ``trail`` tells what removed what
+|  +- TooManyConflicts       hosts passed, but others took them first, each time
++- Invalid                   the caller must change the message
+|  +- MalformedObject        a versioned object that cannot be read
+|  +- IncompatibleObject     an object of a major version that is not known
+|  +- InvalidRequest         a request that makes no sense
+|  +- BadReport              a node's report that cannot be true
+|     +- NodeOwned           a node that another host reports already
++- ComputeResourcesUnavailable   one node is short of something; ``shortages``
++- NotFound                  what was named is not known
+|  +- ClaimNotFound
+|  +- NodeNotFound
++- MaxRetriesExceeded        every alternate failed
++- StoreUnavailable          the database is away; the same call may succeed later
++- BadConfig                 the daemon cannot start with this configuration
+|  +- UnknownRule            no filter or weigher of that name
++- BadMachineFacts           the agent cannot trust what this machine tells
+
+Arguments are positional and plain, because an error crosses the wire as its
+class name and its arguments.
+"""
+
+
+class SchedError(Exception):
+    """Base of all; ``message`` is formatted with the names in ``facts``."""
+
+    facts: tuple[str, ...] = ()
+    message = 'scheduler error'
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        for name, value in zip(self.facts, args, strict=False):
+            setattr(self, name, value)
+
+    def __str__(self):
+        return self.message.format(**{name: getattr(self, name, None) for name in self.facts})
+
+
+class NoValidHost(SchedError):
+    """No node passed; ``reason`` is for people, ``trail`` for the operator."""
+
+    facts = ('reason',)
+    message = 'No valid host was found. {reason}'
+
+    def __init__(self, reason, trail=()):
+        super().__init__(reason)
+        self.trail = trail
+
+
+class TooManyConflicts(NoValidHost):
+    """Hosts passed, but each was taken by somebody else before the claim was made."""
+
+    def __init__(self, attempts):
+        super().__init__(f'Hosts that fit were taken by other requests, {attempts} times in a row.')
+        self.args = (attempts,)
+
+
+class Invalid(SchedError):
+    """The message is refused and changed nothing."""
+
+
+class MalformedObject(Invalid):
+    facts = ('path', 'why')
+    message = 'Malformed object at {path}: {why}'
+
+
+class IncompatibleObject(Invalid):
+    facts = ('name', 'version', 'supported')
+    message = 'Object {name} of version {version} cannot be read; supported is {supported}'
+
+
+class InvalidRequest(Invalid):
+    facts = ('where', 'why')
+    message = 'Invalid request, {where}: {why}'
+
+
+class BadReport(Invalid):
+    facts = ('node', 'field', 'why')
+    message = 'Report of node {node} refused, {field}: {why}'
+
+
+class NodeOwned(BadReport):
+    """Two hosts report one node."""
+
+
+class ComputeResourcesUnavailable(SchedError):
+    """One node lacks something; ``shortages`` lists each as text."""
+
+    facts = ('node', 'shortages')
+    message = 'Node {node} cannot take the claim: {shortages}'
+
+
+class NotFound(SchedError):
+    facts = ('what',)
+    message = '{what} is not known'
+
+
+class ClaimNotFound(NotFound):
+    message = 'There is no claim of {what}'
+
+
+class NodeNotFound(NotFound):
+    message = 'There is no node {what}'
+
+
+class MaxRetriesExceeded(SchedError):
+    facts = ('instance', 'tried')
+    message = 'Exhausted all hosts available for instance {instance}: tried {tried}'
+
+
+class StoreUnavailable(SchedError):
+    facts = ('why',)
+    message = 'The database does not answer: {why}'
+
+
+class BadConfig(SchedError):
+    facts = ('where', 'why')
+    message = 'Bad configuration, {where}: {why}'
+
+
+class UnknownRule(BadConfig):
+    """``where`` is the option, ``why`` names the word and lists the known ones."""
+
+
+class BadMachineFacts(SchedError):
+    facts = ('what', 'why')
+    message = 'Cannot read {what} of this machine: {why}'

@@ -1,0 +1,92 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""ComputeCapabilitiesFilter."""
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from nova_sched.filters import Filter
+from nova_sched.filters.extra_specs import matches
+from nova_sched.state.attributes import attribute
+
+SCOPE = 'capabilities'
+ADDRESS_BITS = 'hw:maxphysaddr_bits'
+ADDRESS_BITS_PATH = f'{SCOPE}:cpu_info:maxphysaddr:bits'
+
+
+class Capability(NamedTuple):
+    """One extra spec about the host: an attribute, the path inside it, and what is asked of what is there.
+
+    ``scoped``: the key says that it is about the host; without that, only hosts that have the
+    attribute are judged by it.
+    """
+
+    key: str
+    name: str
+    path: tuple[str, ...]
+    text: str
+    scoped: bool
+
+    def met_by(self, value):
+        """Whether an attribute's value, walked down the path, is what is asked."""
+        found = walk(value, self.path)
+        return found is not None and matches(str(found), self.text, self.key)
+
+
+def capabilities(extra_specs):
+    """The extra specs that may be about the host: of the scope `capabilities`, or without a scope."""
+    specs = dict(extra_specs)
+    if ADDRESS_BITS in specs:
+        specs[ADDRESS_BITS_PATH] = f'>= {specs[ADDRESS_BITS]}'
+    for key, text in specs.items():
+        scope, *path = key.split(':')
+        if path and scope == SCOPE:
+            yield Capability(key, path[0], tuple(path[1:]), text, scoped=True)
+        elif not path:
+            yield Capability(key, key, (), text, scoped=False)
+
+
+def walk(value, path):
+    """What is found step by step from a value; text on the way is JSON. None: a step leads nowhere."""
+    for step in path:
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError):
+                return None
+        value = value.get(step) if isinstance(value, Mapping) else attribute(value, step)
+        if value is None:
+            return None
+    return value
+
+
+class ComputeCapabilitiesFilter(Filter):
+    """The host's attributes and stats are what the flavor's extra specs ask for.
+
+    `capabilities:cpu_info:topology:cores` names the attribute and the path inside its JSON text;
+    `hw:maxphysaddr_bits` is short for a path. A key without a scope counts where a host has an
+    attribute or a stat of that name; keys of any other scope are not about the host.
+    """
+
+    run_filter_once_per_request = True
+
+    def mask(self, hosts, request):
+        fits = True
+        for capability in capabilities(request.extra_specs):
+            judged = True if capability.scoped else hosts.has_attribute(capability.name)
+            if np.any(judged):
+                met = hosts.map_attribute(capability.name, capability.met_by)
+                fits = fits & (met | np.logical_not(judged))
+        return fits

@@ -1,0 +1,26 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""CoreFilter."""
+
+from nova_sched.filters import Filter
+
+
+class CoreFilter(Filter):
+    """Free vCPUs (allocation ratio applied) cover the flavor, and so do the host's CPUs.
+
+    A host that tells no number of CPUs passes.
+    """
+
+    def mask(self, hosts, request):
+        asked, total = request.vcpus, hosts.vcpus_total
+        free = total * hosts.cpu_allocation_ratio - hosts.vcpus_used
+        return (total <= 0) | ((total >= asked) & (free >= asked))

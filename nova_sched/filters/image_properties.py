@@ -1,0 +1,84 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""ImagePropertiesFilter."""
+
+import types
+
+import numpy as np
+from oslo_utils import versionutils
+
+from nova_sched import errors
+from nova_sched.conf import CONF
+from nova_sched.filters import Filter
+from nova_sched.filters.compute_capabilities import walk
+from nova_sched.objects import enums
+
+WORDS = types.MappingProxyType(
+    {'hw_architecture': enums.Architecture(), 'img_hv_type': enums.HVType(), 'hw_vm_mode': enums.VMMode()}
+)
+
+
+def wanted(properties):
+    """The words that one triple (architecture, hypervisor type, VM mode) of the host must contain."""
+    asked = {'hw_architecture': CONF.filter_scheduler.image_properties_default_architecture, **properties}
+    return {_canonical(name, asked[name]) for name in WORDS if asked.get(name)}
+
+
+def _canonical(name, word):
+    try:
+        return WORDS[name].coerce(None, name, word)
+    except ValueError as error:
+        raise errors.InvalidRequest(f'image property {name}', str(error)) from None
+
+
+def _satisfying(column, text):
+    """Which versions (2001000 is 2.1.0, 0 is unknown and does) satisfy a text such as `>=2.0, <3.0`."""
+    try:
+        predicate = versionutils.VersionPredicate(text)
+    except ValueError as error:
+        raise errors.InvalidRequest('image property img_hv_requested_version', str(error)) from None
+    versions, places = np.unique(column, return_inverse=True)
+    holds = [
+        version <= 0 or predicate.satisfied_by(versionutils.convert_version_to_str(version))
+        for version in versions.tolist()
+    ]
+    return np.array(holds, dtype=bool)[places]
+
+
+def _reaches(cpu_info, bits):
+    """Whether guests may have physical addresses of that many bits; a host that does not tell may."""
+    there = walk(cpu_info, ('maxphysaddr', 'bits'))
+    return not isinstance(there, int) or there >= bits
+
+
+class ImagePropertiesFilter(Filter):
+    """The hypervisor can run the image.
+
+    One of the host's supported triples has the image's architecture, hypervisor type and VM mode, as
+    far as they are set; then the hypervisor's version is what the image asks for, and so are the
+    bits of a physical address. An image that sets none of the three runs anywhere.
+    """
+
+    run_filter_once_per_request = True
+    RUN_ON_REBUILD = True
+
+    def mask(self, hosts, request):
+        properties = request.image_properties
+        words = wanted(properties)
+        if not words:
+            return True
+        fits = hosts.map('supported_instances', lambda triples: any(map(words.issubset, triples or ())))
+        if properties.get('img_hv_requested_version'):
+            fits &= _satisfying(hosts.hypervisor_version, properties['img_hv_requested_version'])
+        if properties.get('hw_maxphysaddr_bits'):
+            fits &= hosts.map('cpu_info', lambda text: _reaches(text, properties['hw_maxphysaddr_bits']))
+        return fits

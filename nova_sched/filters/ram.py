@@ -1,0 +1,23 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""RamFilter."""
+
+from nova_sched.filters import Filter
+
+
+class RamFilter(Filter):
+    """Free memory (MiB, allocation ratio applied) covers the flavor, and so does the host's physical memory."""
+
+    def mask(self, hosts, request):
+        asked, total = request.memory_mb, hosts.total_usable_ram_mb
+        usable = total * hosts.ram_allocation_ratio - (total - hosts.free_ram_mb)
+        return (total >= asked) & (usable >= asked)

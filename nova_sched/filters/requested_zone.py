@@ -1,0 +1,31 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""RequestedZone, always on: what Nova asks of Placement's aggregates."""
+
+from nova_sched.conf import CONF
+from nova_sched.filters import Filter
+
+
+class RequestedZone(Filter):
+    """The host is in the zone asked for, if any aggregate has that zone.
+
+    A zone that no aggregate has restricts nothing, as in Nova: that is how an operator forces a
+    host with `default_zone:host`. AvailabilityZoneFilter, when enabled, is stricter.
+    """
+
+    run_filter_once_per_request = True
+
+    def mask(self, hosts, request):
+        zone = request.availability_zone
+        if not zone or not hosts.has_zone(zone):
+            return True
+        return hosts.in_zone(zone, CONF.default_availability_zone)

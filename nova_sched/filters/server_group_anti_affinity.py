@@ -1,0 +1,26 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""ServerGroupAntiAffinityFilter."""
+
+from nova_sched.filters import Filter
+from nova_sched.state.request import ANTI_AFFINITY
+
+
+class ServerGroupAntiAffinityFilter(Filter):
+    """A host has fewer members of an anti-affinity group than max_server_per_host, or this instance already."""
+
+    def mask(self, hosts, request):
+        group = request.group
+        if group is None or group.policy != ANTI_AFFINITY:
+            return True
+        free = hosts.count_instances(group.members) < group.max_server_per_host
+        return free | (hosts.count_instances([request.instance_uuid]) > 0)

@@ -1,0 +1,23 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Understood, always on: a request for something that no rule knows is refused, not ignored."""
+
+from nova_sched.filters import Filter
+
+
+class Understood(Filter):
+    """No part of the request asks for a resource that this scheduler cannot give."""
+
+    run_filter_once_per_request = True
+
+    def mask(self, hosts, request):
+        return hosts.everywhere(False) if request.unsupported else True

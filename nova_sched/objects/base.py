@@ -1,0 +1,256 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Base classes of the versioned objects, and the registry of all of them."""
+
+import copy
+import operator
+
+from oslo_versionedobjects import base as ovo_base
+from oslo_versionedobjects import exception as ovo_exception
+from oslo_versionedobjects import fields as ovo_fields
+
+from nova_sched import errors
+from nova_sched.objects import field_io, fields, object_io
+
+
+def register(cls):
+    """Class decorator: makes properties of the fields, and makes the class known to the wire.
+
+    The registry of oslo.versionedobjects is left alone, so that Nova's own objects can live in
+    the same process.
+    """
+    ovo_base.VersionedObjectRegistry.objectify(cls)
+    for name, field in cls.fields.items():
+        setattr(cls, name, _field_property(name, field))
+    cls.wire_fields = _wire_fields(cls, newer=False)
+    cls.wire_fields_newer = _wire_fields(cls, newer=True)
+    cls.wire_writers = tuple(
+        (name, f'_obj_{name}', field_io.writing(field, _write_object)) for name, field in cls.fields.items()
+    )
+    cls.object_attributes = tuple(
+        (name, f'_obj_{name}') for name, field in cls.fields.items() if isinstance(field, fields.ObjectField)
+    )
+    object_io.CLASSES[cls.obj_name()] = cls
+    return cls
+
+
+def _field_property(name, field):
+    """A property that keeps its value in ``_obj_<name>``, where oslo.versionedobjects looks for it.
+
+    Reading an unset field ends in ``__getattr__``, as any AttributeError of a property does.
+    """
+    attribute = f'_obj_{name}'
+
+    def write(self, value):
+        value = field.coerce(self, name, value)
+        if field.read_only and attribute in self.__dict__:
+            if self.__dict__[attribute] != value:
+                raise ovo_exception.ReadOnlyFieldError(field=name)
+            return
+        self._changed_fields.add(name)
+        self.__dict__[attribute] = value
+
+    def unset(self):
+        del self.__dict__[attribute]
+
+    return property(operator.attrgetter(attribute), write, unset)
+
+
+def _wire_fields(cls, newer):
+    """For each field: the attribute that holds it, and how it is read."""
+    return {
+        name: (f'_obj_{name}', *field_io.reading(field, object_io.read_nested, newer))
+        for name, field in cls.fields.items()
+    }
+
+
+def _write_object(value, manifest):
+    return value.obj_to_primitive(version_manifest=manifest)
+
+
+class NovaObject(ovo_base.VersionedObject):
+    """An object with Nova's names and versions.
+
+    ``name in obj`` tells whether a field is set: unset is not null, and raises when read.
+    """
+
+    OBJ_SERIAL_NAMESPACE = object_io.SERIAL_NAMESPACE
+    OBJ_PROJECT_NAMESPACE = object_io.NOVA
+
+    # Field -> the version that brought it; older versions are written without it.
+    ADDED_IN: dict[str, str] = {}
+    # Attributes that an object read from the wire starts with, and what makes their values.
+    wire_start: tuple = ()
+
+    def __getattr__(self, name):
+        if name in type(self).fields:
+            return self.obj_load_attr(name)
+        raise AttributeError(f'{type(self).__name__} has no attribute {name}')
+
+    def __contains__(self, name):
+        return f'_obj_{name}' in self.__dict__
+
+    def __deepcopy__(self, memo):
+        clone = memo[id(self)] = type(self).__new__(type(self))
+        for name, value in self.__dict__.items():
+            clone.__dict__[name] = value if name == '_context' else copy.deepcopy(value, memo)
+        return clone
+
+    def obj_load_attr(self, attrname):
+        """The value of a field that is not set, where a class has a rule for it; it stays unset."""
+        raise NotImplementedError(f'{self.obj_name()}.{attrname} is not set')
+
+    def obj_attr_is_set(self, attrname):
+        if attrname not in self.fields and attrname not in self.obj_extra_fields:
+            raise AttributeError(f'{self.obj_name()} has no attribute {attrname}')
+        return f'_obj_{attrname}' in self.__dict__
+
+    def obj_what_changed(self):
+        changed = set(self._changed_fields)
+        for name, attribute in self.object_attributes:
+            value = self.__dict__.get(attribute)
+            if value is not None and value.obj_what_changed():
+                changed.add(name)
+        return changed
+
+    @classmethod
+    def obj_class_from_name(cls, objname, objver):
+        """The class of a name; one version of each is known, and reads all minor ones."""
+        try:
+            return object_io.CLASSES[objname]
+        except KeyError:
+            raise errors.IncompatibleObject(objname, objver, 'none') from None
+
+    @classmethod
+    def obj_from_primitive(cls, primitive, context=None):
+        found = object_io.read(primitive)
+        if not isinstance(found, NovaObject):
+            raise errors.MalformedObject('object', 'its name is not known')
+        found._context = context
+        return found
+
+    def obj_to_primitive(self, target_version=None, version_manifest=None):
+        """The primitive, of the version it was read as or of an older one.
+
+        ``version_manifest`` maps names of nested objects to the versions to write these as.
+        Raises IncompatibleObject for a version that is not known here.
+        """
+        state = self.__dict__
+        data = {}
+        for name, attribute, write in self.wire_writers:
+            if attribute in state:
+                value = state[attribute]
+                data[name] = value if write is None or value is None else write(value, version_manifest)
+        version = target_version or self._version_for(version_manifest)
+        if version != type(self).VERSION:
+            self._check_known(version)
+            self.obj_make_compatible(data, version)
+        written = {
+            object_io.NAME: self.obj_name(),
+            object_io.NAMESPACE: self.OBJ_PROJECT_NAMESPACE,
+            object_io.VERSION: version,
+            object_io.DATA: data,
+        }
+        changed = self.obj_what_changed()
+        if changed:
+            changed = [name for name in data if name in changed]
+        if changed:
+            written[object_io.CHANGES] = changed
+        return written
+
+    def _version_for(self, manifest):
+        if manifest is None:
+            return self.VERSION
+        return manifest.get(self.obj_name(), self.VERSION)
+
+    def _check_known(self, version):
+        own = type(self).VERSION
+        try:
+            known = _numbers(version)[0] == _numbers(own)[0] and _numbers(version) <= _numbers(own)
+        except ValueError:
+            known = False
+        if not known:
+            raise errors.IncompatibleObject(self.obj_name(), version, own)
+
+    def obj_make_compatible(self, primitive, target_version):
+        """Take out of the data of a primitive what an older version does not know."""
+        target = _numbers(target_version)
+        for name, version in self.ADDED_IN.items():
+            if target < _numbers(version):
+                primitive.pop(name, None)
+
+    def obj_complete_older(self):
+        """Called on an object that was read as an older version: fill in what that left to others."""
+
+
+def _numbers(version):
+    return tuple(int(part) for part in version.split('.'))
+
+
+class NovaSchedObject(NovaObject):
+    """An object that only this project knows."""
+
+    OBJ_PROJECT_NAMESPACE = object_io.NOVA_SCHED
+
+
+class EphemeralObject(NovaObject):
+    """An object that is never stored by itself: fields with a default have it from the start."""
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls.wire_start = tuple(
+            (f'_obj_{name}', _copier(field.default))
+            for name, field in cls.fields.items()
+            if field.default is not ovo_fields.UnspecifiedDefault
+        )
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.obj_set_defaults()
+
+
+def _copier(value):
+    return lambda: copy.copy(value)
+
+
+class NovaList(ovo_base.ObjectListBase, NovaObject):
+    """A list of objects, in the one field ``objects``."""
+
+    wire_start = (('_obj_objects', list),)
+
+    def obj_make_compatible(self, primitive, target_version):
+        NovaObject.obj_make_compatible(self, primitive, target_version)
+
+
+class TimestampedMixin:
+    """When the record was made, and when it was last changed."""
+
+    fields = {
+        'created_at': fields.DateTimeField(nullable=True),
+        'updated_at': fields.DateTimeField(nullable=True),
+    }
+
+
+class PersistentMixin:
+    """What every record of a database that keeps deleted rows has."""
+
+    fields = {
+        'created_at': fields.DateTimeField(nullable=True),
+        'updated_at': fields.DateTimeField(nullable=True),
+        'deleted_at': fields.DateTimeField(nullable=True),
+        'deleted': fields.BooleanField(default=False),
+    }
+
+
+class DictCompat(ovo_base.VersionedObjectDictCompat):
+    """Fields can be read as keys of a dict, too."""

@@ -1,0 +1,49 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a caller is told of a claim."""
+
+from nova_sched.objects import base, claiming, enums, fields
+
+
+class ClaimState(enums.Words):
+    ALL = f'{claiming.PLANNED} {claiming.PENDING} {claiming.CONFIRMED}'
+
+
+class ClaimStateField(fields.BaseEnumField):
+    AUTO_TYPE = ClaimState()
+
+
+@base.register
+class ClaimInfo(base.NovaSchedObject):
+    """One instance's hold on one compute node, in Placement's resource classes.
+
+    ``allocation_request`` is JSON text in Placement's form; ``expires_at`` null never expires.
+    """
+
+    VERSION = '1.0'
+
+    fields = {
+        'uuid': fields.UUIDField(),
+        'instance_uuid': fields.UUIDField(),
+        'compute_node_uuid': fields.UUIDField(),
+        'host': fields.StringField(),
+        'nodename': fields.StringField(),
+        'state': ClaimStateField(),
+        'resources': fields.DictOfIntegersField(),
+        'project_id': fields.StringField(nullable=True),
+        'user_id': fields.StringField(nullable=True),
+        'allocation_request': fields.StringField(nullable=True),
+        'created_at': fields.DateTimeField(nullable=True),
+        'updated_at': fields.DateTimeField(nullable=True),
+        'expires_at': fields.DateTimeField(nullable=True),
+    }

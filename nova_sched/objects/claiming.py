@@ -1,0 +1,196 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What one consumer takes from one node: checked and booked the same way by all who claim."""
+
+import dataclasses
+import time
+import types
+import uuid
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from nova_sched import errors
+
+PLANNED = 'planned'  # a group member that is not created yet
+PENDING = 'pending'  # chosen and handed to the conductor
+CONFIRMED = 'confirmed'  # the node reports the instance
+
+VCPU, MEMORY_MB, DISK_GB, PCPU = 'VCPU', 'MEMORY_MB', 'DISK_GB', 'PCPU'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Claim:
+    """One consumer's hold on one node.
+
+    ``resources`` maps Placement's resource classes to whole amounts (VCPU and PCPU: CPUs,
+    MEMORY_MB: MiB, DISK_GB: GiB). ``created_s`` and ``expires_s`` are seconds since the
+    epoch; ``expires_s`` None never expires.
+    """
+
+    consumer_uuid: str
+    node_uuid: str
+    resources: Mapping[str, int]
+    state: str = PENDING
+    project_id: str | None = None
+    user_id: str | None = None
+    group_uuid: str | None = None
+    request_id: str | None = None
+    created_s: float = 0.0
+    expires_s: float | None = None
+    uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
+
+    @property
+    def key(self):
+        """Consumer and node: one consumer holds at most one claim on one node."""
+        return self.consumer_uuid, self.node_uuid
+
+    @property
+    def is_confirmed(self):
+        return self.state == CONFIRMED
+
+    def merged_with(self, later):
+        """What a later claim of the same consumer on the same node makes of this one.
+
+        A claim on its way is replaced. A confirmed one stays, with the larger amounts: the instance
+        is there already, and is being resized in place.
+        """
+        if self.uuid == later.uuid:
+            return self
+        if not self.is_confirmed:
+            return later
+        names = (*self.resources, *later.resources)
+        amounts = {name: max(self.resources.get(name, 0), later.resources.get(name, 0)) for name in names}
+        return dataclasses.replace(self, resources=amounts)
+
+
+class Usage(NamedTuple):
+    """One resource class on one node; ``used`` holds claims and everything else."""
+
+    total: int
+    reserved: int
+    ratio: float
+    used: int
+
+    @property
+    def available(self):
+        return int((self.total - self.reserved) * self.ratio) - self.used
+
+
+class Shortage(NamedTuple):
+    """Why one resource class cannot be given."""
+
+    resource_class: str
+    asked: int
+    available: int
+    total: int
+
+    def __str__(self):
+        if self.asked > self.total:
+            return f'{self.resource_class}: {self.asked} asked, the node has {self.total} in all'
+        return f'{self.resource_class}: {self.asked} asked, {max(self.available, 0)} available'
+
+
+class ClaimableMixin:
+    """``instance_claim`` for anything that can tell its usage and take from it.
+
+    A ComputeNode and the scheduler's own row of a node both are such things, so the
+    scheduler, the agent and a queue worker judge a claim by the same code.
+    """
+
+    def usage(self, resource_class) -> Usage | None:
+        """What the node has of a resource class, or None if it has none."""
+        raise NotImplementedError
+
+    def take(self, resource_class, amount):
+        """Book an amount (negative: give it back)."""
+        raise NotImplementedError
+
+    def shortages(self, request, limits=None) -> list[Shortage]:
+        """Each resource class that the node cannot give, with how much it could.
+
+        ``limits`` (optional) maps resource classes to a capacity that replaces the node's own.
+        """
+        return [short for name, amount in request.resources.items()
+                if (short := self._shortage(name, amount, limits or {})) is not None]  # fmt: skip
+
+    def _shortage(self, name, amount, limits):
+        usage = self.usage(name)
+        if usage is None:
+            return Shortage(name, amount, 0, 0)
+        available = usage.available if name not in limits else int(limits[name]) - usage.used
+        if amount > available or amount > usage.total:
+            return Shortage(name, amount, available, usage.total)
+        return None
+
+    def instance_claim(self, request, limits=None, lifetime_s=None, request_id=None) -> Claim:
+        """Check that the node can take the request, book it, and return the claim.
+
+        ``request`` has ``instance_uuid``, ``project_id``, ``user_id``, ``resources`` and ``group_uuid``.
+        Raises ComputeResourcesUnavailable with every shortage; then nothing is booked.
+        """
+        short = self.shortages(request, limits)
+        if short:
+            raise errors.ComputeResourcesUnavailable(self.uuid, '; '.join(map(str, short)))
+        return self.book(request, lifetime_s, request_id)
+
+    def book(self, request, lifetime_s=None, request_id=None) -> Claim:
+        """Book what is known to fit, and return the claim."""
+        for name, amount in request.resources.items():
+            self.take(name, amount)
+        now = time.time()
+        return Claim(
+            consumer_uuid=request.instance_uuid,
+            node_uuid=self.uuid,
+            resources=dict(request.resources),
+            project_id=request.project_id,
+            user_id=request.user_id,
+            group_uuid=request.group_uuid,
+            request_id=request_id,
+            created_s=now,
+            expires_s=None if lifetime_s is None else now + lifetime_s,
+        )
+
+    def release(self, claim: Claim):
+        """Give back what a claim holds."""
+        for name, amount in claim.resources.items():
+            self.take(name, -amount)
+
+
+class ComputeNodeUsage(ClaimableMixin):
+    """The claim's view of a ComputeNode object: its own fields, and nothing beside them.
+
+    Nova counts the reserved amount as used, so ``reserved`` is 0 here.
+    """
+
+    FIELDS = types.MappingProxyType(
+        {
+            VCPU: ('vcpus', 'vcpus_used', 'cpu_allocation_ratio'),
+            MEMORY_MB: ('memory_mb', 'memory_mb_used', 'ram_allocation_ratio'),
+            DISK_GB: ('local_gb', 'local_gb_used', 'disk_allocation_ratio'),
+        }
+    )
+
+    def usage(self, resource_class):
+        fields = self.FIELDS.get(resource_class)
+        if fields is None:
+            return None
+        total, used, ratio = (getattr(self, name) for name in fields)
+        return Usage(total or 0, 0, ratio or 1.0, used or 0)
+
+    def take(self, resource_class, amount):
+        used = self.FIELDS[resource_class][1]
+        setattr(self, used, getattr(self, used) + amount)
+        if resource_class == MEMORY_MB:
+            self.free_ram_mb = self.memory_mb - self.memory_mb_used
+        elif resource_class == DISK_GB:
+            self.free_disk_gb = self.local_gb - self.local_gb_used

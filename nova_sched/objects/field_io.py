@@ -1,0 +1,277 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""How the value of a field is read from its primitive, and written to it.
+
+``reading(field)`` and ``writing(field)`` are asked once for each field, when its class is
+registered. What they return does the work of oslo's ``from_primitive``, ``coerce`` and
+``to_primitive`` in one step: a RequestSpec and its Selections cross the wire for every decision.
+"""
+
+import copy
+import datetime
+import re
+from typing import Any, NamedTuple
+
+from oslo_utils import strutils
+from oslo_versionedobjects import fields as ovo
+
+from nova_sched.objects import enums, fields
+
+# Read in place of a value that is to be left out: an object of a name that is not known here.
+UNKNOWN = object()
+
+_UTC = datetime.UTC
+_JSON_NAMES = {dict: 'an object', list: 'a list', str: 'a string', bool: 'a boolean', type(None): 'null'}
+
+
+class Unreadable(Exception):
+    """A value that does not fit; ``path`` grows from the value outwards."""
+
+    def __init__(self, why, path=''):
+        super().__init__(why)
+        self.why = why
+        self.path = path
+
+    def inside(self, step):
+        """Tell that the value stands in field or element ``step``."""
+        self.path = step + self.path
+        return self
+
+
+# What reading a value can raise.
+REFUSALS = (Unreadable, TypeError, ValueError, OverflowError)
+
+
+def unreadable(refusal):
+    """One of the ``REFUSALS`` as Unreadable, in few words."""
+    return refusal if isinstance(refusal, Unreadable) else Unreadable(str(refusal)[:200])
+
+
+class Reading(NamedTuple):
+    """How to read one value: as it is if it is exactly of type ``exact``, else by ``read``."""
+
+    exact: type
+    read: Any
+    nullable: bool
+
+
+class _NoType:
+    """The type of no value: everything goes through ``read``."""
+
+
+def _wanted(what, value):
+    """The error for a value of another kind; values are not shown, for they may be secret or huge."""
+    found = _JSON_NAMES.get(type(value), f'a {type(value).__name__}')
+    return Unreadable(f'{what} is required, not {found}')
+
+
+def _read_string(value):
+    if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        return str(value)
+    raise _wanted('a string', value)
+
+
+def _read_integer(value):
+    if isinstance(value, (int, str)) and not isinstance(value, bool):
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    raise _wanted('an integer', value)
+
+
+def _read_float(value):
+    if isinstance(value, (float, int, str)) and not isinstance(value, bool):
+        return float(value)
+    raise _wanted('a number', value)
+
+
+def _read_boolean(value):
+    if value in (0, 1) and isinstance(value, int):
+        return bool(value)
+    raise _wanted('a boolean', value)
+
+
+def _read_flexible_boolean(value):
+    if isinstance(value, (str, int)):
+        return strutils.bool_from_string(value)
+    raise _wanted('a boolean', value)
+
+
+def _read_datetime(value):
+    if not isinstance(value, str):
+        raise _wanted('a date and time', value)
+    moment = datetime.datetime.fromisoformat(value)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=_UTC)
+
+
+_is_uuid = re.compile(ovo.UUID.PATTERN).fullmatch
+
+
+def _read_uuid(value):
+    if isinstance(value, str) and _is_uuid(value):
+        return value
+    raise Unreadable('a UUID is required')
+
+
+def _text(kind):
+    """Reads text that the field type itself judges."""
+
+    def read(value):
+        if not isinstance(value, str):
+            raise _wanted('a string', value)
+        return kind.coerce(None, '', value)
+
+    return read
+
+
+def _word(kind):
+    """Reads a word of an enumeration."""
+    words = frozenset(kind.valid_values)
+
+    def read(value):
+        if not isinstance(value, str):
+            raise _wanted('a word', value)
+        return value if value in words else kind.coerce(None, '', value)
+
+    return read
+
+
+def _any_word(kind):
+    """Reads a word of an enumeration, and also words that a newer version has added to it."""
+
+    def read(value):
+        if not isinstance(value, str):
+            raise _wanted('a word', value)
+        return kind.canonical(value)
+
+    return read
+
+
+def _items(values, element):
+    """The elements read one by one; what is not known is left out."""
+    exact, read, nullable = element
+    if not isinstance(values, (list, tuple, set, frozenset)):
+        raise _wanted('a list', values)
+    items = []
+    for index, value in enumerate(values):
+        if type(value) is exact or (value is None and nullable):
+            items.append(value)
+            continue
+        item = _read_inside(read, value, f'[{index}]')
+        if item is not UNKNOWN:
+            items.append(item)
+    return items
+
+
+def _pairs(values, element):
+    exact, read, nullable = element
+    if not isinstance(values, dict):
+        raise _wanted('an object', values)
+    pairs = {}
+    for key, value in values.items():
+        if type(key) is not str:
+            raise _wanted('a string as key', key)
+        if type(value) is exact or (value is None and nullable):
+            pairs[key] = value
+        else:
+            pairs[key] = _read_inside(read, value, f'[{key[:64]}]')
+    return pairs
+
+
+def _read_inside(read, value, step):
+    try:
+        return read(value)
+    except REFUSALS as bad:
+        raise unreadable(bad).inside(step) from None
+
+
+# The kinds of values: what is taken as it is, and how the rest is read.
+_PLAIN = {
+    ovo.String: (str, _read_string),
+    ovo.SensitiveString: (str, _read_string),
+    ovo.Integer: (int, _read_integer),
+    ovo.Float: (float, _read_float),
+    ovo.Boolean: (bool, _read_boolean),
+    ovo.FlexibleBoolean: (bool, _read_flexible_boolean),
+    ovo.DateTime: (_NoType, _read_datetime),
+    fields.UUID: (_NoType, _read_uuid),
+}
+
+
+def reading(field, read_object, newer=False) -> Reading:
+    """How to read a field (or an element of a list, set or dict).
+
+    ``read_object(primitive, field type)`` reads a nested object. With ``newer`` the words of
+    enumerations are taken as they come: the sender knows a later version, and more words.
+    """
+    kind, nullable = field._type, field.nullable
+    if type(kind) in _PLAIN:
+        exact, read = _PLAIN[type(kind)]
+    else:
+        exact, read = _NoType, _reader(kind, read_object, newer)
+    if not nullable and field.default is not ovo.UnspecifiedDefault:
+        read = _with_default(read, field.default)
+    return Reading(exact, read, nullable)
+
+
+def _reader(kind, read_object, newer):
+    if isinstance(kind, ovo.Object):
+        return lambda value: read_object(value, kind)
+    if isinstance(kind, enums.Words):
+        return _any_word(kind) if newer else _word(kind)
+    if not isinstance(kind, ovo.CompoundFieldType):
+        return _text(kind)
+    element = reading(kind._element_type, read_object, newer)
+    if isinstance(kind, ovo.Dict):
+        return lambda value: _pairs(value, element)
+    if isinstance(kind, ovo.Set):
+        return lambda value: set(_items(value, element))
+    return lambda value: _items(value, element)
+
+
+def _with_default(read, default):
+    return lambda value: copy.deepcopy(default) if value is None else read(value)
+
+
+def writing(field, write_object):
+    """A function of (value, version manifest) that writes a field, or None if values are written as they are.
+
+    ``write_object(object, version manifest)`` writes a nested object.
+    """
+    kind = field._type
+    if isinstance(kind, ovo.Object):
+        return write_object
+    if isinstance(kind, ovo.DateTime):
+        return _write_datetime
+    if isinstance(kind, ovo.IPAddress):
+        return lambda value, _manifest: str(value)
+    if not isinstance(kind, ovo.CompoundFieldType):
+        return None
+    return _compound_writer(kind, writing(kind._element_type, write_object))
+
+
+def _compound_writer(kind, write):
+    if isinstance(kind, ovo.Dict):
+        if write is None:
+            return lambda value, _manifest: dict(value)
+        return lambda value, manifest: {key: write(item, manifest) for key, item in value.items()}
+    if isinstance(kind, ovo.Set):
+        return lambda value, _manifest: sorted(value)
+    if write is None:
+        return lambda value, _manifest: list(value)
+    return lambda value, manifest: [write(item, manifest) for item in value]
+
+
+def _write_datetime(value, _manifest):
+    """Whole seconds in UTC: 2026-01-01T12:00:00Z."""
+    return value.astimezone(_UTC).isoformat()[:19] + 'Z'

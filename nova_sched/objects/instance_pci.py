@@ -1,0 +1,45 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""PCI devices that instances ask for."""
+
+from nova_sched.objects import base, enums, fields
+
+
+@base.register
+class InstancePCIRequest(base.NovaObject):
+    """A count of devices that match one of the specs."""
+
+    VERSION = '1.4'
+    ADDED_IN = {'request_id': '1.1', 'numa_policy': '1.2', 'requester_id': '1.3'}
+
+    fields = {
+        'count': fields.IntegerField(),
+        'spec': fields.ListOfDictOfNullableStringsField(),
+        'alias_name': fields.StringField(nullable=True),
+        'is_new': fields.BooleanField(default=False),
+        'request_id': fields.UUIDField(nullable=True),
+        'requester_id': fields.StringField(nullable=True),
+        'numa_policy': enums.PCINUMAAffinityPolicyField(nullable=True),
+    }
+
+
+@base.register
+class InstancePCIRequests(base.NovaObject):
+    """The PCI requests of one instance."""
+
+    VERSION = '1.1'
+
+    fields = {
+        'instance_uuid': fields.UUIDField(),
+        'requests': fields.ListOfObjectsField('InstancePCIRequest'),
+    }

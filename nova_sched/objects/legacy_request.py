@@ -1,0 +1,132 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The request of RPC 4.0: two plain dicts, ``request_spec`` and ``filter_properties``."""
+
+from nova_sched import errors
+from nova_sched.objects import image_meta, object_io, plain
+
+# Keys of instance_properties and the fields of RequestSpec that they become.
+_OF_INSTANCE = {
+    'uuid': 'instance_uuid',
+    'project_id': 'project_id',
+    'user_id': 'user_id',
+    'availability_zone': 'availability_zone',
+}
+_HOST_LISTS = ('ignore_hosts', 'force_hosts', 'force_nodes')
+
+
+def spec_data(request_spec, filter_properties):
+    """The data of a RequestSpec primitive; a field that the dicts do not tell of is left out or null.
+
+    Raises MalformedObject.
+    """
+    request_spec = _dict(request_spec, 'request_spec')
+    properties = _dict(filter_properties, 'filter_properties')
+    data = _of_instance(_dict(request_spec.get('instance_properties'), 'request_spec.instance_properties'))
+    data |= {
+        'image': _image(request_spec.get('image')),
+        'retry': _retry(properties.get('retry')),
+        'limits': _limits(properties.get('limits')),
+        'instance_group': _group(properties),
+        'scheduler_hints': _hints(properties.get('scheduler_hints', {})),
+        'requested_destination': plain.lift('Destination', properties.get('requested_destination')),
+    }
+    data |= {name: properties.get(name) for name in _HOST_LISTS}
+    if request_spec.get('instance_type') is not None:
+        data['flavor'] = plain.lift('Flavor', request_spec['instance_type'])
+    if request_spec.get('num_instances') is not None:
+        data['num_instances'] = request_spec['num_instances']
+    return data
+
+
+def _dict(value, where):
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise errors.MalformedObject(where, 'a dict is required')
+    return value
+
+
+def _of_instance(properties):
+    data = {field: properties[key] for key, field in _OF_INSTANCE.items() if key in properties}
+    if data.get('instance_uuid') is None:
+        data.pop('instance_uuid', None)
+    data['numa_topology'] = plain.lift('InstanceNUMATopology', properties.get('numa_topology'))
+    data['pci_requests'] = plain.lift('InstancePCIRequests', properties.get('pci_requests'))
+    return data
+
+
+def _image(image):
+    if isinstance(image, dict) and not object_io.is_primitive(image):
+        return image_meta.ImageMeta.from_dict(image)
+    return image
+
+
+def _retry(retry):
+    """``{num_attempts, hosts: [[host, node], ...]}``; empty is none."""
+    if not isinstance(retry, dict) or object_io.is_primitive(retry):
+        return retry
+    if not retry:
+        return None
+    try:
+        nodes = [
+            object_io.primitive('ComputeNode', {'host': host, 'hypervisor_hostname': node})
+            for host, node in retry.get('hosts') or []
+        ]
+    except (TypeError, ValueError):
+        raise errors.MalformedObject(
+            'filter_properties.retry.hosts', 'a list of pairs of host and node is required'
+        ) from None
+    hosts = object_io.primitive('ComputeNodeList', {'objects': nodes})
+    return object_io.primitive(
+        'SchedulerRetries', {'num_attempts': retry.get('num_attempts', 0), 'hosts': hosts}
+    )
+
+
+def _limits(limits):
+    """Limits by name; computes of old wrote fractions, of which the whole part counts."""
+    if limits is None:
+        limits = {}
+    if not isinstance(limits, dict) or object_io.is_primitive(limits):
+        return limits
+    data = dict.fromkeys(('vcpu', 'disk_gb', 'memory_mb', 'numa_topology'))
+    data |= {
+        name: value // 1 if isinstance(value, float) else value
+        for name, value in limits.items()
+        if name in data
+    }
+    return object_io.primitive('SchedulerLimits', data)
+
+
+def _group(properties):
+    """The server group, from an object or from the ``group_*`` keys that old conductors wrote."""
+    if properties.get('instance_group') is not None:
+        return plain.lift('InstanceGroup', properties['instance_group'])
+    if not properties.get('group_updated'):
+        return None
+    policies = properties.get('group_policies')
+    data = {
+        'policies': policies,
+        'policy': next(iter(policies), None) if isinstance(policies, (list, tuple, set)) else None,
+        'hosts': properties.get('group_hosts'),
+        'members': properties.get('group_members'),
+    }
+    if properties.get('group_uuid') is not None:
+        data['uuid'] = properties['group_uuid']
+    return object_io.primitive('InstanceGroup', data)
+
+
+def _hints(hints):
+    if not isinstance(hints, dict):
+        return hints
+    return {name: value if isinstance(value, list) else [value] for name, value in hints.items()}

@@ -1,0 +1,163 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""How objects are read from their primitives.
+
+Robust towards other versions: any minor version of the known major one is read as far as it is
+known, unknown keys are passed over, and so is a nested object of an unknown name. Strict towards
+nonsense: whatever does not fit is refused, with its path.
+"""
+
+import functools
+import logging
+
+from oslo_versionedobjects import base as ovo_base
+
+from nova_sched import errors
+from nova_sched.objects import field_io
+from nova_sched.objects.field_io import UNKNOWN, Unreadable
+
+LOG = logging.getLogger(__name__)
+
+SERIAL_NAMESPACE = 'nova_object'
+NAME = 'nova_object.name'
+NAMESPACE = 'nova_object.namespace'
+VERSION = 'nova_object.version'
+DATA = 'nova_object.data'
+CHANGES = 'nova_object.changes'
+
+NOVA, NOVA_SCHED = 'nova', 'nova_sched'
+
+# Every class by its object name; filled as the classes are registered.
+CLASSES = {}
+
+
+def is_primitive(value):
+    """Whether a dict is meant to be an object."""
+    return NAME in value or DATA in value
+
+
+def primitive(name, data):
+    """The primitive of an object of the current version, with all that is set marked as changed."""
+    cls = CLASSES[name]
+    return {
+        NAME: name,
+        NAMESPACE: cls.OBJ_PROJECT_NAMESPACE,
+        VERSION: cls.VERSION,
+        DATA: data,
+        CHANGES: list(data),
+    }
+
+
+def read(value, root='object'):
+    """The object of a primitive, or the primitive itself if it is of an unknown name.
+
+    Raises MalformedObject with the path of what does not fit, from the object's name (``root`` if it
+    tells none) inwards, and IncompatibleObject for another major version.
+    """
+    try:
+        found = read_object(value)
+    except Unreadable as bad:
+        raise errors.MalformedObject(f'{_name(value, root)}{bad.path}', bad.why) from None
+    except RecursionError:
+        raise errors.MalformedObject(_name(value, root), 'nested too deeply') from None
+    return value if found is UNKNOWN else found
+
+
+def _name(value, root):
+    name = value.get(NAME) if isinstance(value, dict) else None
+    return name[:64] if isinstance(name, str) else root
+
+
+def read_object(value):
+    """The object of a primitive, or UNKNOWN. Raises Unreadable."""
+    try:
+        name, namespace, version, data = value[NAME], value[NAMESPACE], value[VERSION], value[DATA]
+        cls = CLASSES.get(name)
+    except (KeyError, TypeError):
+        raise Unreadable(_what_is_wrong(value)) from None
+    if type(data) is not dict or not isinstance(name, str):
+        raise Unreadable(_what_is_wrong(value))
+    if cls is None or namespace != cls.OBJ_PROJECT_NAMESPACE:
+        if cls is None and namespace in (NOVA, NOVA_SCHED):
+            LOG.debug('Object of the unknown name %.64s is not read', name)
+            return UNKNOWN
+        raise Unreadable(f'namespace {str(namespace)[:64]!r} is not known for this object')
+    if version == cls.VERSION:
+        return _fill(cls, cls.wire_fields, data, value.get(CHANGES, ()))
+    version, newer = _known_version(cls, str(version))
+    known = cls.wire_fields_newer if newer else cls.wire_fields
+    found = _fill(cls, known, data, value.get(CHANGES, ()))
+    if not newer and version != cls.VERSION:
+        found.VERSION = version
+        found.obj_complete_older()
+    return found
+
+
+def read_nested(value, kind):
+    """The object of a primitive in a field of the Object type ``kind``, or UNKNOWN."""
+    found = value if isinstance(value, ovo_base.VersionedObject) else read_object(value)
+    if found is UNKNOWN or found.obj_name() == kind._obj_name:
+        return found
+    if kind._subclasses and any(parent.__name__ == kind._obj_name for parent in type(found).__mro__):
+        return found
+    raise Unreadable(f'an object {kind._obj_name} is required, not {found.obj_name()}')
+
+
+def _fill(cls, known, data, changes):
+    """A new object with the fields of ``data`` that are known."""
+    found = cls.__new__(cls)
+    state = found.__dict__
+    state['_context'] = None
+    for attribute, make in cls.wire_start:
+        state[attribute] = make()
+    name = None
+    try:
+        for name, value in data.items():
+            if name not in known:
+                continue
+            attribute, exact, read_value, nullable = known[name]
+            if type(value) is exact or (value is None and nullable):
+                state[attribute] = value
+                continue
+            value = read_value(value)
+            if value is not UNKNOWN:
+                state[attribute] = value
+    except field_io.REFUSALS as bad:
+        raise field_io.unreadable(bad).inside(f'.{name}') from None
+    try:
+        state['_changed_fields'] = {change for change in changes or () if change in known}
+    except TypeError:
+        raise Unreadable(f'{CHANGES} is not a list of names') from None
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _known_version(cls, version):
+    """The version to take an object as, without its micro part, and whether it is newer than ours."""
+    try:
+        major, minor = (int(part) for part in version.split('.')[:2])
+    except (AttributeError, ValueError):
+        raise Unreadable(f'{VERSION} is not a version') from None
+    own_major, own_minor = (int(part) for part in cls.VERSION.split('.'))
+    if major != own_major:
+        raise errors.IncompatibleObject(cls.obj_name(), version[:64], cls.VERSION)
+    return f'{major}.{minor}', minor > own_minor
+
+
+def _what_is_wrong(value):
+    if not isinstance(value, dict):
+        return 'an object is required'
+    missing = [key for key in (NAME, NAMESPACE, VERSION, DATA) if key not in value]
+    if missing:
+        return f'{", ".join(missing)} missing'
+    return f'{DATA} is not an object' if isinstance(value[NAME], str) else f'{NAME} is not a name'

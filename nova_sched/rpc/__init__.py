@@ -1,0 +1,38 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The door to the bus: where messages arrive, and under which names."""
+
+import oslo_messaging as messaging
+
+from nova_sched.rpc.serializer import Serializer
+
+EXCHANGE = 'nova'
+TOPIC = 'scheduler'
+
+
+def transport(conf, url=None):
+    """The bus of [DEFAULT] transport_url, on the exchange where Nova's services meet."""
+    messaging.set_transport_defaults(EXCHANGE)
+    return messaging.get_rpc_transport(conf, url=url, allowed_remote_exmods=['nova_sched.errors'])
+
+
+def server(bus, host, endpoints, executor):
+    """An RPC server for one scheduler process; ``executor`` is `threading` or `eventlet`."""
+    target = messaging.Target(exchange=EXCHANGE, topic=TOPIC, server=host)
+    return messaging.get_rpc_server(
+        bus,
+        target,
+        endpoints,
+        executor=executor,
+        serializer=Serializer(),
+        access_policy=messaging.DefaultRPCAccessPolicy,
+    )

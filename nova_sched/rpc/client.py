@@ -1,0 +1,194 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The typed client: what conductors, compute nodes and our own tools call the scheduler with."""
+
+import oslo_messaging as messaging
+from oslo_context.context import RequestContext
+
+from nova_sched import errors
+from nova_sched.rpc import EXCHANGE, TOPIC
+from nova_sched.rpc.failures import NoValidHost, known
+from nova_sched.rpc.serializer import Serializer
+
+# Seconds: as long as a conductor waits for an answer, and for a sign of life meanwhile.
+LONG_TIMEOUT_S, MONITOR_TIMEOUT_S = 1800, 60
+
+
+class Client:
+    """One namespace of the scheduler over a bus.
+
+    Failures come back as the classes of ``nova_sched.errors``.
+    """
+
+    NAMESPACE: str | None = None
+    VERSION = '1.0'
+
+    def __init__(self, bus, timeout_s=LONG_TIMEOUT_S, monitor_s=MONITOR_TIMEOUT_S):
+        target = messaging.Target(
+            exchange=EXCHANGE, topic=TOPIC, namespace=self.NAMESPACE, version=self.VERSION
+        )
+        options = {'timeout': timeout_s, 'serializer': Serializer()}
+        if monitor_s is not None and monitor_s < timeout_s:
+            options['call_monitor_timeout'] = monitor_s
+        self._client = messaging.get_rpc_client(bus, target, **options)
+
+    def call(self, context, method, **kwargs):
+        """Call and wait. ``context`` None makes a new one."""
+        try:
+            return self._client.call(context or RequestContext(overwrite=False), method, **kwargs)
+        except (messaging.RemoteError, NoValidHost) as error:
+            raise known(error) from None
+
+    def cast(self, context, method, version, **kwargs):
+        """Tell every scheduler, and wait for none."""
+        prepared = self._client.prepare(fanout=True, version=version)
+        prepared.cast(context or RequestContext(overwrite=False), method, **kwargs)
+
+
+class SchedulerClient(Client):
+    """What a conductor calls, and what the API and compute nodes cast."""
+
+    VERSION = '4.5'
+
+    def select_destinations(self, spec_obj, instance_uuids, return_alternates=True, context=None):
+        """Lists of Selection, one for each instance: the claimed host, then alternates. Raises NoValidHost."""
+        return self.call(
+            context,
+            'select_destinations',
+            spec_obj=spec_obj,
+            instance_uuids=instance_uuids,
+            return_objects=True,
+            return_alternates=return_alternates,
+        )
+
+    def update_aggregates(self, aggregates, context=None):
+        self.cast(context, 'update_aggregates', '4.1', aggregates=aggregates)
+
+    def delete_aggregate(self, aggregate, context=None):
+        self.cast(context, 'delete_aggregate', '4.1', aggregate=aggregate)
+
+    def update_instance_info(self, host_name, instance_info, context=None):
+        self.cast(context, 'update_instance_info', '4.2', host_name=host_name, instance_info=instance_info)
+
+    def delete_instance_info(self, host_name, instance_uuid, context=None):
+        self.cast(context, 'delete_instance_info', '4.2', host_name=host_name, instance_uuid=instance_uuid)
+
+    def sync_instance_info(self, host_name, instance_uuids, context=None):
+        self.cast(context, 'sync_instance_info', '4.2', host_name=host_name, instance_uuids=instance_uuids)
+
+
+class StatsClient(Client):
+    """What compute nodes and operators call."""
+
+    NAMESPACE = 'stats'
+
+    def update_resource_stats(
+        self, name, stats, instances=None, inventories=None, cell_uuid=None, context=None
+    ):
+        """Report a node (a ComputeNode). Returns what was accepted. Raises BadReport."""
+        return self.call(
+            context,
+            'update_resource_stats',
+            name=name,
+            stats=stats,
+            instances=instances,
+            inventories=inventories,
+            cell_uuid=cell_uuid,
+        )
+
+    def update_service(self, name, service, context=None):
+        self.call(context, 'update_service', name=name, service=service)
+
+    def remove_node(self, name, nodename, context=None):
+        """Raises NodeNotFound."""
+        self.call(context, 'remove_node', name=name, nodename=nodename)
+
+
+class ClaimsClient(Client):
+    """What conductors, agents and queue workers call about claims; all return ClaimInfo objects."""
+
+    NAMESPACE = 'claims'
+
+    def instance_claim(self, spec_obj, instance_uuid, host, nodename, context=None):
+        """Raises NodeNotFound or ComputeResourcesUnavailable."""
+        return self.call(
+            context,
+            'instance_claim',
+            spec_obj=spec_obj,
+            instance_uuid=instance_uuid,
+            host=host,
+            nodename=nodename,
+        )
+
+    def claim_alternate(self, spec_obj, instance_uuid, failed_host, host, nodename, context=None):
+        """Raises NodeNotFound or ComputeResourcesUnavailable; then the old claim stands."""
+        return self.call(
+            context,
+            'claim_alternate',
+            spec_obj=spec_obj,
+            instance_uuid=instance_uuid,
+            failed_host=failed_host,
+            host=host,
+            nodename=nodename,
+        )
+
+    def confirm_claim(self, instance_uuid, host, context=None):
+        """Raises ClaimNotFound."""
+        return self.call(context, 'confirm_claim', instance_uuid=instance_uuid, host=host)
+
+    def abort_claim(self, instance_uuid, host=None, context=None):
+        """Raises ClaimNotFound."""
+        return self.call(context, 'abort_claim', instance_uuid=instance_uuid, host=host)
+
+    def show(self, instance_uuid, context=None):
+        return self.call(context, 'show', instance_uuid=instance_uuid)
+
+
+class Conductor:
+    """A conductor's part: places a server, builds it, and goes on to the next alternate when a build fails."""
+
+    def __init__(self, bus):
+        self.scheduler = SchedulerClient(bus)
+        self.claims = ClaimsClient(bus)
+
+    def boot(self, spec_obj, instance_uuids, build, context=None):
+        """Place and build instances; returns each one's Selection where it runs, in order.
+
+        ``build(instance_uuid, selection)`` raises ComputeResourcesUnavailable when the build failed there.
+        Raises NoValidHost, or MaxRetriesExceeded when no alternate is left; no second scheduling pass is made.
+        """
+        placed = self.scheduler.select_destinations(spec_obj, instance_uuids, context=context)
+        return [self._build(spec_obj, uuid, found, build, context)
+                for uuid, found in zip(instance_uuids, placed, strict=True)]  # fmt: skip
+
+    def _build(self, spec_obj, uuid, found, build, context):
+        tried = []
+        for selection in found:
+            if tried and not self._move_claim(spec_obj, uuid, tried[-1], selection, context):
+                continue
+            try:
+                build(uuid, selection)
+                return selection
+            except errors.ComputeResourcesUnavailable:
+                tried.append(selection.service_host)
+        self.claims.abort_claim(uuid, context=context)
+        raise errors.MaxRetriesExceeded(uuid, ', '.join(tried))
+
+    def _move_claim(self, spec_obj, uuid, failed_host, selection, context):
+        """Claim the alternate in place of the failed host; an alternate that filled up meanwhile is passed over."""
+        try:
+            self.claims.claim_alternate(
+                spec_obj, uuid, failed_host, selection.service_host, selection.nodename, context=context
+            )
+        except (errors.ComputeResourcesUnavailable, errors.NodeNotFound):
+            return False
+        return True

@@ -1,0 +1,66 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The namespace `claims` 1.0: what becomes of a claim after its host was chosen."""
+
+import oslo_messaging as messaging
+
+from nova_sched.rpc import translate
+from nova_sched.rpc.failures import expected
+
+
+class Claims:
+    target = messaging.Target(namespace='claims', version='1.0')
+
+    def __init__(self, scheduler):
+        self._scheduler = scheduler
+
+    def _infos(self, claims):
+        nodes = self._scheduler.call(self._scheduler.books.names, [claim.node_uuid for claim in claims])
+        return [translate.claim_info(claim, nodes[claim.node_uuid]) for claim in claims]
+
+    @expected
+    def instance_claim(self, context, spec_obj, instance_uuid, host, nodename):
+        """Claim for one instance on a node that the caller names.
+
+        Returns the ClaimInfo; the same claim made twice is one. Raises NodeNotFound, or
+        ComputeResourcesUnavailable with what is short.
+        """
+        (request,) = translate.requests(translate.spec(spec_obj), [instance_uuid])
+        claim = self._scheduler.call(self._scheduler.books.claim, request, host, nodename, context.request_id)
+        return self._infos([claim])[0]
+
+    @expected
+    def claim_alternate(self, context, spec_obj, instance_uuid, failed_host, host, nodename):
+        """Give up the claim on the host where the build failed, and claim an alternate, in one transaction.
+
+        Raises as instance_claim does; then the claim on the failed host still stands.
+        """
+        (request,) = translate.requests(translate.spec(spec_obj), [instance_uuid])
+        claim = self._scheduler.call(
+            self._scheduler.books.claim, request, host, nodename, context.request_id, failed_host
+        )
+        return self._infos([claim])[0]
+
+    @expected
+    def confirm_claim(self, context, instance_uuid, host):
+        """The instance runs on the host. Returns its claims there. Raises ClaimNotFound."""
+        return self._infos(self._scheduler.call(self._scheduler.books.confirm_claim, instance_uuid, host))
+
+    @expected
+    def abort_claim(self, context, instance_uuid, host=None):
+        """End the instance's claims, on one host or everywhere. Returns them. Raises ClaimNotFound."""
+        return self._infos(self._scheduler.call(self._scheduler.books.abort_claim, instance_uuid, host))
+
+    @expected
+    def show(self, context, instance_uuid):
+        """The instance's claims: one, or two while it moves; none if there are none."""
+        return self._infos(self._scheduler.call(self._scheduler.books.claims_of, instance_uuid))

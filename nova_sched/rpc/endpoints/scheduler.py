@@ -1,0 +1,66 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The namespace that Nova's scheduler answers: RPC 4.0 to 4.5, calls of conductors and casts of computes."""
+
+import oslo_messaging as messaging
+
+from nova_sched.rpc import translate
+from nova_sched.rpc.failures import expected
+
+
+class Scheduling:
+    target = messaging.Target(version='4.5')
+
+    def __init__(self, scheduler):
+        self._scheduler = scheduler
+
+    @expected
+    def select_destinations(
+        self,
+        context,
+        request_spec=None,
+        filter_properties=None,
+        spec_obj=None,
+        instance_uuids=None,
+        return_objects=False,
+        return_alternates=False,
+    ):
+        """A claimed host for each instance. Callers below 4.4 name no instances, and nothing is claimed for them."""
+        spec = translate.spec(spec_obj, request_spec, filter_properties)
+        placed = self._scheduler.place(
+            translate.requests(spec, instance_uuids),
+            alternates=return_objects and return_alternates,
+            claim=bool(instance_uuids),
+            context=context,
+        )
+        return translate.selections(placed, return_objects)
+
+    @expected
+    def update_aggregates(self, context, aggregates):
+        self._scheduler.call(self._scheduler.books.set_aggregates, translate.aggregates(aggregates))
+
+    @expected
+    def delete_aggregate(self, context, aggregate):
+        self._scheduler.call(self._scheduler.books.delete_aggregate, aggregate.id)
+
+    @expected
+    def update_instance_info(self, context, host_name, instance_info):
+        uuids = translate.instance_uuids(instance_info)
+        self._scheduler.call(self._scheduler.books.instances_added, host_name, uuids)
+
+    @expected
+    def delete_instance_info(self, context, host_name, instance_uuid):
+        self._scheduler.call(self._scheduler.books.instance_gone, host_name, instance_uuid)
+
+    @expected
+    def sync_instance_info(self, context, host_name, instance_uuids):
+        self._scheduler.call(self._scheduler.books.instances_are, host_name, instance_uuids)

@@ -1,0 +1,59 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The namespace `stats` 1.0: compute nodes tell what they have, operators what they think of it."""
+
+import oslo_messaging as messaging
+
+from nova_sched import errors, objects
+from nova_sched.rpc import reports, translate
+from nova_sched.rpc.failures import expected
+
+
+class Stats:
+    target = messaging.Target(namespace='stats', version='1.0')
+
+    def __init__(self, scheduler):
+        self._scheduler = scheduler
+
+    @expected
+    def update_resource_stats(self, context, name, stats, instances=None, inventories=None, cell_uuid=None):
+        """Take the report of one node of host ``name``; ``stats`` is a ComputeNode.
+
+        Returns what was accepted: the node's generation in the store, the state of each claim on it,
+        and the use that no claim explains, by resource class. Raises BadReport, and nothing changed.
+        """
+        facts = self._scheduler.report(reports.report(stats, name, instances, inventories, cell_uuid))
+        return {
+            'node': facts.report.node_uuid,
+            'generation': facts.generation,
+            'claims': {claim.consumer_uuid: claim.state for claim in facts.claims},
+            'foreign': dict(facts.foreign),
+        }
+
+    @expected
+    def update_service(self, context, name, service):
+        """Take an operator's word on the compute service of host ``name``, and its last sign of life."""
+        if not isinstance(service, objects.Service):
+            raise errors.InvalidRequest('service', f'it must be a Service, not {type(service).__name__}')
+        self._scheduler.call(
+            self._scheduler.books.set_service,
+            name,
+            bool(service.disabled) if 'disabled' in service else False,
+            service.disabled_reason if 'disabled_reason' in service else None,
+            bool(service.forced_down) if 'forced_down' in service else False,
+            translate.seconds(service.last_seen_up) if 'last_seen_up' in service else 0.0,
+        )
+
+    @expected
+    def remove_node(self, context, name, nodename):
+        """Forget a node of host ``name``, and its claims. Raises NodeNotFound."""
+        self._scheduler.call(self._scheduler.books.remove_node, name, nodename)

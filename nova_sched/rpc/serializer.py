@@ -1,0 +1,41 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Objects and contexts between the wire and the endpoints."""
+
+import oslo_messaging as messaging
+from oslo_context.context import RequestContext
+
+from nova_sched import objects
+
+# What a context of ours sends; Nova's sends more, and all of it is accepted.
+IGNORED = frozenset(['user_identity', 'service_catalog'])
+
+
+class Serializer(messaging.Serializer):
+    """Versioned objects in any nest of plain values, and the request context.
+
+    A context is made once for each message and stays with its thread, so that oslo.log shows the
+    request id on every line. Its token is never logged.
+    """
+
+    def serialize_entity(self, ctxt, entity):
+        return objects.to_primitive(entity)
+
+    def deserialize_entity(self, ctxt, entity):
+        return objects.from_primitive(entity)
+
+    def serialize_context(self, ctxt):
+        return ctxt.to_dict() if isinstance(ctxt, RequestContext) else dict(ctxt or {})
+
+    def deserialize_context(self, ctxt):
+        known = {name: value for name, value in (ctxt or {}).items() if name not in IGNORED}
+        return RequestContext.from_dict(known)

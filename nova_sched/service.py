@@ -1,0 +1,156 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Builds every long-lived object of a scheduler process, once, and hands them to each other."""
+
+import logging
+import os
+import random
+import threading
+
+from oslo_service import service as oslo_service
+
+from nova_sched import errors, rpc
+from nova_sched.claims.memory import MemoryClaimStore
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.db import engine as db_engine
+from nova_sched.db import schema
+from nova_sched.engine import Settings, catalog
+from nova_sched.engine.scheduler import Scheduler
+from nova_sched.rpc import endpoints
+from nova_sched.state.cluster import Cluster
+
+LOG = logging.getLogger(__name__)
+
+
+def settings(conf):
+    """What the configuration says to the engine now."""
+    return Settings(
+        alternates=conf.scheduler.max_attempts - 1,
+        subset_size=conf.filter_scheduler.host_subset_size,
+        shuffle=conf.filter_scheduler.shuffle_best_same_weighed_hosts,
+        default_zone=conf.default_availability_zone,
+        pending_ttl_s=conf.claims.pending_ttl,
+        max_claim_attempts=conf.scheduler.max_claim_attempts,
+        retry_interval_s=conf.claims.retry_interval,
+        refresh_interval_s=conf.claims.refresh_interval,
+        service_down_time_s=conf.service_down_time,
+    )
+
+
+def rules(conf):
+    """The enabled filters and weighers. Raises UnknownRule."""
+    wanted = conf.filter_scheduler
+    return catalog.Rules(
+        always=catalog.always(),
+        filters=catalog.filters(wanted.enabled_filters, wanted.available_filters),
+        weighers=catalog.weighers(wanted.weight_classes),
+    )
+
+
+def database(conf):
+    """An engine on a database of the right schema. Raises StoreUnavailable or BadConfig.
+
+    The embedded SQLite file is brought to the right schema here; elsewhere that is the operator's step.
+    """
+    engine = db_engine.create(conf.database.connection)
+    if engine.dialect.name == 'sqlite':
+        schema.upgrade(engine)
+    elif (found := schema.version(engine)) != schema.head():
+        why = f'the schema is {found or "empty"}, but this release needs {schema.head()}: run nova-sched-manage db upgrade'
+        raise errors.BadConfig('[database] connection', why)
+    return engine
+
+
+def scheduler(conf, store):
+    """A scheduler over a claim store; it is not started."""
+    return Scheduler(
+        cluster=Cluster(),
+        store=store,
+        rules=rules(conf),
+        settings=lambda: settings(conf),
+        random=random.Random(),
+        max_batch=conf.scheduler.max_batch,
+    )
+
+
+def workers(conf):
+    """Processes of one daemon."""
+    return conf.scheduler.workers or os.cpu_count() or 1
+
+
+class SchedulerService(oslo_service.ServiceBase):
+    """One scheduler process: its engine, its store and its place on the bus.
+
+    Everything is made in ``start``, that is after the fork. The engine learns what the store knows
+    before the first message is taken; while the store is away, it waits for it.
+    """
+
+    def __init__(self, conf, bus=None):
+        self._conf = conf
+        self._bus = bus
+        self._own_bus = bus is None
+        self._server = self.scheduler = None
+        self._leaving = threading.Event()
+        self._ended = threading.Event()
+
+    def start(self):
+        store = self._until_it_answers(self._store)
+        if store is None:
+            return
+        self.scheduler = scheduler(self._conf, store)
+        self._until_it_answers(self.scheduler.start)
+        if self._leaving.is_set():
+            return
+        if self._bus is None:
+            self._bus = rpc.transport(self._conf)
+        executor = self._conf.service_backend
+        self._server = rpc.server(self._bus, self._conf.host, endpoints.all_of(self.scheduler), executor)
+        self._server.start()
+        LOG.info('Scheduling on host %s', self._conf.host)
+
+    def _store(self):
+        return (
+            MemoryClaimStore() if self._conf.claims.store == 'memory' else SqlClaimStore(database(self._conf))
+        )
+
+    def _until_it_answers(self, work):
+        """Do what needs the database; while it is away, say so once, and try again until the process must end."""
+        told = False
+        while not self._leaving.is_set():
+            try:
+                return work()
+            except errors.StoreUnavailable as error:
+                if not told:
+                    LOG.error('%s; trying until it does', error)
+                told = True
+                self._leaving.wait(self._conf.claims.retry_interval)
+        return None
+
+    def stop(self, graceful=True):
+        """Take no more messages, answer those in flight, then end."""
+        self._leaving.set()
+        if self._server is not None:
+            self._server.stop()
+            self._server.wait()
+        if self.scheduler is not None:
+            self.scheduler.stop()
+        if self._own_bus and self._bus is not None:
+            self._bus.cleanup()
+        LOG.info('Stopped')
+        self._ended.set()
+
+    def wait(self):
+        self._ended.wait()
+
+    def reset(self):
+        """The configuration was read again; the engine reads its settings for each batch anyway."""
+        LOG.info('Options were reloaded')

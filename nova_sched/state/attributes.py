@@ -1,0 +1,81 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Attributes of hosts by any name: what an extra spec may ask about."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from nova_sched.state.host_state import ATTRIBUTES, NUMBERS, RATIOS
+from nova_sched.state.spec import read
+
+TEXTS = frozenset(['cpu_info', 'host_ip', 'hypervisor_type'])
+VERSION = 'hypervisor_version'
+MISSING = object()
+
+
+def _public(thing, name):
+    """An attribute that is a fact: nothing private, no method."""
+    value = MISSING if name.startswith('_') else read(thing, name, MISSING)
+    return MISSING if callable(value) else value
+
+
+def _stats(thing):
+    found = read(thing, 'stats')
+    return found if isinstance(found, Mapping) else {}
+
+
+def attribute(thing, name):
+    """The attribute of a Nova-like object; where it has none, or None, the entry of its stats; else None."""
+    value = _public(thing, name)
+    return _stats(thing).get(name) if value is MISSING or value is None else value
+
+
+def has_attribute(thing, name):
+    """Whether the object has the attribute, be it None, or its stats the entry."""
+    return _public(thing, name) is not MISSING or name in _stats(thing)
+
+
+def rows_with(hosts, name):
+    """Rows whose host state has the attribute, or whose stats have the entry."""
+    if name in ATTRIBUTES or name not in hosts.stat_names:
+        return hosts.everywhere(name in ATTRIBUTES)
+    return np.fromiter((name in node.report.stats for node in hosts.nodes), dtype=bool, count=hosts.rows)
+
+
+def map_attribute(hosts, name, judge):
+    """``judge(value)`` of each row's attribute or, where that is None, of its stats' entry.
+
+    A row without a value is False. Columns are judged once for each distinct value; other attributes
+    cost a look at each row.
+    """
+
+    def verdict(value):
+        return value is not None and judge(value)
+
+    if name in TEXTS:
+        found, missing = hosts.map(name, verdict), hosts.map(name, lambda value: value is None)
+    elif name in NUMBERS or name in RATIOS or name == VERSION:
+        column = getattr(hosts, name)
+        values, places = np.unique(column, return_inverse=True)
+        found = np.array([judge(value) for value in values.tolist()], dtype=bool)[places]
+        # Of all numbers only the version can be unknown.
+        missing = column == 0 if name == VERSION else hosts.everywhere(False)
+        found &= ~missing
+    elif name in ATTRIBUTES:
+        return hosts.map_rows(range(hosts.rows), lambda state: verdict(attribute(state, name)))
+    else:
+        found, missing = hosts.everywhere(False), hosts.everywhere(True)
+    if name in hosts.stat_names:
+        for row in np.flatnonzero(missing):
+            found[row] = verdict(hosts.nodes[row].report.stats.get(name))
+    return found

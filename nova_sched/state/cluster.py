@@ -1,0 +1,341 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The one writer of the cluster's state: reports, claims, aggregates and instance lists change it here."""
+
+import dataclasses
+
+from nova_sched import errors
+from nova_sched.objects.claiming import Claim, ClaimableMixin, Usage
+from nova_sched.state.hosts import DISABLED_TRAIT, Hosts
+
+
+class Node(ClaimableMixin):
+    """One compute node: its row, its last report, and the claims on it.
+
+    ``foreign`` is use that the node reports and no claim explains, by resource class;
+    ``foreign_instances`` the same in instances. ``generation`` is the store's, as last seen.
+    """
+
+    def __init__(self, hosts, row, report):
+        self._hosts = hosts
+        self.row = row
+        self.report = report
+        self.claims = {}
+        self.foreign = {}
+        self.foreign_instances = 0
+        self.generation = None
+        self.told = frozenset()  # instances that the node or Nova's messages say are here
+
+    @property
+    def uuid(self):
+        return self.report.node_uuid
+
+    @property
+    def host(self):
+        return self.report.host
+
+    @property
+    def nodename(self):
+        return self.report.nodename
+
+    @property
+    def cell_uuid(self):
+        return self.report.cell_uuid
+
+    @property
+    def instances(self):
+        """UUIDs of the instances on the node, the claimed ones among them."""
+        return self.told | self.claims.keys()
+
+    def usage(self, resource_class):
+        inventory = self.report.inventories.get(resource_class)
+        if inventory is None:
+            return None
+        used = int(self._hosts.resource(resource_class).used[self.row])
+        return Usage(inventory.total, inventory.reserved, inventory.ratio, used)
+
+    def take(self, resource_class, amount):
+        self._hosts.resource(resource_class).take(self.row, amount)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Booking:
+    """A claim as it was booked: ``claim`` is for the store, ``held`` is what stands on the row,
+    ``before`` what the consumer held there."""
+
+    claim: Claim
+    held: Claim
+    before: Claim | None
+
+
+class Service:
+    """What is known of a host's compute service; times in seconds since the epoch."""
+
+    __slots__ = ('disabled', 'disabled_reason', 'forced_down', 'seen_s')
+
+    def __init__(self, disabled=False, disabled_reason=None, forced_down=False, seen_s=0.0):
+        self.disabled = disabled
+        self.disabled_reason = disabled_reason
+        self.forced_down = forced_down
+        self.seen_s = seen_s
+
+
+class Cluster:
+    """All nodes of all cells. Every method leaves the columns true; none of them looks at a clock."""
+
+    def __init__(self):
+        self.hosts = Hosts()
+        self._nodes = {}
+        self._by_name = {}
+        self._services = {}
+        self._told = {}  # host -> instances, as the hosts' messages tell
+
+    def __len__(self):
+        return len(self._nodes)
+
+    def __iter__(self):
+        return iter(self._nodes.values())
+
+    def node(self, uuid):
+        return self._nodes.get(uuid)
+
+    def find(self, host, nodename):
+        """The node of that name on that host, or None."""
+        uuid = self._by_name.get((host, nodename))
+        return self._nodes.get(uuid)
+
+    def nodes_of(self, host):
+        """The host's nodes: one, but for hosts that manage bare metal."""
+        return [self.hosts.nodes[row] for row in self.hosts.rows_of_host.get(host, ())]
+
+    def service(self, host):
+        return self._services.setdefault(host, Service())
+
+    def claims_of(self, consumer_uuid):
+        """The consumer's claims: one, or two while it moves."""
+        return [node.claims[consumer_uuid] for row in self.hosts.places.get(consumer_uuid, ())
+                if consumer_uuid in (node := self.hosts.nodes[row]).claims]  # fmt: skip
+
+    # Nodes.
+
+    def put(self, report, claims=(), foreign=None, foreign_instances=0, generation=None, seen_s=0.0):
+        """Make a node's row what its report and its claims say; a new node gets a new row."""
+        node = self._nodes.get(report.node_uuid)
+        if node is not None and (node.host, node.nodename) != (report.host, report.nodename):
+            self.remove(node.uuid)
+            node = None
+        if node is None:
+            node = self._add(report)
+        node.report = report
+        node.generation = generation
+        self._set_facts(node)
+        self._set_use(node, claims, foreign or {}, foreign_instances)
+        if report.instances is not None:
+            self._tell(node, report.instances)
+        self.see(node.host, seen_s)
+        return node
+
+    def _add(self, report):
+        hosts = self.hosts
+        node = Node(hosts, hosts.add(), report)
+        hosts.nodes.append(node)
+        self._nodes[node.uuid] = node
+        self._by_name[node.host, node.nodename] = node.uuid
+        hosts.rows_of_host.setdefault(node.host, []).append(node.row)
+        hosts.spellings.setdefault(node.host.lower(), set()).add(node.host)
+        hosts.aggregate_set[node.row] = hosts.aggregates.slot(node.host)
+        self._show_service(node)
+        node.told = self._told.get(node.host, frozenset())
+        for uuid in node.told:
+            hosts.places.setdefault(uuid, set()).add(node.row)
+        return node
+
+    def remove(self, uuid):
+        """Forget a node; the last row moves into its place."""
+        node = self._nodes.pop(uuid, None)
+        if node is None:
+            return
+        hosts = self.hosts
+        for instance in node.instances:
+            self._unplace(instance, node.row)
+        del self._by_name[node.host, node.nodename]
+        rows = hosts.rows_of_host[node.host]
+        rows.remove(node.row)
+        if not rows:
+            del hosts.rows_of_host[node.host]
+            hosts.spellings[node.host.lower()].discard(node.host)
+        hosts.aggregates.sets.drop(hosts.aggregate_set[node.row])
+        moved = hosts.nodes[-1]
+        if moved is not node:
+            self._move(moved, node.row)
+        hosts.remove(node.row)
+        hosts.nodes.pop()
+
+    def _move(self, node, row):
+        """Tell the indexes that a node's row becomes another one."""
+        hosts, old = self.hosts, node.row
+        for instance in node.instances:
+            hosts.places[instance].discard(old)
+            hosts.places[instance].add(row)
+        rows = hosts.rows_of_host[node.host]
+        rows[rows.index(old)] = row
+        hosts.nodes[row] = node
+        node.row = row
+
+    def _unplace(self, instance, row):
+        rows = self.hosts.places.get(instance)
+        if rows is not None:
+            rows.discard(row)
+            if not rows:
+                del self.hosts.places[instance]
+
+    def _set_facts(self, node):
+        hosts, row, report = self.hosts, node.row, node.report
+        hosts.cell[row] = hosts.cells.id(report.cell_uuid)
+        hosts.disk_slack_gb[row] = report.disk_slack_gb
+        hosts.failed_builds[row] = report.failed_builds
+        hosts.hypervisor_version[row] = report.hypervisor_version or 0
+        for name in ('hypervisor_type', 'cpu_info', 'supported_instances', 'host_ip'):
+            hosts.intern(name, row, getattr(report, name))
+        hosts.stat_names.update(report.stats)
+        hosts.trait_sets.put(row, [hosts.traits.id(trait) for trait in report.traits])
+        self._show_service(node)
+        for name in report.inventories:
+            hosts.resource(name)
+        for name, resource in hosts.resources.items():
+            resource.put(row, report.inventories.get(name))
+
+    def _set_use(self, node, claims, foreign, foreign_instances):
+        hosts, row = self.hosts, node.row
+        for consumer in list(node.claims):
+            self.drop(node.claims[consumer])
+        for name, resource in hosts.resources.items():
+            resource.take(row, foreign.get(name, 0) - int(resource.used[row]))
+        node.foreign, node.foreign_instances = foreign, foreign_instances
+        hosts.num_instances[row] = foreign_instances
+        hosts.num_io_ops[row] = node.report.io_workload
+        for claim in claims:
+            self.add(claim)
+
+    def correct(self, node, used):
+        """Make a node's use what the store says; who uses it is learnt at the next refresh."""
+        for name, resource in self.hosts.resources.items():
+            resource.take(node.row, used.get(name, 0) - int(resource.used[node.row]))
+
+    # Claims.
+
+    def add(self, claim):
+        """Book a claim on its node and remember it."""
+        node = self._nodes[claim.node_uuid]
+        for name, amount in claim.resources.items():
+            node.take(name, amount)
+        self._note(claim)
+
+    def book(self, node, request, lifetime_s=None, request_id=None):
+        """Claim on a node for a request. Raises ComputeResourcesUnavailable, and changes nothing."""
+        before = node.claims.get(request.instance_uuid)
+        if before is not None:
+            self.drop(before)
+        try:
+            claim = node.instance_claim(request, lifetime_s=lifetime_s, request_id=request_id)
+        except errors.ComputeResourcesUnavailable:
+            if before is not None:
+                self.add(before)
+            raise
+        held = claim if before is None else before.merged_with(claim)
+        if held is claim:
+            self._note(claim)
+        else:
+            node.release(claim)
+            self.add(held)
+        return Booking(claim, held, before)
+
+    def unbook(self, booking):
+        """Take a booking back."""
+        self.drop(booking.held)
+        if booking.before is not None and booking.before.node_uuid in self._nodes:
+            self.add(booking.before)
+
+    def _note(self, claim):
+        """Remember a claim whose resources are booked already."""
+        node = self._nodes[claim.node_uuid]
+        hosts = self.hosts
+        node.claims[claim.consumer_uuid] = claim
+        hosts.num_instances[node.row] += 1
+        hosts.num_io_ops[node.row] += not claim.is_confirmed
+        hosts.places.setdefault(claim.consumer_uuid, set()).add(node.row)
+
+    def drop(self, claim):
+        """Take a claim back, if the node still has it."""
+        node = self._nodes.get(claim.node_uuid)
+        held = node.claims.pop(claim.consumer_uuid, None) if node else None
+        if held is None:
+            return
+        node.release(held)
+        self.hosts.num_instances[node.row] -= 1
+        self.hosts.num_io_ops[node.row] -= not held.is_confirmed
+        if claim.consumer_uuid not in node.told:
+            self._unplace(claim.consumer_uuid, node.row)
+
+    # Services, aggregates, instance lists.
+
+    def see(self, host, seen_s):
+        """The host gave a sign of life at that time."""
+        service = self.service(host)
+        service.seen_s = max(service.seen_s, seen_s)
+        for node in self.nodes_of(host):
+            self.hosts.seen_s[node.row] = service.seen_s
+
+    def set_service(self, host, disabled, disabled_reason, forced_down, seen_s=0.0):
+        service = self.service(host)
+        service.disabled, service.disabled_reason, service.forced_down = (
+            disabled,
+            disabled_reason,
+            forced_down,
+        )
+        for node in self.nodes_of(host):
+            self._show_service(node)
+        self.see(host, seen_s)
+
+    def _show_service(self, node):
+        service = self.service(node.host)
+        self.hosts.disabled[node.row] = service.disabled or DISABLED_TRAIT in node.report.traits
+        self.hosts.forced_down[node.row] = service.forced_down
+        self.hosts.seen_s[node.row] = service.seen_s
+
+    def set_aggregate(self, aggregate_id, aggregate):
+        """Put an aggregate in place of the one with that id; None removes it."""
+        hosts = self.hosts
+        for host in hosts.aggregates.replace(aggregate_id, aggregate):
+            for node in self.nodes_of(host):
+                old = hosts.aggregate_set[node.row]
+                hosts.aggregate_set[node.row] = hosts.aggregates.slot(host)
+                hosts.aggregates.sets.drop(old)
+
+    def tell(self, host, instances):
+        """Make these the instances on the host, as its messages tell; the host may be unknown yet."""
+        self._told[host] = frozenset(instances)
+        for node in self.nodes_of(host):
+            self._tell(node, self._told[host])
+
+    def told(self, host):
+        """Instances on the host, as its messages and reports tell."""
+        return frozenset().union(*(node.told for node in self.nodes_of(host))) or self._told.get(
+            host, frozenset()
+        )
+
+    def _tell(self, node, instances):
+        for gone in node.told - instances - node.claims.keys():
+            self._unplace(gone, node.row)
+        for come in instances - node.told:
+            self.hosts.places.setdefault(come, set()).add(node.row)
+        node.told = instances

@@ -1,0 +1,120 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""One row under the attribute names of Nova's host state, for plug-ins that were written for Nova."""
+
+import functools
+import json
+import types
+
+from nova_sched.objects.claiming import DISK_GB
+
+
+class HostState:
+    """A light view: an attribute is read from the columns when a plug-in asks for it.
+
+    ``limits`` belongs to this view and travels in the Selection, as in Nova. Everything else is
+    read-only for all practical purposes: what a plug-in writes here, only it sees.
+    """
+
+    def __init__(self, hosts, row):
+        self._hosts = hosts
+        self._row = row
+        self._node = hosts.nodes[row]
+        self.limits = {}
+        self.updated = True
+        self.failed_builds = int(hosts.failed_builds[row])
+
+    def __repr__(self):
+        return f'({self.host}, {self.nodename}) ram: {self.free_ram_mb}MB disk: {self.free_disk_mb}MB'
+
+    def __getattr__(self, name):
+        if name.startswith('_'):
+            raise AttributeError(name)
+        if name in NUMBERS:
+            return int(getattr(self._hosts, name)[self._row])
+        if name in RATIOS:
+            return float(getattr(self._hosts, name)[self._row])
+        if name in OF_NODE:
+            return getattr(self._node, name)
+        if name in OF_REPORT:
+            return getattr(self._node.report, OF_REPORT[name])
+        raise AttributeError(name)
+
+    @property
+    def disk_mb_used(self):
+        disk = self._hosts.resource(DISK_GB)
+        return int(disk.used[self._row] + disk.reserved[self._row]) * 1024
+
+    @functools.cached_property
+    def supported_instances(self):
+        return [list(triple) for triple in self._node.report.supported_instances]
+
+    @functools.cached_property
+    def aggregates(self):
+        return list(self._hosts.aggregates.of(self._node.host))
+
+    @functools.cached_property
+    def instances(self):
+        return {uuid: types.SimpleNamespace(uuid=uuid) for uuid in self._node.instances}
+
+    @functools.cached_property
+    def metrics(self):
+        """Metric values as Nova reads them: percentages are whole."""
+        found = json.loads(self._node.report.metrics or '[]')
+        return [
+            types.SimpleNamespace(**{**one, 'value': percent(one['name'], one.get('value'))}) for one in found
+        ]
+
+    @functools.cached_property
+    def service(self):
+        """The service record as a dict, with times in seconds since the epoch."""
+        return types.MappingProxyType(
+            {
+                'host': self._node.host,
+                'disabled': bool(self._hosts.disabled[self._row]),
+                'forced_down': bool(self._hosts.forced_down[self._row]),
+                'last_seen_up': float(self._hosts.seen_s[self._row]),
+            }
+        )
+
+
+def percent(name, value):
+    """Percentages are stored as fractions, and read as percent."""
+    return (
+        value * 100 if value is not None and name.startswith('cpu.') and name.endswith('percent') else value
+    )
+
+
+NUMBERS = frozenset(
+    'vcpus_total vcpus_used total_usable_ram_mb free_ram_mb total_usable_disk_gb free_disk_mb num_instances '
+    'num_io_ops'.split()
+)
+RATIOS = frozenset(['cpu_allocation_ratio', 'ram_allocation_ratio', 'disk_allocation_ratio'])
+OF_NODE = frozenset(['uuid', 'host', 'nodename', 'cell_uuid'])
+OF_REPORT = {
+    'hypervisor_hostname': 'nodename',
+    'hypervisor_type': 'hypervisor_type',
+    'hypervisor_version': 'hypervisor_version',
+    'host_ip': 'host_ip',
+    'cpu_info': 'cpu_info',
+    'stats': 'stats',
+    'numa_topology': 'numa_topology',
+    'pci_stats': 'pci_pools',
+    'running_vms': 'running_vms',
+    'current_workload': 'current_workload',
+    'traits': 'traits',
+}
+OWN = frozenset(
+    'aggregates disk_mb_used failed_builds instances limits metrics service supported_instances '
+    'updated'.split()
+)
+ATTRIBUTES = NUMBERS | RATIOS | OF_NODE | OF_REPORT.keys() | OWN

@@ -1,0 +1,159 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What rules may ask of the hosts: the columns under Nova's names, and a few questions over all rows."""
+
+import numpy as np
+
+from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU
+from nova_sched.state.aggregates import Aggregates, zones
+from nova_sched.state.attributes import map_attribute, rows_with
+from nova_sched.state.columns import Columns
+from nova_sched.state.host_state import HostState
+
+DISABLED_TRAIT = 'COMPUTE_STATUS_DISABLED'
+
+
+class Hosts(Columns):
+    """All hosts as a filter or weigher sees them: it reads, it never changes anything.
+
+    ``now_s`` is the time of the decision, in seconds since the epoch: rules have no other clock.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.now_s = 0.0
+        self.nodes = []  # row -> state.cluster.Node
+        self.rows_of_host = {}  # host name -> list of rows
+        self.spellings = {}  # host name in lower case -> set of host names
+        self.places = {}  # instance UUID -> set of rows that hold it
+        self.stat_names = set()  # every name that any node's stats ever had
+        self.aggregates = Aggregates()
+
+    # Nova's names for what the resource columns hold.
+
+    def _of(self, resource_class, column):
+        return getattr(self.resource(resource_class), column)
+
+    @property
+    def vcpus_total(self):
+        return self._of(VCPU, 'total')
+
+    @property
+    def vcpus_used(self):
+        return self._of(VCPU, 'used') + self._of(VCPU, 'reserved')
+
+    @property
+    def cpu_allocation_ratio(self):
+        return self._of(VCPU, 'ratio')
+
+    @property
+    def total_usable_ram_mb(self):
+        return self._of(MEMORY_MB, 'total')
+
+    @property
+    def free_ram_mb(self):
+        return self._of(MEMORY_MB, 'unused')
+
+    @property
+    def ram_allocation_ratio(self):
+        return self._of(MEMORY_MB, 'ratio')
+
+    @property
+    def total_usable_disk_gb(self):
+        return self._of(DISK_GB, 'total')
+
+    @property
+    def free_disk_mb(self):
+        return (self._of(DISK_GB, 'unused') - self.disk_slack_gb) * 1024
+
+    @property
+    def disk_allocation_ratio(self):
+        return self._of(DISK_GB, 'ratio')
+
+    # Questions.
+
+    def everywhere(self, value, dtype=bool):
+        """A column that is the same on all rows."""
+        return np.full(self.rows, value, dtype=dtype)
+
+    def fits(self, resource_class, amount):
+        """Rows that can give the amount of a resource class to one consumer."""
+        found = self.resources.get(resource_class)
+        return self.everywhere(False) if found is None else found.fits(amount)
+
+    def named(self, hosts, nodes=None):
+        """Rows of these hosts (names as they are), and of these nodes if any are given."""
+        mask = self.everywhere(False)
+        for host in hosts:
+            mask[self.rows_of_host.get(host, [])] = True
+        if nodes is not None:
+            for row in np.flatnonzero(mask):
+                mask[row] = self.nodes[row].nodename in nodes
+        return mask
+
+    def named_loosely(self, hosts):
+        """Rows of these hosts, whose names are given in lower case."""
+        return self.named([name for host in hosts for name in self.spellings.get(host, ())])
+
+    def in_cell(self, cell_uuid):
+        """Rows of a cell; a node that never told its cell may be in any."""
+        known, unknown = self.cells.find(cell_uuid), self.cells.find(None)
+        return (self.cell == (-1 if known is None else known)) | (
+            self.cell == (-1 if unknown is None else unknown)
+        )
+
+    def count_instances(self, uuids):
+        """How many of these instances each row holds."""
+        counts = self.everywhere(0, np.int64)
+        for uuid in uuids:
+            for row in self.places.get(uuid, ()):
+                counts[row] += 1
+        return counts
+
+    def has_trait(self, trait):
+        number = self.traits.find(trait)
+        return self.everywhere(False) if number is None else self.trait_sets.has(number, self.rows)
+
+    def has_zone(self, zone):
+        """Whether any aggregate names the zone."""
+        return self.aggregates.has_zone(zone)
+
+    def in_zone(self, zone, default_zone):
+        """Rows of a zone; hosts that no aggregate puts anywhere are in the default zone."""
+        return self.aggregates.map(self.aggregate_set, lambda found: zone in (zones(found) or {default_zone}))
+
+    def aggregate_number(self, key, default, convert):
+        """Numeric override of each row by aggregate metadata; a plain default where nobody overrides."""
+        return self.aggregates.numbers(self.aggregate_set, key, default, convert)
+
+    def map(self, name, judge, dtype=bool):
+        """``judge(value)`` of an interned column, for each row; called once for each distinct value."""
+        return self.interned[name].map(getattr(self, name), judge, dtype)
+
+    def has_attribute(self, name):
+        """Rows whose host state has the attribute, or whose stats have the entry."""
+        return rows_with(self, name)
+
+    def map_attribute(self, name, judge):
+        """``judge(value)`` of each row's attribute, or of its stats' entry; no value is False."""
+        return map_attribute(self, name, judge)
+
+    def map_rows(self, rows, judge):
+        """``judge(host_state)`` for the given rows only; other rows are False."""
+        mask = self.everywhere(False)
+        for row in rows:
+            mask[row] = bool(judge(self.state(row)))
+        return mask
+
+    def state(self, row):
+        """A host state with Nova's attribute names, for one row."""
+        return HostState(self, row)

@@ -1,0 +1,120 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""One Nova-like host state behind the questions that rules ask of all hosts: the scalar face of every rule."""
+
+import datetime
+import time
+
+import numpy as np
+
+from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU
+from nova_sched.state import aggregates, attributes
+
+# Resource class: where a host state has the total, what is not free of it, and the ratio.
+FITS = {
+    VCPU: lambda one: (one.vcpus_total, one.vcpus_used, one.cpu_allocation_ratio),
+    MEMORY_MB: lambda one: (
+        one.total_usable_ram_mb,
+        one.total_usable_ram_mb - one.free_ram_mb,
+        one.ram_allocation_ratio,
+    ),
+    DISK_GB: lambda one: (
+        one.total_usable_disk_gb,
+        one.total_usable_disk_gb - one.free_disk_mb / 1024,
+        one.disk_allocation_ratio,
+    ),
+}
+
+
+class OneHost:
+    """A cluster of one row. Only the attributes that a rule asks for are read from the host state."""
+
+    rows = 1
+
+    def __init__(self, host_state):
+        self._state = host_state
+        self.now_s = time.time()
+
+    def __len__(self):
+        return 1
+
+    def __getattr__(self, name):
+        value = getattr(self._state, name)
+        return np.array([0 if value is None else value])
+
+    @property
+    def disabled(self):
+        return np.array([bool(self._service('disabled', False))])
+
+    @property
+    def forced_down(self):
+        return np.array([bool(self._service('forced_down', False))])
+
+    @property
+    def seen_s(self):
+        seen = self._service('last_seen_up', None) or self._service('created_at', None)
+        if isinstance(seen, datetime.datetime):
+            seen = (seen if seen.tzinfo else seen.replace(tzinfo=datetime.UTC)).timestamp()
+        return np.array([float(seen or 0)])
+
+    def _service(self, name, default):
+        service = self._state.service
+        if hasattr(service, 'get'):
+            return service.get(name, default)
+        return getattr(service, name, default)
+
+    def everywhere(self, value, dtype=bool):
+        return np.full(1, value, dtype=dtype)
+
+    def fits(self, resource_class, amount):
+        if resource_class not in FITS:
+            return self.everywhere(False)
+        total, used, ratio = FITS[resource_class](self._state)
+        return self.everywhere(amount <= total and amount <= int(total * ratio) - used)
+
+    def named(self, hosts, nodes=None):
+        return self.everywhere(self._state.host in hosts and (nodes is None or self._state.nodename in nodes))
+
+    def count_instances(self, uuids):
+        here = self._state.instances
+        return self.everywhere(sum(uuid in here for uuid in uuids), np.int64)
+
+    def has_trait(self, trait):
+        return self.everywhere(trait in getattr(self._state, 'traits', ()))
+
+    def has_zone(self, zone):
+        return zone in aggregates.zones(self._state.aggregates)
+
+    def in_zone(self, zone, default_zone):
+        return self.everywhere(zone in (aggregates.zones(self._state.aggregates) or {default_zone}))
+
+    def aggregate_number(self, key, default, convert):
+        return aggregates.number(self._state.aggregates, key, default, convert)
+
+    def map(self, name, judge, dtype=bool):
+        value = getattr(self._state, name)
+        if name == 'supported_instances':
+            value = tuple(map(tuple, value or ()))
+        return self.everywhere(judge(value), dtype)
+
+    def has_attribute(self, name):
+        return self.everywhere(attributes.has_attribute(self._state, name))
+
+    def map_attribute(self, name, judge):
+        value = attributes.attribute(self._state, name)
+        return self.everywhere(value is not None and judge(value))
+
+    def map_rows(self, rows, judge):
+        return self.everywhere(bool(judge(self._state)))
+
+    def state(self, row):
+        return self._state

@@ -1,0 +1,137 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What a node says of itself, as plain values: the one form that the cluster takes, wherever it comes from."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+
+from nova_sched import errors
+from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU
+
+# A node that names no ratio has Nova's initial ones (its initial_*_allocation_ratio options).
+INITIAL_RATIOS = {VCPU: 4.0, MEMORY_MB: 1.0, DISK_GB: 1.0}
+
+# No machine is this large; a bigger figure is a mistake, and would not fit the columns when added up.
+LARGEST = 2**53
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Inventory:
+    """One resource class of a node: whole units; ``max_unit`` None means ``total``."""
+
+    total: int
+    reserved: int = 0
+    ratio: float = 1.0
+    min_unit: int = 1
+    max_unit: int | None = None
+    step_size: int = 1
+
+    @property
+    def capacity(self):
+        """Units that may be handed out in all."""
+        return int((self.total - self.reserved) * self.ratio)
+
+    @property
+    def largest(self):
+        """Units that one consumer may have: never more than there really are."""
+        return self.total if self.max_unit is None else min(self.total, self.max_unit)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """One node's facts.
+
+    ``inventories`` and ``used`` go by Placement's resource class; ``used`` counts everything on the
+    node, the reserved part too, as Nova's ComputeNode does. ``instances`` None means that the report
+    does not say which instances there are. ``providers`` keeps child providers as they came.
+    Disk in GiB, memory in MiB.
+    """
+
+    node_uuid: str
+    host: str
+    nodename: str
+    inventories: Mapping[str, Inventory]
+    used: Mapping[str, int]
+    cell_uuid: str | None = None
+    instances: frozenset[str] | None = None
+    traits: frozenset[str] = frozenset()
+    disk_slack_gb: int = 0
+    num_instances: int = 0
+    io_workload: int = 0
+    failed_builds: int = 0
+    hypervisor_type: str | None = None
+    hypervisor_version: int | None = None
+    host_ip: str | None = None
+    cpu_info: str | None = None
+    supported_instances: tuple[tuple[str, ...], ...] = ()
+    stats: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    numa_topology: str | None = None
+    metrics: str | None = None
+    pci_pools: str | None = None
+    providers: str | None = None
+    running_vms: int | None = None
+    current_workload: int | None = None
+
+    def to_json(self):
+        """The facts as text, for the database."""
+        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        plain['inventories'] = {name: dataclasses.astuple(one) for name, one in self.inventories.items()}
+        plain['traits'] = sorted(self.traits)
+        plain['instances'] = None if self.instances is None else sorted(self.instances)
+        return json.dumps(plain, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text):
+        plain = json.loads(text)
+        plain['inventories'] = {name: Inventory(*values) for name, values in plain['inventories'].items()}
+        plain['traits'] = frozenset(plain['traits'])
+        plain['instances'] = None if plain['instances'] is None else frozenset(plain['instances'])
+        plain['supported_instances'] = tuple(map(tuple, plain['supported_instances']))
+        return cls(**plain)
+
+
+def check(report):
+    """Raise BadReport, naming node and field, for figures that cannot be true."""
+
+    def refuse(field, why):
+        raise errors.BadReport(report.nodename or report.node_uuid, field, why)
+
+    for field in ('node_uuid', 'host', 'nodename'):
+        if not getattr(report, field):
+            refuse(field, 'it is empty')
+    for name, one in report.inventories.items():
+        if not 0 <= one.total <= LARGEST:
+            refuse(f'{name} total', f'{one.total} is not between 0 and {LARGEST}')
+        if not 0 <= one.reserved <= one.total:
+            refuse(f'{name} reserved', f'{one.reserved} is not between 0 and the total {one.total}')
+        if not (math.isfinite(one.ratio) and 0 < one.ratio <= 10_000):
+            refuse(f'{name} allocation ratio', f'{one.ratio} is no ratio above 0')
+        if one.capacity > LARGEST:
+            refuse(f'{name} allocation ratio', f'{one.ratio} makes the capacity more than {LARGEST}')
+        units = (one.min_unit, one.step_size, 1 if one.max_unit is None else one.max_unit)
+        if min(units) < 1 or max(units) > LARGEST:
+            refuse(f'{name} units', f'min_unit, max_unit and step_size must be between 1 and {LARGEST}')
+    for name, used in report.used.items():
+        total = report.inventories[name].total if name in report.inventories else 0
+        # More than the capacity happens (a lowered ratio, a surprise); more than a thousand machines' worth does not.
+        if not 0 <= used <= min(max(total, 1) * 10_000, LARGEST):
+            refuse(f'{name} used', f'{used} is not possible with a total of {total}')
+    for field in ('num_instances', 'io_workload', 'failed_builds'):
+        if not 0 <= getattr(report, field) <= LARGEST:
+            refuse(field, f'{getattr(report, field)} is negative or too large')
+    if not 0 <= (report.hypervisor_version or 0) <= LARGEST:
+        refuse('hypervisor_version', f'{report.hypervisor_version} is negative or too large')
+    if not abs(report.disk_slack_gb) <= LARGEST:
+        refuse('disk_slack_gb', f'{report.disk_slack_gb} is too large')
+    return report

@@ -1,0 +1,112 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""One instance to place, as plain frozen values."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+AFFINITY, ANTI_AFFINITY = 'affinity', 'anti-affinity'
+SOFT_AFFINITY, SOFT_ANTI_AFFINITY = 'soft-affinity', 'soft-anti-affinity'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Group:
+    """A server group, as its policy rules need it. ``hosts`` are those of the members so far."""
+
+    uuid: str | None
+    policy: str
+    members: frozenset[str] = frozenset()
+    hosts: frozenset[str] = frozenset()
+    max_server_per_host: int = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Destination:
+    """Where the caller wants it: a host, one of its nodes, a cell; each may be None."""
+
+    host: str | None = None
+    node: str | None = None
+    cell_uuid: str | None = None
+    allow_cross_cell_move: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """What one instance asks for. Memory and swap in MiB, disk in GiB.
+
+    ``resources`` goes by Placement's resource class. ``hints`` holds lists, as they travel;
+    ``hint`` unwraps a single item. ``spec`` is the message that it was read from, kept for
+    plug-ins that were written for Nova and for nothing else.
+    """
+
+    instance_uuid: str
+    vcpus: int = 0
+    memory_mb: int = 0
+    root_gb: int = 0
+    ephemeral_gb: int = 0
+    swap_mb: int = 0
+    is_bfv: bool = False
+    resources: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    unsupported: tuple[str, ...] = ()
+    required_traits: frozenset[str] = frozenset()
+    forbidden_traits: frozenset[str] = frozenset()
+    project_id: str | None = None
+    user_id: str | None = None
+    flavor_name: str | None = None
+    extra_specs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    image_id: str | None = None
+    image_properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    availability_zone: str | None = None
+    hints: Mapping[str, list] = dataclasses.field(default_factory=dict)
+    group: Group | None = None
+    ignore_hosts: frozenset[str] = frozenset()
+    force_hosts: frozenset[str] = frozenset()
+    force_nodes: frozenset[str] = frozenset()
+    destination: Destination | None = None
+    retry_hosts: frozenset[tuple[str, str]] = frozenset()
+    spec: Any = dataclasses.field(default=None, compare=False, repr=False)
+
+    @property
+    def group_uuid(self):
+        return self.group.uuid if self.group else None
+
+    @property
+    def check_type(self):
+        """Whether this is only a check, and of what: `rebuild`, or None."""
+        return check_type(self.hints)
+
+    @property
+    def is_rebuild(self):
+        return is_rebuild(self.hints)
+
+    @property
+    def forced(self):
+        """An operator named the host: filters are skipped, capacity is not."""
+        return bool(self.force_hosts or self.force_nodes) and self.check_type is None
+
+    def hint(self, name, default=None):
+        return hint(self.hints, name, default)
+
+
+def hint(hints, name, default=None):
+    """A scheduler hint; a list of one item is that item."""
+    found = hints.get(name, default)
+    return found[0] if isinstance(found, list) and len(found) == 1 else found
+
+
+def check_type(hints):
+    return hint(hints, '_nova_check_type')
+
+
+def is_rebuild(hints):
+    return hints.get('_nova_check_type') == ['rebuild']

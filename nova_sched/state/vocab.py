@@ -1,0 +1,124 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Words as small numbers, and sets of words as columns of bits."""
+
+import numpy as np
+
+
+class Vocab:
+    """Gives each word (a trait, a cell) a stable number, from 0 up."""
+
+    def __init__(self, words=()):
+        self.words = []
+        self._ids = {}
+        for word in words:
+            self.id(word)
+
+    def __len__(self):
+        return len(self.words)
+
+    def id(self, word):
+        """The word's number; a new word gets the next one."""
+        number = self._ids.get(word)
+        if number is None:
+            number = self._ids[word] = len(self.words)
+            self.words.append(word)
+        return number
+
+    def find(self, word):
+        """The word's number, or None for a word that was never used."""
+        return self._ids.get(word)
+
+
+class Interned:
+    """Distinct values of a column: rows hold slots, and each distinct value is judged once.
+
+    A slot is free again when no row refers to it any more.
+    """
+
+    def __init__(self):
+        self.values = []
+        self._slots = {}
+        self._counts = []
+        self._spare = []
+        self.version = 0  # rises when a value comes or goes
+
+    def take(self, value):
+        """The slot of a value, counted as used once more."""
+        slot = self._slots.get(value)
+        if slot is None:
+            self.version += 1
+            if self._spare:
+                slot = self._spare.pop()
+                self.values[slot] = value
+            else:
+                slot = len(self.values)
+                self.values.append(value)
+                self._counts.append(0)
+            self._slots[value] = slot
+        self._counts[slot] += 1
+        return slot
+
+    def drop(self, slot):
+        """One row less refers to the slot."""
+        self._counts[slot] -= 1
+        if not self._counts[slot]:
+            self.version += 1
+            del self._slots[self.values[slot]]
+            self.values[slot] = None
+            self._spare.append(slot)
+
+    def map(self, slots, judge, dtype=bool):
+        """``judge(value)`` for each row: called once for each value in use."""
+        return self.judged(judge, dtype)[slots]
+
+    def judged(self, judge, dtype=bool):
+        """``judge(value)`` for each slot; zero for a slot that is free."""
+        verdicts = np.zeros(len(self.values), dtype=dtype)
+        for slot, count in enumerate(self._counts):
+            if count:
+                verdicts[slot] = judge(self.values[slot])
+        return verdicts
+
+
+class WordSets:
+    """A set of words for each row: word i is bit i % 64 of line i // 64."""
+
+    def __init__(self, rows=0):
+        self._bits = np.zeros((1, rows), dtype=np.uint64)
+
+    def resize(self, rows):
+        grown = np.zeros((len(self._bits), rows), dtype=np.uint64)
+        keep = min(rows, self._bits.shape[1])
+        grown[:, :keep] = self._bits[:, :keep]
+        self._bits = grown
+
+    def put(self, row, numbers):
+        """Make the row's set exactly these words."""
+        need = max(numbers, default=0) // 64 + 1
+        if need > len(self._bits):
+            more = np.zeros((need - len(self._bits), self._bits.shape[1]), dtype=np.uint64)
+            self._bits = np.vstack([self._bits, more])
+        self._bits[:, row] = 0
+        for number in numbers:
+            self._bits[number // 64, row] |= np.uint64(1 << (number % 64))
+
+    def move(self, source, target):
+        self._bits[:, target] = self._bits[:, source]
+        self._bits[:, source] = 0
+
+    def has(self, number, rows):
+        """Which of the first ``rows`` rows have the word."""
+        line = number // 64
+        if line >= len(self._bits):
+            return np.zeros(rows, dtype=bool)
+        return (self._bits[line, :rows] & np.uint64(1 << (number % 64))) != 0

@@ -1,0 +1,121 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The reference data: recorded results, messages and hosts of a real Nova."""
+
+import datetime
+import functools
+import json
+import types
+from pathlib import Path
+
+from nova_sched import objects
+from nova_sched.rpc import reports, translate
+from nova_sched.state.cluster import Cluster
+from nova_sched.tests.builders import put, read
+
+REFERENCE = Path(__file__).parent / 'data' / 'reference'
+INSTANCES = 'instances_by_host'
+
+
+@functools.cache
+def golden(name):
+    """The content of a golden file."""
+    return json.loads((REFERENCE / 'golden' / f'{name}.json').read_text())
+
+
+@functools.cache
+def wire(name):
+    """The content of a recorded message or object."""
+    return json.loads((REFERENCE / 'wire' / f'{name}.json').read_text())
+
+
+def recorded(name):
+    """A recorded list of objects."""
+    return objects.from_primitive(wire(f'object-{name}')['primitive']).objects
+
+
+def scenario(name):
+    """The RequestSpec of a recorded call, for the first of its instances."""
+    arguments = wire(f'select_destinations-{name}')['message']['args']
+    spec = objects.from_primitive(arguments['spec_obj'])
+    spec.instance_uuid = arguments['instance_uuids'][0]
+    return spec
+
+
+def request_of(name):
+    """The same as a Request."""
+    return read(scenario(name))
+
+
+def nine_hosts():
+    """The hosts of the golden data as columns, in their order there, at the time of their last report."""
+    made = Cluster()
+    told = golden('filter-matrix')[INSTANCES]
+    nodes = sorted(recorded('ComputeNodeList'), key=lambda node: (node.host, node.hypervisor_hostname))
+    for node in nodes:
+        put(made, reports.report(node, node.host, told.get(node.host, ())))
+    for service in recorded('ServiceList'):
+        made.set_service(service.host, service.disabled, None, service.forced_down)
+        made.hosts.now_s = translate.seconds(service.last_seen_up)
+        for node in made.nodes_of(service.host):
+            made.hosts.seen_s[node.row] = made.hosts.now_s
+    for aggregate in translate.aggregates(recorded('AggregateList')):
+        made.set_aggregate(aggregate.id, aggregate)
+    return made.hosts
+
+
+def nova_states():
+    """The same hosts as Nova-like host states, each made from its ComputeNode by the words of the reference."""
+    told = golden('filter-matrix')[INSTANCES]
+    services = {service.host: service for service in recorded('ServiceList')}
+    nodes = sorted(recorded('ComputeNodeList'), key=lambda node: (node.host, node.hypervisor_hostname))
+    return [_nova_state(node, services[node.host], told.get(node.host, ())) for node in nodes]
+
+
+def _nova_state(node, service, told):
+    least, stats = node.disk_available_least, node.stats or {}
+    free_disk_gb = node.free_disk_gb if least is None else min(node.free_disk_gb, least)
+    return types.SimpleNamespace(
+        host=node.host,
+        nodename=node.hypervisor_hostname,
+        uuid=node.uuid,
+        vcpus_total=node.vcpus,
+        vcpus_used=node.vcpus_used,
+        total_usable_ram_mb=node.memory_mb,
+        free_ram_mb=node.free_ram_mb,
+        total_usable_disk_gb=node.local_gb,
+        free_disk_mb=free_disk_gb * 1024,
+        cpu_allocation_ratio=node.cpu_allocation_ratio,
+        ram_allocation_ratio=node.ram_allocation_ratio,
+        disk_allocation_ratio=node.disk_allocation_ratio,
+        num_instances=int(stats.get('num_instances', 0)),
+        num_io_ops=int(stats.get('io_workload', 0)),
+        failed_builds=int(stats.get('failed_builds', 0)),
+        hypervisor_type=node.hypervisor_type,
+        hypervisor_version=node.hypervisor_version,
+        cpu_info=node.cpu_info,
+        supported_instances=[spec.to_list() for spec in node.supported_hv_specs],
+        stats=stats,
+        service={
+            'disabled': service.disabled,
+            'forced_down': service.forced_down,
+            'last_seen_up': datetime.datetime.now(datetime.UTC),
+        },
+        aggregates=[one for one in recorded('AggregateList') if node.host in one.hosts],
+        instances=dict.fromkeys(told),
+        limits={},
+    )
+
+
+def is_refused(result):
+    """Whether a golden result says that Nova itself raises."""
+    return isinstance(result, str) and result.startswith('raises ')

@@ -1,0 +1,120 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Rooms point down, and heavy packages stay in the room that needs them."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+# From the top of the house to the bottom; rooms on one floor do not see each other.
+FLOORS = [
+    {'cmd'},
+    {'sim'},
+    {'service'},
+    {'rpc', 'api', 'agent'},
+    {'queues'},
+    {'engine'},
+    {'groups', 'claims'},
+    {'filters', 'weighers'},
+    {'state'},
+    {'objects', 'db'},
+    {'hardware'},
+    {'conf', 'errors'},
+]
+DEPTH = {room: depth for depth, floor in enumerate(FLOORS) for room in floor}
+
+FENCES = {
+    'alembic': {'db'},
+    'eventlet': {'cmd'},
+    'oslo_config': {'conf', 'cmd'},  # plug-ins read CONF through nova_sched.conf
+    'oslo_db': {'db', 'claims'},
+    'oslo_messaging': {'rpc'},
+    'oslo_service': {'service', 'cmd'},
+    'oslo_versionedobjects': {'objects'},
+    'ortools': {'groups'},
+    'psutil': {'agent'},
+    'sqlalchemy': {'db', 'claims'},
+}
+
+SOURCES = [
+    path
+    for path in sorted(PACKAGE.rglob('*.py'))
+    if path.relative_to(PACKAGE).parts[0] != 'tests' and path != PACKAGE / '__init__.py'
+]
+
+
+def room_of(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix('.py')
+
+
+def imports(source):
+    """Every name that the source imports, wherever in it: ``nova_sched.state.columns``, ``numpy``."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = '.' * node.level + (node.module or '')
+            yield from (f'{module}.{alias.name}' for alias in node.names)
+
+
+def faults(room, source):
+    """What is wrong with the imports of a module in this room."""
+    for name in imports(source):
+        top, *rest = name.split('.')
+        if not top:
+            yield f'{name} is not absolute'
+        elif room not in FENCES.get(top, {room}):
+            yield f'{name} is for {sorted(FENCES[top])}'
+        elif top == 'nova_sched' and rest[0] != room and DEPTH.get(rest[0], -1) <= DEPTH[room]:
+            yield f'{name} is not below {room}'
+
+
+@pytest.mark.parametrize('path', SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_down(path):
+    assert list(faults(room_of(path), path.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    'room, source, fault',
+    [
+        pytest.param('state', 'import nova_sched.engine.decide', 'not below', id='upwards'),
+        pytest.param('filters', 'from nova_sched.weighers import ram', 'not below', id='sideways'),
+        pytest.param(
+            'state', 'def f():\n    from nova_sched import service', 'not below', id='in a function'
+        ),
+        pytest.param('engine', 'from nova_sched import tests', 'not below', id='tests'),
+        pytest.param('engine', 'from nova_sched import CONF', 'not below', id='the bare package'),
+        pytest.param('engine', 'from sqlalchemy import orm', 'is for', id='fenced package'),
+        pytest.param('engine', 'if x:\n    import eventlet.green.os as os', 'is for', id='fenced submodule'),
+        pytest.param('rpc', 'from . import client', 'not absolute', id='relative'),
+        pytest.param('rpc', 'from ..state import columns', 'not absolute', id='relative upwards'),
+    ],
+)
+def test_a_fault_is_found(room, source, fault):
+    assert [fault in found for found in faults(room, source)] == [True]
+
+
+@pytest.mark.parametrize(
+    'room, source',
+    [
+        pytest.param('engine', 'from nova_sched.state import columns, vocab', id='downwards'),
+        pytest.param('engine', 'from nova_sched import errors', id='a module of the package'),
+        pytest.param('engine', 'from nova_sched.engine import decide', id='within a room'),
+        pytest.param('claims', 'import sqlalchemy as sa', id='fenced package at home'),
+        pytest.param('state', 'import numpy as np', id='anything else'),
+    ],
+)
+def test_good_imports_pass(room, source):
+    assert list(faults(room, source)) == []

@@ -1,0 +1,190 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The tree keeps its promises: licence, first sentences, entry points, bounds, help texts."""
+
+import ast
+import configparser
+import importlib.metadata
+import re
+import sys
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from nova_sched import conf
+from nova_sched.tests.test_layers import PACKAGE, SOURCES, imports
+
+ROOT = PACKAGE.parent
+MODULES = sorted(
+    [*PACKAGE.rglob('*.py'), *(ROOT / 'doc').rglob('*.py'), *(ROOT / 'releasenotes').rglob('*.py')]
+)
+TEXTS = sorted(
+    path
+    for folder in (
+        '.ci',
+        'doc/source',
+        'etc',
+        'nova_sched',
+        'releasenotes/notes',
+        'releasenotes/source',
+        'tools',
+        '',
+    )
+    for path in (ROOT / folder).glob('**/*' if folder else '*')
+    if path.is_file()
+    and path.suffix not in {'.gz', '.png', '.pyc', '.xz'}
+    and not path.name.startswith('.coverage')
+)
+LICENCE = """\
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""
+ELSEWHERE = re.compile(r'/(?:home|root|work|tmp)/|pypi\.org|pythonhosted\.org')
+# They make a class that was written for Nova fit into our chain; nobody names them in a configuration.
+ADAPTERS = {'ForeignFilter', 'ForeignWeigher'}
+SUFFIXES = {'nova_sched.filters': 'Filter', 'nova_sched.weighers': 'Weigher'}
+
+
+def short(path):
+    return str(path.relative_to(ROOT))
+
+
+def entry_points(group):
+    """Name to ``module:class`` for each entry point of the group, as setup.cfg declares them."""
+    parser = configparser.ConfigParser(delimiters=['='])
+    parser.optionxform = str
+    parser.read(ROOT / 'setup.cfg')
+    lines = parser['entry_points'][group].strip().splitlines()
+    return dict(re.split(r'\s*=\s*', line, maxsplit=1) for line in lines)
+
+
+def requirements(*names):
+    lines = (line for name in names for line in (ROOT / name).read_text().splitlines())
+    return [Requirement(line) for line in lines if line and not line.startswith('#')]
+
+
+def extras():
+    parser = configparser.ConfigParser(delimiters=['='])
+    parser.read(ROOT / 'setup.cfg')
+    return [
+        Requirement(line) for lines in parser['options.extras_require'].values() for line in lines.split()
+    ]
+
+
+@pytest.mark.parametrize('path', MODULES, ids=short)
+def test_a_module_has_its_licence_and_says_what_it_is_for(path):
+    text = path.read_text()
+    assert text.startswith(LICENCE)
+    assert ast.get_docstring(ast.parse(text))
+
+
+def test_every_folder_of_modules_is_a_package():
+    """Without it, a build from a tree that is no git clone would leave the folder out."""
+    folders = {path.parent for path in PACKAGE.rglob('*.py')}
+    assert [short(folder) for folder in sorted(folders) if not (folder / '__init__.py').exists()] == []
+
+
+@pytest.mark.parametrize('path', TEXTS, ids=short)
+def test_no_path_or_host_of_one_machine(path):
+    assert ELSEWHERE.findall(path.read_text()) == []
+
+
+def snake(name):
+    """``ServerGroupAffinity`` -> ``server_group_affinity``; a run of capitals is one word, as in ``RAM``."""
+    return re.sub(r'(?<=[a-z])(?=[A-Z])', '_', name).lower()
+
+
+@pytest.mark.parametrize(
+    'group, name, target',
+    [
+        pytest.param(group, name, target, id=name)
+        for group in SUFFIXES
+        for name, target in entry_points(group).items()
+    ],
+)
+def test_a_plug_in_lives_in_the_file_named_after_it(group, name, target):
+    module = f'{group}.{snake(name.removesuffix(SUFFIXES[group]))}'
+    assert target == f'{module}:{name}'
+    source = (ROOT / module.replace('.', '/')).with_suffix('.py').read_text()
+    assert name in [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+
+
+@pytest.mark.parametrize('group', SUFFIXES)
+def test_every_plug_in_is_an_entry_point(group):
+    classes = [
+        node.name
+        for path in (ROOT / group.replace('.', '/')).glob('[!_]*.py')
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and re.fullmatch(rf'\w+{SUFFIXES[group]}', node.name)
+    ]
+    assert sorted(set(classes) - ADAPTERS) == sorted(entry_points(group))
+
+
+@pytest.mark.parametrize('target', entry_points('console_scripts').values())
+def test_a_command_has_its_main(target):
+    module, function = target.split(':')
+    body = ast.parse((ROOT / module.replace('.', '/')).with_suffix('.py').read_text()).body
+    assert function in [node.name for node in body if isinstance(node, ast.FunctionDef)]
+
+
+@pytest.mark.parametrize(
+    'group, option',
+    [
+        pytest.param(group, option, id=f'{group}.{option.name}')
+        for group, options in conf.list_opts()
+        for option in options
+    ],
+)
+def test_an_option_has_help(group, option):
+    assert option.help
+    assert option.help.strip().endswith('.')
+
+
+@pytest.mark.parametrize(
+    'requirement',
+    [*requirements('requirements.txt', 'test-requirements.txt'), *extras()],
+    ids=lambda requirement: requirement.name,
+)
+def test_a_dependency_has_both_bounds(requirement):
+    assert {bound.operator for bound in requirement.specifier} == {'>=', '<'}
+
+
+def test_the_lower_bounds_are_those_that_are_tested():
+    tested = {canonicalize_name(r.name): str(r.specifier) for r in requirements('lower-constraints.txt')}
+    declared = {
+        canonicalize_name(requirement.name): bound.version
+        for requirement in [*requirements('requirements.txt'), *extras()]
+        for bound in requirement.specifier
+        if bound.operator == '>='
+    }
+    assert {name: f'=={version}' for name, version in declared.items()} == {
+        name: tested[name] for name in declared
+    }
+
+
+def test_what_is_imported_is_required():
+    homes = importlib.metadata.packages_distributions()
+    known = {canonicalize_name(r.name) for r in [*requirements('requirements.txt'), *extras()]}
+    tops = {name.partition('.')[0] for path in SOURCES for name in imports(path.read_text())}
+    foreign = tops - set(sys.stdlib_module_names) - {'nova_sched'}
+    unknown = {top for top in foreign if not known & {canonicalize_name(home) for home in homes.get(top, [])}}
+    assert unknown == set()

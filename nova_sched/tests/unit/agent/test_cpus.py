@@ -1,0 +1,137 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Tests of reading CPUs."""
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.agent import cpus
+from nova_sched.tests.unit.agent.fake_machine import FakeMachine, two_cells
+
+
+@pytest.mark.parametrize(
+    'text, ids',
+    [
+        pytest.param('0-3,8', {0, 1, 2, 3, 8}, id='range and one'),
+        pytest.param('5', {5}, id='one'),
+        pytest.param('', set(), id='none'),
+        pytest.param(' 1 - 2 , 4 ', {1, 2, 4}, id='spaces'),
+        pytest.param('0-7,^2,^4-5', {0, 1, 3, 6, 7}, id='left out'),
+        pytest.param('^2,0-3', {0, 1, 3}, id='left out before it comes in'),
+        pytest.param('0-1,1-2', {0, 1, 2}, id='overlap'),
+    ],
+)
+def test_parse_ranges(text, ids):
+    assert cpus.parse_ranges(text, 'a set') == ids
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        pytest.param('a-b', id='letters'),
+        pytest.param('3-1', id='backwards'),
+        pytest.param('-1', id='negative'),
+        pytest.param('1;2', id='another separator'),
+    ],
+)
+def test_bad_ranges_are_named(text):
+    with pytest.raises(errors.BadMachineFacts) as error:
+        cpus.parse_ranges(text, 'cpu_shared_set')
+    assert error.value.what == 'cpu_shared_set'
+    assert text in error.value.why
+
+
+def test_sockets_and_siblings(tmp_path):
+    found = cpus.online(two_cells(tmp_path).sys)
+    assert sorted(found) == list(range(8))
+    assert found[5] == cpus.Cpu(id=5, socket=0, siblings=frozenset({1, 5}))
+    assert found[2] == cpus.Cpu(id=2, socket=1, siblings=frozenset({2, 6}))
+
+
+def test_offline_cpus_are_left_out_of_everything(tmp_path):
+    machine = FakeMachine(tmp_path).cpus(['0,2', '1,3'], online='0-1,3')
+    found = cpus.online(machine.sys)
+    assert sorted(found) == [0, 1, 3]
+    assert found[0].siblings == {0}
+    assert found[1].siblings == {1, 3}
+    assert cpus.present(machine.sys) == {0, 1, 2, 3}
+
+
+def test_a_machine_without_topology_has_one_thread_in_a_core(tmp_path):
+    machine = FakeMachine(tmp_path).file('devices/system/cpu/online', '0-1')
+    assert cpus.online(machine.sys) == {
+        0: cpus.Cpu(0, None, frozenset({0})),
+        1: cpus.Cpu(1, None, frozenset({1})),
+    }
+
+
+@pytest.mark.parametrize(
+    'spoil, what',
+    [
+        pytest.param(
+            lambda machine: machine.unreadable('devices/system/cpu/online'), 'online', id='unreadable'
+        ),
+        pytest.param(
+            lambda machine: machine.file('devices/system/cpu/online', ''), 'online', id='nothing online'
+        ),
+        pytest.param(
+            lambda machine: machine.file('devices/system/cpu/cpu0/topology/thread_siblings_list', '0?4'),
+            'thread_siblings_list',
+            id='siblings that are no ranges',
+        ),
+    ],
+)
+def test_broken_files_are_named(tmp_path, spoil, what):
+    with pytest.raises(errors.BadMachineFacts) as error:
+        cpus.online(spoil(two_cells(tmp_path)).sys)
+    assert error.value.what.endswith(what)
+
+
+@pytest.mark.parametrize(
+    'cores, online, sockets, shape',
+    [
+        pytest.param(['0,4', '1,5', '2,6', '3,7'], None, 2, (2, 2, 2), id='two sockets with threads'),
+        pytest.param(['0', '1', '2'], None, 1, (1, 3, 1), id='no threads'),
+        pytest.param(['0,2', '1,3'], '0-1', 1, (1, 2, 1), id='threads switched off'),
+    ],
+)
+def test_topology(tmp_path, cores, online, sockets, shape):
+    machine = FakeMachine(tmp_path).cpus(cores, online, sockets)
+    assert tuple(cpus.topology(cpus.online(machine.sys).values()).values()) == shape
+
+
+def test_processor(tmp_path):
+    assert cpus.processor(FakeMachine(tmp_path).proc, arch='x86_64') == cpus.Processor(
+        arch='x86_64',
+        vendor='Intel',
+        model='Intel(R) Xeon(R) Gold 6126 CPU @ 2.60GHz',
+        features=('aes', 'avx2', 'fpu', 'pni', 'sse4.1', 'sse4.2', 'vmx'),
+        physical_bits=46,
+    )
+
+
+@pytest.mark.parametrize(
+    'cpuinfo, expected',
+    [
+        pytest.param(
+            'processor\t: 0\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n',
+            cpus.Processor('aarch64', 'ARM', '0xd0c', ('asimd', 'fp'), None),
+            id='ARM has other words',
+        ),
+        pytest.param('processor\t: 0\n', cpus.Processor('aarch64', None, None, (), None), id='nothing told'),
+    ],
+)
+def test_processor_of_other_kinds(tmp_path, cpuinfo, expected):
+    machine = FakeMachine(tmp_path)
+    machine.file('cpuinfo', cpuinfo, machine.proc)
+    assert cpus.processor(machine.proc, arch='aarch64') == expected

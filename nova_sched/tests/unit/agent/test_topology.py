@@ -1,0 +1,120 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Tests of the NUMATopology that a node reports."""
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.agent import numa, topology
+from nova_sched.agent.usage import CellUse
+from nova_sched.tests.unit.agent.builders import settings
+
+PAGES = (numa.Pages(4, 1000), numa.Pages(2048, 100, used=30))
+CELL = numa.Cell(
+    id=0,
+    cpus=frozenset({0, 1, 4, 5}),
+    siblings=(frozenset({0, 4}), frozenset({1, 5})),
+    socket=0,
+    memory_mb=4096,
+    pages=PAGES,
+)
+
+
+def cell(shared=(0, 1, 4, 5), dedicated=(), used=None, **options):
+    """The one cell of a topology."""
+    return topology.build([CELL], shared, dedicated, {0: used or CellUse()}, settings(**options)).cells[0]
+
+
+@pytest.mark.parametrize(
+    'shared, dedicated, cpuset, pcpuset, siblings',
+    [
+        pytest.param((0, 1, 4, 5), (), {0, 1, 4, 5}, {0, 1, 4, 5}, [{0, 4}, {1, 5}], id='nothing set apart'),
+        pytest.param((0, 4), (1, 5), {0, 4}, {1, 5}, [{0, 4}, {1, 5}], id='a core set apart'),
+        pytest.param((0,), (1,), {0}, {1}, [{0}, {1}], id="the rest is the host's"),
+        pytest.param((), (1, 5), set(), {1, 5}, [{1, 5}], id='all dedicated'),
+        pytest.param((8, 9), (10,), set(), set(), [], id="another cell's CPUs"),
+    ],
+)
+def test_cpus(shared, dedicated, cpuset, pcpuset, siblings):
+    made = cell(shared, dedicated)
+    assert (made.cpuset, made.pcpuset, made.siblings) == (cpuset, pcpuset, siblings)
+
+
+def test_plain_facts():
+    made = cell()
+    assert (made.id, made.memory, made.socket, made.cpu_usage, made.memory_usage) == (0, 4096, 0, 0, 0)
+    assert made.pinned_cpus == set()
+    assert (made.network_metadata.physnets, made.network_metadata.tunneled) == (set(), False)
+
+
+def test_usage_of_instances():
+    made = cell(used=CellUse(vcpus=3, memory_mb=512, pinned=frozenset({1})))
+    assert (made.cpu_usage, made.memory_usage, made.pinned_cpus) == (3, 512, {1})
+
+
+def test_isolated_instances_take_the_siblings_too():
+    assert cell(used=CellUse(pinned=frozenset({1}), isolated=frozenset({1}))).pinned_cpus == {1, 5}
+
+
+def test_pins_outside_the_dedicated_cpus_are_not_ours_to_tell():
+    assert cell(shared=(0, 4), dedicated=(1, 5), used=CellUse(pinned=frozenset({1, 4, 9}))).pinned_cpus == {1}
+
+
+@pytest.mark.parametrize(
+    'by_instances, reserved, used',
+    [
+        pytest.param(0, 0, 30, id='what others hold cannot be given'),
+        pytest.param(0, 30, 0, id='what others hold is what was reserved'),
+        pytest.param(0, 64, 0, id='reserved and not all held yet'),
+        pytest.param(20, 0, 30, id='instances hold part of what is held'),
+        pytest.param(50, 0, 50, id='instances have not taken all of theirs yet'),
+    ],
+)
+def test_huge_pages(by_instances, reserved, used):
+    entries = [{'node': 0, 'size': 2048, 'count': reserved}]
+    small, huge = cell(used=CellUse(pages={2048: by_instances}), reserved_huge_pages=entries).mempages
+    assert (huge.size_kb, huge.total, huge.used, huge.reserved) == (2048, 100, used, reserved)
+    assert (small.size_kb, small.total, small.used, small.reserved) == (4, 1000, 0, 0)
+
+
+def test_networks_near_a_cell():
+    made = cell(physnet_cells={'near': [0, 1], 'far': [1]}, tunnel_cells=[0]).network_metadata
+    assert (made.physnets, made.tunneled) == ({'near'}, True)
+
+
+@pytest.mark.parametrize(
+    'size, size_kb',
+    [
+        pytest.param('2048', 2048, id='kiB'),
+        pytest.param(4, 4, id='a number'),
+        pytest.param('2MB', 2048, id='MiB'),
+        pytest.param('1GB', 1048576, id='GiB'),
+    ],
+)
+def test_reserved_pages(size, size_kb):
+    entries = [{'node': '1', 'size': size, 'count': '64'}]
+    assert topology.reserved_pages(entries) == {(1, size_kb): 64}
+
+
+@pytest.mark.parametrize(
+    'entry',
+    [
+        pytest.param({'node': '0', 'size': '2048'}, id='no count'),
+        pytest.param({'node': 'zero', 'size': '2048', 'count': '1'}, id='cell is no number'),
+        pytest.param({'node': '0', 'size': 'huge', 'count': '1'}, id='size is no size'),
+        pytest.param({'node': '0', 'size': '2048', 'count': '-1'}, id='negative'),
+    ],
+)
+def test_bad_reserved_pages_are_told(entry):
+    with pytest.raises(errors.BadMachineFacts, match='reserved_huge_pages'):
+        topology.reserved_pages([entry])

@@ -1,0 +1,168 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Tests of what instances use."""
+
+import pytest
+
+from nova_sched import objects
+from nova_sched.agent import usage
+from nova_sched.tests.unit.agent.builders import SERVER, guest
+
+
+def instance(swap_mb=0, **fields):
+    flavor = objects.Flavor(swap=swap_mb)
+    return objects.Instance(**{'uuid': SERVER, 'vcpus': 2, 'memory_mb': 1024, 'flavor': flavor} | fields)
+
+
+@pytest.mark.parametrize(
+    'disk, disk_gb',
+    [
+        pytest.param({'root_gb': 20, 'ephemeral_gb': 5}, 25, id='root and ephemeral'),
+        pytest.param({'root_gb': 20, 'ephemeral_gb': 0, 'swap_mb': 1}, 21, id='swap is rounded up'),
+        pytest.param({'root_gb': 20, 'ephemeral_gb': 0, 'swap_mb': 2048}, 22, id='swap of whole GiB'),
+        pytest.param({'root_gb': 20, 'ephemeral_gb': 5, 'image_ref': ''}, 5, id='boots from a volume'),
+        pytest.param({'root_gb': 20, 'image_ref': None}, 20, id='image not known'),
+        pytest.param({}, 0, id='nothing told'),
+    ],
+)
+def test_disk(disk, disk_gb):
+    assert usage.guest(instance(**disk)).disk_gb == disk_gb
+
+
+def test_guest_of_an_instance():
+    cell = objects.InstanceNUMACell(
+        id=1,
+        cpuset={0},
+        pcpuset={1, 2},
+        memory=512,
+        pagesize=2048,
+        cpu_pinning_raw={'1': 8, '2': 9},
+        cpuset_reserved={10},
+    )
+    made = usage.guest(
+        instance(
+            vcpus=3,
+            root_gb=1,
+            vm_state='active',
+            task_state='image_backup',
+            os_type='linux',
+            project_id='p',
+            numa_topology=objects.InstanceNUMATopology(cells=[cell]),
+            pci_devices=objects.PciDeviceList(objects=[objects.PciDevice(address='0000:81:00.0')]),
+        )
+    )
+    use = usage.CellUse(vcpus=1, memory_mb=512, pinned=frozenset({8, 9, 10}), pages={2048: 256})
+    assert made == guest(
+        vcpus=3,
+        disk_gb=1,
+        dedicated=2,
+        vm_state='active',
+        task_state='image_backup',
+        os_type='linux',
+        project_id='p',
+        cells={1: use},
+        devices=frozenset({'0000:81:00.0'}),
+    )
+
+
+def test_unset_fields_count_as_nothing():
+    assert usage.guest(objects.Instance(uuid=SERVER)) == guest(vcpus=0, memory_mb=0, disk_gb=0)
+
+
+@pytest.mark.parametrize(
+    'pagesize, policy, pages, isolated',
+    [
+        pytest.param(None, None, {}, set(), id='plain'),
+        pytest.param(-1, None, {}, set(), id='a wish for small pages'),
+        pytest.param(4, 'prefer', {4: 131072}, set(), id='small pages'),
+        pytest.param(2048, 'isolate', {2048: 256}, {8}, id='huge pages, isolated'),
+    ],
+)
+def test_pages_and_isolation(pagesize, policy, pages, isolated):
+    cell = objects.InstanceNUMACell(
+        id=0,
+        cpuset=set(),
+        pcpuset={0},
+        memory=512,
+        pagesize=pagesize,
+        cpu_pinning_raw={'0': 8},
+        cpu_thread_policy=policy,
+    )
+    made = usage.guest(instance(numa_topology=objects.InstanceNUMATopology(cells=[cell])))
+    assert (made.cells[0].pages, made.cells[0].isolated) == (pages, isolated)
+
+
+def test_nothing_on_the_node():
+    used = usage.total([])
+    assert (used.vcpus, used.memory_mb, used.disk_gb, used.instances, used.busy) == (0, 0, 0, 0, 0)
+    assert used.stats == {'num_instances': '0', 'io_workload': '0', 'failed_builds': '0'}
+    assert (used.cells, used.devices) == ({}, frozenset())
+
+
+def test_sums_and_stats():
+    used = usage.total(
+        [
+            guest(vm_state='active', project_id='a', os_type='linux', devices=frozenset({'0000:81:00.0'})),
+            guest(
+                vm_state='building',
+                task_state='spawning',
+                project_id='a',
+                devices=frozenset({'0000:82:00.0'}),
+            ),
+            guest(vm_state='active', task_state='rebuilding', project_id='b', dedicated=2),
+            guest(vm_state='active', task_state='deleting', project_id='b'),
+        ],
+        failed_builds=3,
+    )
+    assert (used.vcpus, used.dedicated, used.memory_mb, used.disk_gb) == (8, 2, 4096, 40)
+    assert (used.instances, used.busy) == (4, 3)
+    assert used.devices == {'0000:81:00.0', '0000:82:00.0'}
+    assert used.stats == {
+        'num_instances': '4',
+        'io_workload': '2',
+        'failed_builds': '3',
+        'num_vm_active': '3',
+        'num_vm_building': '1',
+        'num_task_None': '1',
+        'num_task_spawning': '1',
+        'num_task_rebuilding': '1',
+        'num_task_deleting': '1',
+        'num_os_type_None': '3',
+        'num_os_type_linux': '1',
+        'num_proj_a': '2',
+        'num_proj_b': '2',
+    }
+
+
+@pytest.mark.parametrize(
+    'state, counted',
+    [
+        pytest.param('active', 1, id='active'),
+        pytest.param('stopped', 1, id='stopped holds its place'),
+        pytest.param('deleted', 0, id='deleted'),
+        pytest.param('shelved_offloaded', 0, id='offloaded'),
+    ],
+)
+def test_instances_that_are_gone_use_nothing(state, counted):
+    used = usage.total([guest(vm_state=state, devices=frozenset({'0000:81:00.0'}))])
+    assert (used.instances, used.vcpus, len(used.devices)) == (counted, 2 * counted, counted)
+
+
+def test_cells_of_several_instances_add_up():
+    one = usage.CellUse(1, 100, frozenset({4}), frozenset(), {2048: 50})
+    two = usage.CellUse(2, 200, frozenset({5}), frozenset({5}), {2048: 100, 1048576: 1})
+    used = usage.total([guest(cells={0: one}), guest(cells={0: two, 1: one})])
+    assert used.cells == {
+        0: usage.CellUse(3, 300, frozenset({4, 5}), frozenset({5}), {2048: 150, 1048576: 1}),
+        1: one,
+    }

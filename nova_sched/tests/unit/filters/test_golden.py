@@ -1,0 +1,205 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Every recorded answer of Nova's filters that concerns a rule we have: equal, through both faces."""
+
+import collections
+
+import numpy as np
+import pytest
+
+from nova_sched import errors
+from nova_sched.conf import CONF
+from nova_sched.filters.extra_specs import matches
+from nova_sched.tests import builders
+from nova_sched.tests.reference import (
+    golden,
+    is_refused,
+    nine_hosts,
+    nova_states,
+    request_of,
+    scenario,
+)
+from nova_sched.tests.rules import FILTERS
+
+CASES = golden('filter-cases')['cases']
+MATRIX = golden('filter-matrix')
+TRUTH = golden('extra-specs-match')['rows']
+
+# Rules of Nova 34 that wait for a later release.
+WAITING = {
+    'AggregateImagePropertiesIsolation',
+    'AggregateInstanceExtraSpecsFilter',
+    'AggregateIoOpsFilter',
+    'AggregateMultiTenancyIsolation',
+    'AggregateNumInstancesFilter',
+    'AggregateTypeAffinityFilter',
+    'IoOpsFilter',
+    'IsolatedHostsFilter',
+    'JsonFilter',
+    'MetricsFilter',
+    'NUMATopologyFilter',
+    'NumInstancesFilter',
+    'PciPassthroughFilter',
+    'SimpleCIDRAffinityFilter',
+}
+# How many recorded answers of the rules that we have: a lost case would be a silent one.
+COUNTS = {'cases': 61, 'matrix': 42 * 8 * 9, 'truth': 684}
+
+# What Nova answers with a traceback, by what is wrong. The extra spec makes no sense: InvalidRequest
+# names it. The host's value is no number: then it is not the number that was asked for, and the hosts
+# after it are judged as if it were not there.
+NO_SENSE = {'= abc': 'no number', '<or>': 'no word'}
+
+
+def named(rows, name):
+    return [row for row in rows if row['filter'] == name]
+
+
+def ours():
+    return [case for case in CASES if case['filter'] not in WAITING]
+
+
+def test_what_waits_is_what_is_not_there():
+    assert set(MATRIX['metadata']) - set(FILTERS) == WAITING
+    assert {case['filter'] for case in CASES} - set(FILTERS) == WAITING - {
+        'NUMATopologyFilter',
+        'PciPassthroughFilter',
+    }
+
+
+def test_no_case_is_lost():
+    cells = sum(
+        len(MATRIX['hosts']) for rules in MATRIX['matrix'].values() for name in rules if name not in WAITING
+    )
+    assert {'cases': len(ours()), 'matrix': cells, 'truth': len(TRUTH)} == COUNTS
+
+
+# Small cases.
+
+
+@pytest.fixture
+def options(request):
+    """Set the options of a case, and back."""
+    given = request.getfixturevalue('case')['options']
+    for path, value in given.items():
+        group, name = path.split('.')
+        CONF.set_override(name, value, group)
+    yield
+    for path in given:
+        group, name = path.split('.')
+        CONF.clear_override(name, group)
+
+
+def spec_words(case):
+    """The words of the builders for the spec of a case; hints are lists, as the API makes them."""
+    given = dict(case['spec'])
+    words = {
+        name: given[name] for name in ('extra_specs', 'image_properties', 'image', 'group') if name in given
+    }
+    words['hints'] = {
+        name: value if isinstance(value, list) else [value] for name, value in given.get('hints', {}).items()
+    }
+    return {**words, 'instance_uuid': given.get('instance', 'me')}
+
+
+def nova_state(case):
+    """The host of a case as a Nova-like host state."""
+    given = dict(case['host'])
+    if 'instances' in given:
+        given['instances'] = dict.fromkeys(given['instances'])
+    if 'service' in given:
+        service = dict(given['service'])
+        service['last_seen_up'] = builders.now() - service.pop('age', 0)
+        given['service'] = service
+    return builders.host(**given)
+
+
+def columns(case):
+    """The host of a case as a cluster of one node."""
+    given = dict(case['host'])
+    service, words = given.pop('service', {}), {}
+    for name, value in given.items():
+        if name == 'free_ram_mb':
+            words.update(memory_mb=value)
+        elif name == 'supported_instances':
+            words[name] = tuple(map(tuple, value))
+        elif name == 'instances':
+            words[name] = frozenset(value)
+        else:
+            words[name] = value
+    for name in ('disabled', 'forced_down'):
+        words[name] = service.get(name, False)
+    return builders.hosts(1, seen_s=builders.NOW - service.get('age', 0), **words)
+
+
+@pytest.mark.usefixtures('options')
+@pytest.mark.parametrize(
+    'case', [pytest.param(case, id=f'{case["filter"]}-{number}') for number, case in enumerate(ours())]
+)
+def test_case(case):
+    rule = FILTERS[case['filter']]()
+    asked, seen = spec_words(case), columns(case)
+    rebuild = asked['hints'].get('_nova_check_type') == ['rebuild']
+    if is_refused(case['passes']):
+        for ask in (
+            lambda: rule.host_passes(nova_state(case), builders.spec(**asked)),
+            lambda: rule.mask(seen, builders.request(**asked)),
+        ):
+            with pytest.raises(errors.InvalidRequest, match='no number'):
+                ask()
+        return
+    assert bool(list(rule.filter_all([nova_state(case)], builders.spec(**asked)))) is case['passes']
+    mask = True if rebuild and not rule.RUN_ON_REBUILD else rule.mask(seen, builders.request(**asked))
+    assert bool(np.all(mask)) is case['passes']
+
+
+# Every scenario on nine hosts.
+
+
+@pytest.mark.parametrize('name', MATRIX['matrix'])
+@pytest.mark.parametrize('rule', [one for one in MATRIX['metadata'] if one not in WAITING])
+def test_matrix(rule, name):
+    judge = FILTERS[rule]()
+    recorded = MATRIX['matrix'][name][rule]
+    passes = [recorded.get(host, recorded.get('*')) for host in MATRIX['hosts']]
+    seen, asked = nine_hosts(), request_of(name)
+    assert [f'{node.host}/{node.nodename}' for node in seen.nodes] == MATRIX['hosts']
+    skipped = asked.is_rebuild and not judge.RUN_ON_REBUILD
+    mask = True if skipped else judge.mask(seen, asked)
+    assert np.broadcast_to(mask, len(seen)).tolist() == passes
+    states = nova_states()
+    kept = list(judge.filter_all(states, scenario(name)))
+    assert [state in kept for state in states] == passes
+
+
+# The operators of extra specs.
+
+
+@pytest.mark.parametrize('text', sorted({row[1] for row in TRUTH}))
+def test_operators(text):
+    for value, _, result in (row for row in TRUTH if row[1] == text):
+        if not is_refused(result):
+            assert (value, matches(value, text, 'key')) == (value, result)
+        elif text in NO_SENSE:
+            with pytest.raises(errors.InvalidRequest, match=NO_SENSE[text]):
+                matches(value, text, 'key')
+        else:
+            assert (value, matches(value, text, 'key')) == (value, False)
+
+
+def test_what_nova_raises_is_what_we_name():
+    raised = collections.Counter(
+        text if text in NO_SENSE else 'the value is no number'
+        for _, text, result in TRUTH
+        if is_refused(result)
+    )
+    assert raised == {'= abc': 17, '<or>': 17, 'the value is no number': 77}

@@ -1,0 +1,71 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What is told of a claim."""
+
+import datetime
+
+import pytest
+
+from nova_sched import objects
+from nova_sched.objects import claiming, object_io
+
+SOME = '7a9f961e-91b7-5eec-ba67-426d5c717816'
+
+
+def claim(**fields):
+    defaults = {
+        'uuid': SOME,
+        'instance_uuid': SOME,
+        'compute_node_uuid': SOME,
+        'host': 'a',
+        'nodename': 'n',
+        'state': claiming.PENDING,
+        'resources': {'VCPU': 2, 'MEMORY_MB': 512},
+        'project_id': None,
+        'user_id': None,
+        'allocation_request': None,
+        'created_at': datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC),
+        'updated_at': None,
+        'expires_at': None,
+    }
+    return objects.ClaimInfo(**defaults | fields)
+
+
+def test_a_claim_crosses_the_wire():
+    written = objects.to_primitive(claim())
+    assert written[object_io.NAMESPACE] == 'nova_sched'
+    assert written[object_io.VERSION] == '1.0'
+    assert written[object_io.DATA]['created_at'] == '2026-01-01T00:00:00Z'
+    assert objects.to_primitive(objects.from_primitive(written)) == written
+
+
+def test_every_field_can_be_told():
+    assert set(objects.to_primitive(claim())[object_io.DATA]) == set(objects.ClaimInfo.fields)
+
+
+@pytest.mark.parametrize('state', [claiming.PLANNED, claiming.PENDING, claiming.CONFIRMED])
+def test_a_state(state):
+    assert claim(state=state).state == state
+
+
+@pytest.mark.parametrize(
+    'fields',
+    [
+        pytest.param({'state': 'lost'}, id='unknown state'),
+        pytest.param({'resources': {'VCPU': 'two'}}, id='amount of words'),
+        pytest.param({'host': None}, id='null host'),
+    ],
+)
+def test_a_bad_claim_is_refused(fields):
+    with pytest.raises(ValueError):
+        claim(**fields)

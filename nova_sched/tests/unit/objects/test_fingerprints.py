@@ -1,0 +1,98 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""No object changes by accident: version and fields of each are pinned by a hash."""
+
+import pytest
+from oslo_versionedobjects import fixture
+
+from nova_sched.objects import object_io
+
+PINNED = {
+    'Aggregate': '1.3-aee71ed691f4afd543526b0a0ef2dafc',
+    'AggregateList': '1.3-15ecf022a68ddbb8c2a6739cfc9f8f5e',
+    'BlockDeviceMapping': '1.21-1cee06e52af8bf0fe62cf6272a5e5ef6',
+    'BlockDeviceMappingList': '1.18-15ecf022a68ddbb8c2a6739cfc9f8f5e',
+    'CellMapping': '1.1-2314bbc9f0b268f7cfb993c2c0f5f773',
+    'ClaimInfo': '1.0-f1f6d8f9a9acde7954cb2aeb162bf87f',
+    'ComputeNode': '1.19-03e741b2faf4fda329531469327a8a0d',
+    'ComputeNodeList': '1.17-15ecf022a68ddbb8c2a6739cfc9f8f5e',
+    'Destination': '1.4-3b440d29459e2c98987ad5b25ad1cb2c',
+    'DeviceBus': '1.0-77509ea1ea0dd750d5864b9bd87d3f9d',
+    'DeviceMetadata': '1.0-04eb8fd218a49cbc3b1e54b774d179f7',
+    'EC2Ids': '1.0-80d62d87885c10438b93220e23cafff1',
+    'Flavor': '1.2-f204e50207d1e747ea1e71b1eb392d5e',
+    'HVSpec': '1.2-de06bcec472a2f04966b855a49c46b41',
+    'HostMapping': '1.0-c81a1fd7e7988e5bcd0221ab73705037',
+    'HostMappingList': '1.1-15ecf022a68ddbb8c2a6739cfc9f8f5e',
+    'ImageMeta': '1.8-642d1b2eb3e880a367f37d72dd76162d',
+    'ImageMetaProps': '1.44-282432fea0bd8423a8c1d383185f2094',
+    'Instance': '2.8-0b9f7859162b8d0723db50b2c55c17b4',
+    'InstanceDeviceMetadata': '1.0-ef4f028a98416e2978b9e4d442e28613',
+    'InstanceFault': '1.2-457c488785a6a4909c34e090f035f195',
+    'InstanceGroup': '1.11-cd1a5e6c430877a543a1229efd9264f2',
+    'InstanceGroupList': '1.8-15ecf022a68ddbb8c2a6739cfc9f8f5e',
+    'InstanceInfoCache': '1.5-6fa2fa2b64b661f0dc41fe2e901e1633',
+    'InstanceList': '2.6-15ecf022a68ddbb8c2a6739cfc9f8f5e',
+    'InstanceMapping': '1.2-f2566acb5fa35dc070af3ce6185027d5',
+    'InstanceNUMACell': '1.6-25d9120d83a18356f4146f2a6fe2cc8d',
+    'InstanceNUMATopology': '1.3-b7b14056ebcb03f2f406310ff454f9a9',
+    'InstancePCIRequest': '1.4-b27808ae189699df27f8f5b908b6393e',
+    'InstancePCIRequests': '1.1-3928680ff73c1b9e8a1d15042f6c8287',
+    'KeyPair': '1.4-2291c7803ebff7f9b92ca2278af8636a',
+    'KeyPairList': '1.3-15ecf022a68ddbb8c2a6739cfc9f8f5e',
+    'LibvirtVPMEMDevice': '1.0-17ffaf47585199eeb9a2b83d6bde069f',
+    'Migration': '1.8-ace7f578e07bcb22031584e2c192d7a5',
+    'MigrationContext': '1.2-c0bc984f3fa6848b94837a8ab971f202',
+    'MigrationList': '1.5-15ecf022a68ddbb8c2a6739cfc9f8f5e',
+    'MonitorMetric': '1.1-53b1db7c4ae2c531db79761e7acc52ba',
+    'MonitorMetricList': '1.1-15ecf022a68ddbb8c2a6739cfc9f8f5e',
+    'NUMACell': '1.5-2592de3c926a7840d763bcc85f81afa7',
+    'NUMAPagesTopology': '1.1-edab9fa2dc43c117a38d600be54b4542',
+    'NUMATopology': '1.2-c63fad38be73b6afd04715c9c1b29220',
+    'NUMATopologyLimits': '1.1-4235c5da7a76c7e36075f0cd2f5cf922',
+    'NetworkMetadata': '1.0-2cb8d21b34f87b0261d3e1d1ae5cf218',
+    'NetworkRequest': '1.3-3a815ea3df7defa61e0b894dee5288ba',
+    'NetworkRequestList': '1.1-15ecf022a68ddbb8c2a6739cfc9f8f5e',
+    'PciDevice': '1.7-6e6410f571a0d3b0e3c0b53a9b6913df',
+    'PciDeviceList': '1.3-15ecf022a68ddbb8c2a6739cfc9f8f5e',
+    'PciDevicePool': '1.1-3f5ddc3ff7bfa14da7f6c7e9904cc000',
+    'PciDevicePoolList': '1.1-15ecf022a68ddbb8c2a6739cfc9f8f5e',
+    'RequestGroup': '1.3-0458d350a8ec9d0673f9be5640a990ce',
+    'RequestLevelParams': '1.1-3a718a0ae0bfdec669e7108631b3f313',
+    'RequestSpec': '1.15-94298098bfe6e9f5615801c50db966c9',
+    'Resource': '1.0-d8a2abbb380da583b995fd118f6a8953',
+    'ResourceList': '1.0-15ecf022a68ddbb8c2a6739cfc9f8f5e',
+    'ResourceMetadata': '1.0-77509ea1ea0dd750d5864b9bd87d3f9d',
+    'SchedulerLimits': '1.0-249c4bd8e62a9b327b7026b7f19cc641',
+    'SchedulerRetries': '1.1-3c9c8b16143ebbb6ad7030e999d14cc0',
+    'SecurityGroup': '1.2-206cebf8a457fe3c166e2c24e9651346',
+    'SecurityGroupList': '1.1-15ecf022a68ddbb8c2a6739cfc9f8f5e',
+    'Selection': '1.1-548e3c2f04da2a61ceaf9c4e1589f264',
+    'Service': '1.22-b91c16f646d672f40a86cffa151cc264',
+    'ServiceList': '1.19-15ecf022a68ddbb8c2a6739cfc9f8f5e',
+    'Tag': '1.1-c56e1f59beab4dce02720e6b6acec1a5',
+    'TagList': '1.1-15ecf022a68ddbb8c2a6739cfc9f8f5e',
+    'TrustedCerts': '1.0-cedf7a960e7f3d61903116a520346642',
+    'VirtCPUFeature': '1.0-03e466ddb140d4e73452e0d120ff18c2',
+    'VirtCPUModel': '1.0-e3c1afefb348466fc92c4b0debe9a123',
+    'VirtCPUTopology': '1.0-fc694de72e20298f7c6bab1083fd4563',
+}
+FOUND = fixture.ObjectVersionChecker({name: [cls] for name, cls in object_io.CLASSES.items()}).get_hashes()
+
+
+@pytest.mark.parametrize('name', sorted(PINNED.keys() | FOUND.keys()))
+def test_an_object_is_as_it_was(name):
+    assert FOUND.get(name) == PINNED.get(name), (
+        f'{name} has changed. An object of Nova changes only as Nova changes it. If that is what happened, '
+        f'raise its VERSION, put new fields into ADDED_IN, and pin {FOUND.get(name)} here.'
+    )

@@ -1,0 +1,49 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The topologies of hosts, as JSON text."""
+
+import json
+
+import pytest
+
+from nova_sched import errors, objects
+from nova_sched.tests.unit.objects import reference
+
+NODE = reference.wire('object-ComputeNode-numa-pci-metrics.json')['primitive']['nova_object.data']
+
+
+def test_the_topology_of_a_node_is_read_and_written():
+    recorded = reference.wire('object-NUMATopology.json')['primitive']
+    topology = objects.NUMATopology.from_json(NODE['numa_topology'])
+    assert len(topology) == 2
+    assert topology.cells[0].cpuset == set(range(8, 16))
+    written = json.loads(topology.to_json())
+    assert reference.comparable(written) == reference.comparable(json.loads(NODE['numa_topology']))
+    assert objects.NUMATopology.from_json(json.dumps(recorded)).cells[1].pinned_cpus == {16, 17}
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        pytest.param('{', id='no JSON'),
+        pytest.param(None, id='null'),
+        pytest.param('[]', id='a list'),
+        pytest.param('{"cells": []}', id='a plain dict'),
+        pytest.param(json.dumps(objects.to_primitive(objects.Flavor())), id='another object'),
+        pytest.param('[' * 100_000, id='bottomless'),
+    ],
+)
+def test_a_bad_topology_is_refused(text):
+    with pytest.raises(errors.MalformedObject) as refused:
+        objects.NUMATopology.from_json(text)
+    assert refused.value.path == 'NUMATopology'

@@ -1,0 +1,87 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Weighers: how good each surviving host is. One rule a file, each a column of raw numbers.
+
+The contract: ``raw(hosts, rows, request)`` returns a float for each of the given rows, or None for no
+opinion. Scaling to 0..1 and the multiplier come after it, in ``normalize`` and ``multiplier``.
+From these follow the methods that Nova calls on its weighers.
+"""
+
+import numpy as np
+
+from nova_sched.conf import CONF
+from nova_sched.state.one_host import OneHost
+from nova_sched.state.spec import SpecRequest
+
+ONE_ROW = np.zeros(1, dtype=np.intp)
+
+
+class Weigher:
+    """Base of all weighers.
+
+    ``minval`` and ``maxval`` are bounds of the scale; None takes the lowest or highest of the round.
+    ``option`` is the multiplier's name in [filter_scheduler], and the aggregate metadata key that
+    overrides it; ``sign`` turns it round.
+    """
+
+    minval = None
+    maxval = None
+    option = None
+    sign = 1.0
+
+    @property
+    def name(self):
+        return type(self).__name__
+
+    def raw(self, hosts, rows, request):
+        """Raw weight of each of the rows; None: all the same."""
+        raise NotImplementedError
+
+    def multiplier(self, hosts, rows):
+        """The multiplier of each row, or one number for all."""
+        default = getattr(CONF.filter_scheduler, self.option)
+        value = hosts.aggregate_number(self.option, default, float)
+        return self.sign * (value[rows] if isinstance(value, np.ndarray) else value)
+
+    # Nova's face.
+
+    def weight_multiplier(self, host_state):
+        """The multiplier for one Nova-like host state."""
+        value = self.multiplier(OneHost(host_state), ONE_ROW)
+        return float(value[0] if isinstance(value, np.ndarray) else value)
+
+    def _weigh_object(self, host_state, weight_properties):
+        """The raw weight of one Nova-like host state for a RequestSpec."""
+        weights = self.raw(OneHost(host_state), ONE_ROW, SpecRequest(weight_properties))
+        return 0.0 if weights is None else float(weights[0])
+
+    def weigh_objects(self, weighed_obj_list, weight_properties):
+        """Raw weights of Nova's weighed objects, none below ``minval``."""
+        weights = [self._weigh_object(one.obj, weight_properties) for one in weighed_obj_list]
+        return weights if self.minval is None else [max(weight, self.minval) for weight in weights]
+
+
+def normalize(weights, minval=None, maxval=None):
+    """Weights on a scale from 0 to 1.
+
+    Without bounds the lowest is 0 and the highest 1. With ``minval``, lower weights are raised to it
+    first. If lowest and highest are then the same, all are 0: nobody is better than another.
+    """
+    if not len(weights):
+        return weights
+    if minval is not None:
+        weights = np.maximum(weights, minval)
+    low = float(weights.min()) if minval is None else minval
+    high = float(weights.max()) if maxval is None else maxval
+    if high == low:
+        return np.zeros(len(weights))
+    return (weights - low) / (high - low)

@@ -1,0 +1,51 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Weighers that were written for Nova, run on the rows that survived."""
+
+import inspect
+import types
+
+import numpy as np
+
+from nova_sched.weighers import Weigher
+
+
+class ForeignWeigher(Weigher):
+    """A Nova weigher object among ours."""
+
+    def __init__(self, nova_weigher):
+        self._weigher = nova_weigher
+        self.minval = getattr(nova_weigher, 'minval', None)
+        self.maxval = getattr(nova_weigher, 'maxval', None)
+
+    @property
+    def name(self):
+        return type(self._weigher).__name__
+
+    def raw(self, hosts, rows, request):
+        objects = [types.SimpleNamespace(obj=hosts.state(row), weight=0.0) for row in rows]
+        weights = np.array(self._weigher.weigh_objects(objects, request.spec), dtype=float)
+        # Nova's own base class finds the bounds while it weighs.
+        self.minval, self.maxval = (
+            getattr(self._weigher, 'minval', None),
+            getattr(self._weigher, 'maxval', None),
+        )
+        return weights
+
+    def multiplier(self, hosts, rows):
+        return np.array([self._weigher.weight_multiplier(hosts.state(row)) for row in rows], dtype=float)
+
+
+def adopt(made):
+    """A weigher of ours as it is; one that was written for Nova, wrapped."""
+    rule = made() if inspect.isclass(made) else made
+    return rule if isinstance(rule, Weigher) else ForeignWeigher(rule)
