@@ -30,6 +30,9 @@ from nova_sched.state.cluster import Cluster
 
 LOG = logging.getLogger(__name__)
 
+# Seconds that a server which is about to listen has to do so before it is given up: the bus is away.
+START_PATIENCE_S = 1.0
+
 
 def settings(conf):
     """What the configuration says to the engine now."""
@@ -65,7 +68,8 @@ def database(conf):
     if engine.dialect.name == 'sqlite':
         schema.upgrade(engine)
     elif (found := schema.version(engine)) != schema.head():
-        why = f'the schema is {found or "empty"}, but this release needs {schema.head()}: run nova-sched-manage db upgrade'
+        why = f'the schema is {found or "empty"}, but this release needs {schema.head()}: '
+        why += 'run nova-sched-manage db upgrade'
         raise errors.BadConfig('[database] connection', why)
     return engine
 
@@ -98,47 +102,51 @@ class SchedulerService(oslo_service.ServiceBase):
         self._conf = conf
         self._bus = bus
         self._own_bus = bus is None
-        self._server = self.scheduler = None
+        self._server = self.scheduler = self.store = None
         self._leaving = threading.Event()
+        self._listening = threading.Event()
         self._ended = threading.Event()
 
     def start(self):
-        store = self._until_it_answers(self._store)
-        if store is None:
+        self.store = self._until_it_answers(self._make_store)
+        if self.store is None:
             return
-        self.scheduler = scheduler(self._conf, store)
+        self.scheduler = scheduler(self._conf, self.store)
         self._until_it_answers(self.scheduler.start)
         if self._leaving.is_set():
             return
         if self._bus is None:
             self._bus = rpc.transport(self._conf)
-        executor = self._conf.service_backend
-        self._server = rpc.server(self._bus, self._conf.host, endpoints.all_of(self.scheduler), executor)
+        self._server = rpc.server(self._bus, self._conf.host, endpoints.all_of(self.scheduler))
         self._server.start()
+        self._listening.set()
         LOG.info('Scheduling on host %s', self._conf.host)
 
-    def _store(self):
+    def _make_store(self):
         return (
             MemoryClaimStore() if self._conf.claims.store == 'memory' else SqlClaimStore(database(self._conf))
         )
 
     def _until_it_answers(self, work):
-        """Do what needs the database; while it is away, say so once, and try again until the process must end."""
-        told = False
+        """Do what needs the database; while it is away, say so once, and try until the process must end."""
+        told = None
         while not self._leaving.is_set():
             try:
                 return work()
-            except errors.StoreUnavailable as error:
-                if not told:
-                    LOG.error('%s; trying until it does', error)
-                told = True
+            except (errors.StoreUnavailable, errors.BadConfig) as error:
+                if told is not type(error):
+                    LOG.error('%s; trying until that changes', error)
+                told = type(error)
                 self._leaving.wait(self._conf.claims.retry_interval)
         return None
 
     def stop(self, graceful=True):
         """Take no more messages, answer those in flight, then end."""
         self._leaving.set()
-        if self._server is not None:
+        if self.scheduler is not None:
+            self.scheduler.leave()
+        # A server that still looks for its bus cannot be stopped, and has taken no message.
+        if self._server is not None and self._listening.wait(START_PATIENCE_S):
             self._server.stop()
             self._server.wait()
         if self.scheduler is not None:

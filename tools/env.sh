@@ -70,7 +70,7 @@ make_venv() {
     local what=(-e "$root") profile=${1:-run} stamp
     [ "$profile" = run ] || what=(-e "$root[postgresql,mysql]" -r "$root/test-requirements.txt")
     stamp=$(cd "$root" && cat setup.cfg pyproject.toml constraints.txt requirements.txt test-requirements.txt | cksum)
-    stamp="$root $stamp"
+    stamp="$root ${PYTHON:-} $stamp"
     "$venv/bin/python" -c '' 2>/dev/null || rm -rf "$venv"
     if [ "$(cat "$venv/.made-for-$profile" 2>/dev/null)" = "$stamp" ]; then return; fi
     local python

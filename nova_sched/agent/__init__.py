@@ -51,6 +51,9 @@ class Settings:
     # Which NUMA cells are near each physical network, and near the network that carries tunnels.
     physnet_cells: Mapping[str, Collection[int]] = dataclasses.field(default_factory=dict)
     tunnel_cells: Collection[int] = ()
+    resources: Mapping[str, int] = dataclasses.field(
+        default_factory=dict
+    )  # by class, beside those that are read
     traits: Collection[str] = ()  # beside those that are read
     metrics: bool = False  # report the CPU's metrics
     hypervisor_type: str = 'QEMU'

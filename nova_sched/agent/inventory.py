@@ -85,6 +85,7 @@ def inventories(node: objects.ComputeNode, settings: Settings) -> dict[str, dict
         'PCPU': _inventory(_dedicated_cpus(node) if settings.cpu_dedicated_set else 0, 0, 1.0),
         'MEMORY_MB': _inventory(node.memory_mb, settings.reserved_host_memory_mb, node.ram_allocation_ratio),
         'DISK_GB': _inventory(node.local_gb, reserved_gb, node.disk_allocation_ratio),
+        **{name: _inventory(total, 0, 1.0) for name, total in settings.resources.items()},
     }
     root = {
         'name': node.hypervisor_hostname,

@@ -14,6 +14,7 @@
 import dataclasses
 
 from nova_sched.claims import Outcome
+from nova_sched.objects.claiming import Claim
 
 
 @dataclasses.dataclass(slots=True)
@@ -46,7 +47,7 @@ class Held:
     """
 
     def __init__(self, claims):
-        self._claims = {}
+        self._claims: dict[str, dict[str, Claim]] = {}
         self.added, self.removed = {}, {}
         for claim in claims:
             self._claims.setdefault(claim.consumer_uuid, {})[claim.node_uuid] = claim
@@ -89,8 +90,15 @@ def _changes(placement, held):
             if node != claim.node_uuid and not old.is_confirmed:
                 changes[claim.consumer_uuid, node] = (old, None)
         old = held.of(claim.consumer_uuid).get(claim.node_uuid)
-        changes[claim.key] = (old, claim if old is None else old.merged_with(claim))
+        changes[claim.key] = (old, _after(old, claim, claim.key in placement.releases))
     return {key: pair for key, pair in changes.items() if pair[0] != pair[1]}
+
+
+def _after(old, claim, released):
+    """What stands on a node after a claim there, given the consumer's older one and whether that one ends."""
+    if old is None or (released and old.uuid != claim.uuid):
+        return claim
+    return old.merged_with(claim)
 
 
 def _apply(changes, ledgers, held):

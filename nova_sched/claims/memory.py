@@ -26,131 +26,168 @@ class MemoryClaimStore(ClaimStore):
     def __init__(self):
         self._lock = threading.Lock()
         self._nodes = {}  # UUID -> NodeFacts without claims
-        self._claims = {}  # (consumer, node) -> Claim
+        self._names = {}  # (host, nodename) -> UUID
+        self._claims = {}  # node UUID -> consumer -> Claim
+        self._places = {}  # consumer -> UUIDs of nodes
         self._services, self._aggregates, self._instances = {}, {}, {}
 
-    def _on(self, uuid):
-        return {consumer: claim for (consumer, node), claim in self._claims.items() if node == uuid}
+    # Claims, one by one.
 
-    def _facts(self, uuid):
-        return dataclasses.replace(self._nodes[uuid], claims=tuple(self._on(uuid).values()))
+    def _of(self, consumer):
+        return [self._claims[node][consumer] for node in self._places.get(consumer, ())]
 
-    def _touch(self, uuid):
-        facts = self._nodes.get(uuid)
-        if facts is not None:
+    def _find(self, key):
+        return self._claims.get(key[1], {}).get(key[0])
+
+    def _put(self, claim):
+        self._claims[claim.node_uuid][claim.consumer_uuid] = claim
+        self._places.setdefault(claim.consumer_uuid, set()).add(claim.node_uuid)
+
+    def _drop(self, key):
+        consumer, node = key
+        places = self._places[consumer]
+        places.discard(node)
+        if not places:
+            del self._places[consumer]
+        return self._claims[node].pop(consumer)
+
+    def _touch(self, uuids):
+        for uuid in uuids:
+            facts = self._nodes[uuid]
             self._nodes[uuid] = dataclasses.replace(facts, generation=facts.generation + 1)
 
-    def _ledger(self, uuid):
-        facts, used = self._nodes[uuid], dict(self._nodes[uuid].foreign)
-        ledger = Ledger(facts.report.inventories, used, facts.generation)
-        for claim in self._on(uuid).values():
-            ledger.take(claim.resources)
-        return ledger
+    # Claims.
 
     def commit(self, placements):
         with self._lock:
             consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
             consumers |= {consumer for one in placements for consumer, _ in one.releases}
-            held = Held(claim for claim in self._claims.values() if claim.consumer_uuid in consumers)
+            held = Held(claim for consumer in consumers for claim in self._of(consumer))
             nodes = {claim.node_uuid for one in placements for claim in one.claims}
             nodes |= {node for consumer in consumers for node in held.of(consumer)}
-            outcomes = judge(
-                placements, {node: self._ledger(node) for node in nodes if node in self._nodes}, held
-            )
+            ledgers = {uuid: self._ledger(uuid) for uuid in nodes & self._nodes.keys()}
+            outcomes = judge(placements, ledgers, held)
             for key in held.removed:
-                del self._claims[key]
-            self._claims.update(held.added)
-            for node in {node for _, node in (*held.added, *held.removed)}:
-                self._touch(node)
+                self._drop(key)
+            for claim in held.added.values():
+                self._put(claim)
+            self._touch({node for _, node in (*held.added, *held.removed)})
             return outcomes
+
+    def _ledger(self, uuid):
+        facts = self._nodes[uuid]
+        ledger = Ledger(facts.report.inventories, dict(facts.foreign), facts.generation)
+        for claim in self._claims[uuid].values():
+            ledger.take(claim.resources)
+        return ledger
+
+    def confirm(self, consumers, node_uuids):
+        with self._lock:
+            found = [claim for consumer in consumers for claim in self._of(consumer)
+                     if claim.node_uuid in node_uuids and not claim.is_confirmed]  # fmt: skip
+            for claim in found:
+                self._confirm(claim)
+            self._touch({claim.node_uuid for claim in found})
+            return found
+
+    def _confirm(self, claim):
+        self._put(dataclasses.replace(claim, state=CONFIRMED, expires_s=None))
+
+    def release(self, keys):
+        with self._lock:
+            return self._end([claim for key in set(keys) if (claim := self._find(key)) is not None])
+
+    def _end(self, claims):
+        for claim in claims:
+            self._drop(claim.key)
+        self._touch({claim.node_uuid for claim in claims})
+        return claims
+
+    def expire(self, now_s):
+        with self._lock:
+            return self._end([
+                claim for claims in self._claims.values() for claim in claims.values()
+                if not claim.is_confirmed and claim.expires_s is not None and claim.expires_s <= now_s
+            ])  # fmt: skip
+
+    def claims(self, consumer_uuid=None):
+        with self._lock:
+            consumers = self._places if consumer_uuid is None else (consumer_uuid,)
+            found = [claim for consumer in consumers for claim in self._of(consumer)]
+            return sorted(found, key=lambda claim: (claim.created_s, claim.uuid))
+
+    # Nodes.
 
     def report(self, reports, now_s):
         with self._lock:
-            return [self._report(report, now_s) for report in reports]
+            latest = {report.node_uuid: report for report in reports}
+            facts = {uuid: self._report(uuid, report, now_s) for uuid, report in sorted(latest.items())}
+            return [facts[report.node_uuid] for report in reports]
 
-    def _report(self, report, now_s):
-        settled = settle(report, self._on(report.node_uuid))
+    def _report(self, uuid, report, now_s):
+        twin = self._names.get((report.host, report.nodename), uuid)
+        if twin != uuid:
+            self._forget(twin)
+        claims = self._claims.setdefault(uuid, {})
+        settled = settle(report, claims)
         for consumer in settled.confirmed:
-            self._confirm((consumer, report.node_uuid))
+            self._confirm(claims[consumer])
         for consumer in settled.released:
-            del self._claims[consumer, report.node_uuid]
-        before = self._nodes.get(report.node_uuid)
-        facts = NodeFacts(
+            self._drop((consumer, uuid))
+        before = self._nodes.get(uuid)
+        after = NodeFacts(
             report=report,
             generation=before.generation if before else 0,
             foreign=settled.foreign,
             foreign_instances=settled.foreign_instances,
             seen_s=now_s,
         )
-        self._nodes[report.node_uuid] = facts
-        if (
-            before is None
-            or dataclasses.replace(before, seen_s=now_s) != facts
-            or settled.confirmed
-            or settled.released
-        ):
-            self._touch(report.node_uuid)
-        return self._facts(report.node_uuid)
+        if before is not None:
+            del self._names[before.report.host, before.report.nodename]
+        self._names[report.host, report.nodename] = uuid
+        self._nodes[uuid] = after
+        same = before is not None and dataclasses.replace(before, seen_s=now_s) == after
+        if not same or settled.confirmed or settled.released:
+            self._touch([uuid])
+        return self._facts(uuid)
 
-    def _confirm(self, key):
-        claim = self._claims[key]
-        self._claims[key] = dataclasses.replace(claim, state=CONFIRMED, expires_s=None)
-        return claim
-
-    def _end(self, keys):
-        ended = [self._claims.pop(key) for key in keys if key in self._claims]
-        for node in {claim.node_uuid for claim in ended}:
-            self._touch(node)
-        return ended
-
-    def confirm(self, consumers, node_uuids):
-        with self._lock:
-            keys = [(consumer, node) for consumer in consumers for node in node_uuids]
-            found = [self._confirm(key) for key in keys
-                     if key in self._claims and self._claims[key].state != CONFIRMED]  # fmt: skip
-            for node in {claim.node_uuid for claim in found}:
-                self._touch(node)
-            return found
-
-    def release(self, keys):
-        with self._lock:
-            return self._end(keys)
-
-    def expire(self, now_s):
-        with self._lock:
-            return self._end([key for key, claim in self._claims.items()
-                              if claim.state != CONFIRMED and claim.expires_s and claim.expires_s <= now_s])  # fmt: skip
-
-    def claims(self, consumer_uuid=None):
-        with self._lock:
-            found = [claim for claim in self._claims.values() if consumer_uuid in (None, claim.consumer_uuid)]
-            return sorted(found, key=lambda claim: (claim.created_s, claim.uuid))
+    def _facts(self, uuid):
+        return dataclasses.replace(self._nodes[uuid], claims=tuple(self._claims[uuid].values()))
 
     def remove_node(self, uuid):
         with self._lock:
-            self._nodes.pop(uuid, None)
-            for consumer in self._on(uuid):
-                del self._claims[consumer, uuid]
+            if uuid in self._nodes:
+                self._forget(uuid)
+
+    def _forget(self, uuid):
+        report = self._nodes.pop(uuid).report
+        del self._names[report.host, report.nodename]
+        for consumer in list(self._claims[uuid]):
+            self._drop((consumer, uuid))
+        del self._claims[uuid]
+
+    # Services, aggregates, instance lists.
 
     def set_service(self, service):
-        self._services[service.host] = service
+        with self._lock:
+            self._services[service.host] = service
 
     def set_aggregate(self, aggregate_id, aggregate):
-        self._aggregates.pop(aggregate_id, None)
-        if aggregate is not None:
-            self._aggregates[aggregate_id] = aggregate
+        with self._lock:
+            self._aggregates.pop(aggregate_id, None)
+            if aggregate is not None:
+                self._aggregates[aggregate_id] = aggregate
 
     def set_instances(self, host, instances):
-        self._instances[host] = instances
+        with self._lock:
+            self._instances[host] = instances
 
     def changes(self, generations):
+        """As a store of its own for everybody who asks: the small tables come whole each time."""
         with self._lock:
+            stale = [uuid for uuid, facts in self._nodes.items() if generations.get(uuid) != facts.generation]
             return Changes(
-                nodes=tuple(
-                    self._facts(uuid)
-                    for uuid, facts in self._nodes.items()
-                    if generations.get(uuid) != facts.generation
-                ),  # fmt: skip
+                nodes=tuple(self._facts(uuid) for uuid in stale),
                 gone=tuple(uuid for uuid in generations if uuid not in self._nodes),
                 seen={uuid: facts.seen_s for uuid, facts in self._nodes.items()},
                 services=tuple(self._services.values()),

@@ -19,11 +19,13 @@ import dataclasses
 import json
 
 import sqlalchemy as sa
+from oslo_db import exception as db_error
 
+from nova_sched import errors
 from nova_sched.claims import Changes, ClaimStore, NodeFacts, ServiceFacts
 from nova_sched.claims.judge import Held, Ledger, judge
 from nova_sched.claims.reconcile import settle
-from nova_sched.db.engine import transaction
+from nova_sched.db.engine import Sessions
 from nova_sched.db.tables import AGGREGATES, CLAIMS, HOST_INSTANCES, NODES, REVISIONS, SERVICES
 from nova_sched.objects.claiming import CONFIRMED, Claim
 from nova_sched.state.aggregates import Aggregate
@@ -39,12 +41,33 @@ _WRITE_USE = (
 )
 _END_CLAIM = sa.delete(CLAIMS).where(CLAIMS.c.uuid == sa.bindparam('claim'))
 _PUT_CLAIM = sa.insert(CLAIMS)
-_LEDGER = sa.select(NODES.c.uuid, NODES.c.inventories, NODES.c.used, NODES.c.generation)
+
+# Built once: to build a statement costs more than to run it on SQLite.
+_GIVEN: sa.BindParameter = sa.bindparam('given', expanding=True)
+_LOCK_LEDGERS = (
+    sa.select(NODES.c.uuid, NODES.c.inventories, NODES.c.used, NODES.c.generation)
+    .where(NODES.c.uuid.in_(_GIVEN))
+    .order_by(NODES.c.uuid)
+    .with_for_update()
+)
+_CLAIMS_OF = sa.select(CLAIMS).where(CLAIMS.c.consumer_uuid.in_(_GIVEN))
+_CLAIMS_ON = sa.select(CLAIMS).where(CLAIMS.c.node_uuid.in_(_GIVEN))
+_READ_NODES = sa.select(NODES).where(NODES.c.uuid.in_(_GIVEN)).order_by(NODES.c.uuid)
+_LOCK_NODES = _READ_NODES.with_for_update()
 
 
 def _chunks(items):
     items = list(items)
     return (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))
+
+
+def _rows(connection, statement, given):
+    """Rows of a statement about many names, in the order of the names."""
+    return [row for chunk in _chunks(sorted(given)) for row in connection.execute(statement, {'given': chunk})]
+
+
+def _claims(connection, statement, given):
+    return [_claim(row._mapping) for row in _rows(connection, statement, given)]
 
 
 def _claim(row):
@@ -65,6 +88,10 @@ def _inventories(report):
     )
 
 
+def _use(ledger):
+    return json.dumps({name: amount for name, amount in ledger.used.items() if amount}, sort_keys=True)
+
+
 def _ledger(row):
     inventories = {name: Inventory(*values) for name, values in json.loads(row.inventories).items()}
     return Ledger(inventories, json.loads(row.used), row.generation)
@@ -74,21 +101,23 @@ class SqlClaimStore(ClaimStore):
     """Claims and node facts in the tables of nova_sched.db."""
 
     def __init__(self, engine):
-        self._engine = engine
+        self._sessions = Sessions(engine)
         self._seen_revisions = {}
+        # SQLite has one writer at a time: nothing comes between two statements of a transaction.
+        self._shared = engine.dialect.name != 'sqlite'
 
     # Claims.
 
     def commit(self, placements):
-        with transaction(self._engine) as connection:
+        with self._sessions.transaction() as connection:
             consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
             consumers |= {consumer for one in placements for consumer, _ in one.releases}
-            found = self._claims_where(connection, CLAIMS.c.consumer_uuid, consumers)
+            found = _claims(connection, _CLAIMS_OF, consumers)
             nodes = {claim.node_uuid for one in placements for claim in one.claims}
             ledgers = self._lock(connection, nodes | {claim.node_uuid for claim in found})
-            if found:
-                # Read before the lock: what another scheduler did in between counts.
-                found = self._claims_where(connection, CLAIMS.c.consumer_uuid, consumers)
+            if self._shared:
+                # What another scheduler did between the look and the lock counts.
+                found = _claims(connection, _CLAIMS_OF, consumers)
             held = Held(claim for claim in found if claim.node_uuid in ledgers)
             outcomes = judge(placements, ledgers, held)
             self._write(connection, ledgers, held)
@@ -96,28 +125,22 @@ class SqlClaimStore(ClaimStore):
 
     def _lock(self, connection, nodes):
         """The true state of the nodes, which nobody else can change before this transaction ends."""
-        query = _LEDGER.order_by(NODES.c.uuid).with_for_update()
-        return {row.uuid: _ledger(row) for chunk in _chunks(sorted(nodes))
-                for row in connection.execute(query.where(NODES.c.uuid.in_(chunk)))}  # fmt: skip
-
-    def _claims_where(self, connection, column, values):
-        return [_claim(row) for chunk in _chunks(sorted(values))
-                for row in connection.execute(sa.select(CLAIMS).where(column.in_(chunk))).mappings()]  # fmt: skip
+        return {row.uuid: _ledger(row) for row in _rows(connection, _LOCK_LEDGERS, nodes)}
 
     def _write(self, connection, ledgers, held):
         if held.removed:
             connection.execute(_END_CLAIM, [{'claim': claim.uuid} for claim in held.removed.values()])
         if held.added:
             connection.execute(_PUT_CLAIM, [_claim_row(claim) for claim in held.added.values()])
-        changed = [{'node': uuid, 'now_used': json.dumps(one.used, sort_keys=True)}
-                   for uuid, one in sorted(ledgers.items()) if one.changed]  # fmt: skip
+        changed = [{'node': uuid, 'now_used': _use(ledger)}
+                   for uuid, ledger in sorted(ledgers.items()) if ledger.changed]  # fmt: skip
         if changed:
             connection.execute(_WRITE_USE, changed)
 
     def confirm(self, consumers, node_uuids):
-        with transaction(self._engine) as connection:
+        with self._sessions.transaction() as connection:
             self._lock(connection, node_uuids)
-            found = [claim for claim in self._claims_where(connection, CLAIMS.c.consumer_uuid, consumers)
+            found = [claim for claim in _claims(connection, _CLAIMS_OF, consumers)
                      if claim.node_uuid in node_uuids and claim.state != CONFIRMED]  # fmt: skip
             self._set_confirmed(connection, found)
             self._touch(connection, {claim.node_uuid for claim in found})
@@ -135,10 +158,10 @@ class SqlClaimStore(ClaimStore):
             connection.execute(bump)
 
     def release(self, keys):
-        with transaction(self._engine) as connection:
-            keys = set(keys)
+        keys, consumers = set(keys), {consumer for consumer, _ in keys}
+        with self._sessions.transaction() as connection:
             ledgers = self._lock(connection, {node for _, node in keys})
-            found = [claim for claim in self._claims_where(connection, CLAIMS.c.consumer_uuid, {key[0] for key in keys})
+            found = [claim for claim in _claims(connection, _CLAIMS_OF, consumers)
                      if claim.key in keys]  # fmt: skip
             self._end(connection, ledgers, found)
         return found
@@ -154,7 +177,7 @@ class SqlClaimStore(ClaimStore):
 
     def expire(self, now_s):
         overdue = sa.select(CLAIMS).where(CLAIMS.c.expires_s <= now_s, CLAIMS.c.state != CONFIRMED)
-        with transaction(self._engine) as connection:
+        with self._sessions.transaction() as connection:
             first = [_claim(row) for row in connection.execute(overdue).mappings()]
             if not first:
                 return []
@@ -169,18 +192,21 @@ class SqlClaimStore(ClaimStore):
         query = sa.select(CLAIMS).order_by(CLAIMS.c.created_s, CLAIMS.c.uuid)
         if consumer_uuid is not None:
             query = query.where(CLAIMS.c.consumer_uuid == consumer_uuid)
-        with transaction(self._engine) as connection:
+        with self._sessions.transaction() as connection:
             return [_claim(row) for row in connection.execute(query).mappings()]
 
     # Nodes.
 
     def report(self, reports, now_s):
         latest = {report.node_uuid: report for report in reports}
-        with transaction(self._engine) as connection:
-            nodes = self._node_rows(connection, latest, lock=True)
-            claims = self._claims_where(connection, CLAIMS.c.node_uuid, latest)
-            facts = {uuid: self._report(connection, report, nodes.get(uuid), claims, now_s)
-                     for uuid, report in sorted(latest.items())}  # fmt: skip
+        try:
+            with self._sessions.transaction() as connection:
+                nodes = self._node_rows(connection, latest, lock=True)
+                claims = _claims(connection, _CLAIMS_ON, latest)
+                facts = {uuid: self._report(connection, report, nodes.get(uuid), claims, now_s)
+                         for uuid, report in sorted(latest.items())}  # fmt: skip
+        except db_error.DBDuplicateEntry as error:
+            raise errors.StoreUnavailable('another scheduler takes the first report of a node now') from error
         return [facts[report.node_uuid] for report in reports]
 
     def _report(self, connection, report, row, claims, now_s):
@@ -197,7 +223,7 @@ class SqlClaimStore(ClaimStore):
             'host': report.host,
             'nodename': report.nodename,
             'inventories': _inventories(report),
-            'used': json.dumps(ledger.used, sort_keys=True),
+            'used': _use(ledger),
             'foreign_use': json.dumps(settled.foreign, sort_keys=True),
             'foreign_instances': settled.foreign_instances,
             'report': report.to_json(),
@@ -209,28 +235,27 @@ class SqlClaimStore(ClaimStore):
         self._set_confirmed(connection, now_confirmed)
         if gone:
             connection.execute(_END_CLAIM, [{'claim': claim.uuid} for claim in gone])
-        self._put_node(connection, report.node_uuid, row, values if changed else {}, generation, now_s)
+        moment = {'generation': generation, 'seen_s': now_s}
+        self._put_node(connection, report, row, values | moment if changed else moment)
         return NodeFacts(
             report, generation, tuple(mine.values()), settled.foreign, settled.foreign_instances, now_s
         )
 
-    def _put_node(self, connection, uuid, row, values, generation, now_s):
-        values = {**values, 'generation': generation, 'seen_s': now_s}
-        if row is None:
+    def _put_node(self, connection, report, row, values):
+        if row is None or (row.host, row.nodename) != (report.host, report.nodename):
             # A node that was rebuilt under its old name takes the place of the one that is gone.
-            self._forget(connection, NODES.c.host == values['host'], NODES.c.nodename == values['nodename'])
-            connection.execute(sa.insert(NODES).values(uuid=uuid, **values))
+            same_name = (NODES.c.host == report.host, NODES.c.nodename == report.nodename)
+            self._forget(connection, NODES.c.uuid != report.node_uuid, *same_name)
+        if row is None:
+            connection.execute(sa.insert(NODES).values(uuid=report.node_uuid, **values))
         else:
-            connection.execute(sa.update(NODES).where(NODES.c.uuid == uuid).values(**values))
+            connection.execute(sa.update(NODES).where(NODES.c.uuid == report.node_uuid).values(**values))
 
     def _node_rows(self, connection, uuids, lock=False):
-        query = sa.select(NODES).order_by(NODES.c.uuid)
-        query = query.with_for_update() if lock else query
-        return {row.uuid: row for chunk in _chunks(sorted(uuids))
-                for row in connection.execute(query.where(NODES.c.uuid.in_(chunk)))}  # fmt: skip
+        return {row.uuid: row for row in _rows(connection, _LOCK_NODES if lock else _READ_NODES, uuids)}
 
     def remove_node(self, uuid):
-        with transaction(self._engine) as connection:
+        with self._sessions.transaction() as connection:
             self._forget(connection, NODES.c.uuid == uuid)
 
     def _forget(self, connection, *condition):
@@ -259,7 +284,7 @@ class SqlClaimStore(ClaimStore):
 
     def _replace(self, table, name, condition, row):
         """Put a row in place of another, unless it is the same: every worker hears the same casts."""
-        with transaction(self._engine) as connection:
+        with self._sessions.transaction() as connection:
             # The revision's row is the lock: two workers that hear one cast write one after the other.
             connection.execute(sa.select(REVISIONS).where(REVISIONS.c.name == name).with_for_update())
             there = connection.execute(sa.select(table).where(condition)).mappings().first()
@@ -274,7 +299,7 @@ class SqlClaimStore(ClaimStore):
     # What others changed.
 
     def changes(self, generations):
-        with transaction(self._engine) as connection:
+        with self._sessions.transaction() as connection:
             revisions = dict(
                 connection.execute(sa.select(REVISIONS.c.name, REVISIONS.c.value)).tuples().all()
             )
@@ -293,8 +318,10 @@ class SqlClaimStore(ClaimStore):
         return changes
 
     def _facts(self, connection, uuids):
-        claims = {}
-        for claim in self._claims_where(connection, CLAIMS.c.node_uuid, uuids):
+        # The nodes first: a generation that is older than the claims is found stale at the next look.
+        rows = self._node_rows(connection, uuids).values()
+        claims: dict[str, list[Claim]] = {}
+        for claim in _claims(connection, _CLAIMS_ON, uuids):
             claims.setdefault(claim.node_uuid, []).append(claim)
         return tuple(
             NodeFacts(
@@ -305,7 +332,7 @@ class SqlClaimStore(ClaimStore):
                 foreign_instances=row.foreign_instances,
                 seen_s=row.seen_s,
             )
-            for row in self._node_rows(connection, uuids).values()
+            for row in rows
         )
 
     def _if_new(self, revisions, name, read, connection):

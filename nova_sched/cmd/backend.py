@@ -17,19 +17,23 @@ from oslo_config import cfg
 
 
 def choose(argv=None):
-    """Read [DEFAULT] service_backend alone, and make it so. Returns its name."""
+    """Read [DEFAULT] service_backend alone, and make it so. A bad configuration ends the program."""
     argv = sys.argv[1:] if argv is None else argv
     conf = cfg.ConfigOpts()
-    conf.register_opt(cfg.StrOpt('service_backend', default='threading'))
-    conf(_config_arguments(argv), project='nova_sched')
-    if conf.service_backend == 'eventlet':
+    conf.register_opt(cfg.StrOpt('service_backend', default='threading', choices=['threading', 'eventlet']))
+    try:
+        conf(_config_arguments(argv), project='nova_sched')
+        chosen = conf.service_backend
+    except (cfg.Error, ValueError) as error:
+        sys.exit(f'{sys.argv[0].rpartition("/")[2]}: {error}')
+    if chosen == 'eventlet':
         import eventlet
 
         eventlet.monkey_patch()
     from oslo_service import backend
 
-    backend.init_backend(backend.BackendType(conf.service_backend))
-    return conf.service_backend
+    backend.init_backend(backend.BackendType(chosen))
+    return chosen
 
 
 def _config_arguments(argv):

@@ -17,7 +17,7 @@ import sys
 from oslo_config import cfg
 from oslo_log import log
 
-from nova_sched import errors, service
+from nova_sched import errors, rpc, service
 from nova_sched.conf import CONF
 
 LOG = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ def configure(argv=None, **kwargs):
 def check(conf):
     """Find out what the configuration lacks before a process is started on it. Raises BadConfig."""
     service.rules(conf)
+    rpc.transport(conf).cleanup()
     if conf.claims.store == 'sql':
         try:
             service.database(conf).dispose()

@@ -9,41 +9,178 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-
 """Options of the [agent] group: the compute node's side."""
 
-from oslo_config import cfg
+import os
+from pathlib import Path
+
+from oslo_config import cfg, types
+
+SYSTEM_STATE = Path('/var/lib/nova-sched')
+
+
+def _state_path():
+    """Where the system keeps state; an account without that has a place of its own."""
+    if os.geteuid() == 0 or SYSTEM_STATE.is_dir():
+        return str(SYSTEM_STATE)
+    own = os.environ.get('XDG_STATE_HOME') or Path('~/.local/state').expanduser()
+    return str(Path(own, 'nova-sched'))
+
 
 GROUP = 'agent'
 OPTS = [
-    cfg.IntOpt(
-        'report_interval', default=10, min=1, mutable=True, help='Seconds between two reports of this node.'
+    # The node and its reports.
+    cfg.StrOpt(
+        'nodename',
+        help='Name of the node (`hypervisor_hostname`). If unset, it is [DEFAULT] host. Do not change it '
+        'while the node has instances.',
     ),
-    cfg.StrOpt('nodename', help='Name of the node; the host name if unset.'),
+    cfg.StrOpt(
+        'cell_uuid',
+        help='UUID of the cell of this node, as `nova-manage cell_v2 list_cells` shows it. If unset, the '
+        'scheduler takes its own [stats] cell_uuid.',
+    ),
+    cfg.IPOpt(
+        'host_ip',
+        help='Address that the node reports as its own. If unset, it is the address of the interface with '
+        'the default route.',
+    ),
+    cfg.IntOpt(
+        'report_interval',
+        default=10,
+        min=1,
+        mutable=True,
+        help='Seconds between two reports of a node on which nothing happens; a change is reported at '
+        'once. Several reports must fit into the service_down_time of the scheduler, or the node '
+        'counts as down now and then.',
+    ),
+    cfg.IntOpt(
+        'report_timeout',
+        default=15,
+        min=1,
+        help='Seconds to wait for the answer to a report before it is made again. The sum of this and '
+        'report_interval should be well below the service_down_time of the scheduler.',
+    ),
     cfg.StrOpt(
         'state_path',
-        default='/var/lib/nova-sched',
-        help="Directory that keeps this node's UUID and the list of its instances.",
+        default=_state_path(),
+        sample_default=str(SYSTEM_STATE),
+        help="Directory that keeps the node's UUID (`compute_id`) and the list of its instances "
+        '(`instances.json`). It is made if it is not there. An agent that loses it comes back as a '
+        f'new node, without its instances. The default is {SYSTEM_STATE} for root and where that '
+        'directory exists; any other account has `nova-sched` in $XDG_STATE_HOME, which is '
+        '~/.local/state by default.',
     ),
     cfg.StrOpt(
         'instances_path',
-        default='/var/lib/nova/instances',
-        help='Directory whose file system holds the instances.',
+        help='Directory that holds the disks of the instances: the size of its file system is the disk '
+        'that this node reports. If unset, it is /var/lib/nova/instances where that exists, else '
+        'state_path.',
     ),
-    cfg.FloatOpt('cpu_allocation_ratio', default=4.0, min=0.0, help='vCPUs sold for each CPU.'),
-    cfg.FloatOpt('ram_allocation_ratio', default=1.0, min=0.0, help='Memory sold for each unit of memory.'),
-    cfg.FloatOpt('disk_allocation_ratio', default=1.0, min=0.0, help='Disk sold for each unit of disk.'),
-    cfg.IntOpt('reserved_host_cpus', default=0, min=0, help='CPUs kept for the host.'),
-    cfg.IntOpt('reserved_host_memory_mb', default=512, min=0, help='MiB of memory kept for the host.'),
-    cfg.IntOpt('reserved_host_disk_mb', default=0, min=0, help='MiB of disk kept for the host.'),
-    cfg.StrOpt('cpu_dedicated_set', help='CPUs for dedicated use, as `2-7,^4`; the rest is shared.'),
+    # What is sold, and what is kept.
+    cfg.FloatOpt(
+        'cpu_allocation_ratio',
+        default=4.0,
+        min=0.0,
+        help='Virtual CPUs that are sold for each shared CPU; 0 stands for 4.0. Dedicated CPUs are sold '
+        'once.',
+    ),
+    cfg.FloatOpt(
+        'ram_allocation_ratio',
+        default=1.0,
+        min=0.0,
+        help='Memory that is sold for each unit of memory; 0 stands for 1.0.',
+    ),
+    cfg.FloatOpt(
+        'disk_allocation_ratio',
+        default=1.0,
+        min=0.0,
+        help='Disk that is sold for each unit of disk; 0 stands for 1.0.',
+    ),
+    cfg.IntOpt(
+        'reserved_host_cpus',
+        default=0,
+        min=0,
+        help='Shared CPUs that are kept for the host itself.',
+    ),
+    cfg.IntOpt(
+        'reserved_host_memory_mb',
+        default=512,
+        min=0,
+        help='MiB of memory that are kept for the host itself.',
+    ),
+    cfg.IntOpt(
+        'reserved_host_disk_mb',
+        default=0,
+        min=0,
+        help='MiB of disk that are kept for the host itself, rounded up to GiB.',
+    ),
+    cfg.MultiOpt(
+        'reserved_huge_pages',
+        item_type=types.Dict(),
+        help='Huge pages of one size in one NUMA cell that are kept for the host itself, such as a '
+        'virtual switch: `node:0,size:2048,count:64`. The size is in KiB, or has a unit, as 1GB. May '
+        'be given several times.',
+    ),
+    # CPUs, devices, networks.
+    cfg.StrOpt(
+        'cpu_shared_set',
+        help='CPUs that instances share, such as `0-3,8,^2`: they are the VCPU inventory. If unset, these '
+        'are all CPUs that are online and not in cpu_dedicated_set.',
+    ),
+    cfg.StrOpt(
+        'cpu_dedicated_set',
+        help='CPUs of which each belongs to at most one instance, such as `4-7`: they are the PCPU '
+        'inventory, for flavors with `hw:cpu_policy=dedicated`. If unset, there are none.',
+    ),
     cfg.MultiStrOpt(
         'device_spec',
         default=[],
-        help='PCI devices that instances may have: JSON objects with `vendor_id`, `product_id`, `address` '
-        '(a pattern) and tags such as `physical_network`. None by default.',
+        help='PCI devices that instances may have: a JSON object with `vendor_id`, `product_id`, and '
+        '`address` (a pattern, such as `*:81:00.*`) or `devname`; each may be left out. Any other '
+        'key is a tag of the device, such as `physical_network`. May be given several times; without '
+        'it, instances get no device.',
     ),
-    cfg.StrOpt('cell_uuid', help='UUID of the cell of this node; the scheduler has a default.'),
+    cfg.Opt(
+        'physnet_cells',
+        type=types.Dict(value_type=types.List(item_type=types.Integer(min=0), bounds=True)),
+        default={},
+        help='NUMA cells that are near each physical network: `physnet0:[0],physnet1:[0,1]`.',
+    ),
+    cfg.ListOpt(
+        'tunnel_cells',
+        item_type=types.Integer(min=0),
+        default=[],
+        help='NUMA cells that are near the network that carries the tunnels: `0,1`.',
+    ),
+    cfg.Opt(
+        'resources',
+        type=types.Dict(value_type=types.Integer(min=1)),
+        default={},
+        help='Resources that the machine does not tell, by resource class, such as `CUSTOM_LICENSE:10`: '
+        'flavors ask for them with `resources:CUSTOM_LICENSE=1`.',
+    ),
+    cfg.ListOpt(
+        'traits',
+        default=[],
+        help='Traits of this node, such as `CUSTOM_GOLD`, beside those that are read from its CPUs.',
+    ),
+    cfg.StrOpt(
+        'hypervisor_type',
+        default='QEMU',
+        help='Kind of the hypervisor, as images ask for it with `img_hv_type`.',
+    ),
+    cfg.IntOpt(
+        'hypervisor_version',
+        default=0,
+        min=0,
+        help='Version of the hypervisor as one number: 8002001 is 8.2.1, 0 is unknown.',
+    ),
+    cfg.BoolOpt(
+        'metrics',
+        default=False,
+        help='Report how busy the CPUs are, under the names that the metrics weigher of Nova knows.',
+    ),
 ]
 
 

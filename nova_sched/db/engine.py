@@ -12,6 +12,7 @@
 """The database engine, set up for claims, and its errors told apart."""
 
 import contextlib
+import threading
 
 import sqlalchemy as sa
 from oslo_db import exception as db_error
@@ -19,30 +20,36 @@ from oslo_db.sqlalchemy import enginefacade
 
 from nova_sched import errors
 
-
 # Whoever waits for a database does it in its own loop, where it can be stopped: here one try is enough.
 OPTIONS = {'sqlite_fk': True, 'max_retries': 1, 'retry_interval': 0}
 
 
 def create(connection):
-    """An engine for a database URL. Raises StoreUnavailable if the database does not answer, BadConfig for a bad URL."""
+    """An engine for a database URL.
+
+    Raises StoreUnavailable if the database does not answer, BadConfig for a bad URL.
+    """
     facade = enginefacade.transaction_context()
     facade.configure(connection=connection, **OPTIONS)
     try:
         with _told_apart():
             engine = facade.writer.get_engine()
-    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
+    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError, ValueError) as error:
         raise errors.BadConfig('[database] connection', str(error)) from error
+    except db_error.DBNonExistentDatabase as error:
+        raise errors.BadConfig('[database] connection', _first_line(error)) from error
     if engine.dialect.name == 'sqlite':
         _tune_sqlite(engine)
+    if engine.dialect.name in ('mysql', 'mariadb'):
+        _tune_mysql(engine)
     return engine
 
 
 def _tune_sqlite(engine):
-    """Durable and fast: a write-ahead log that is synced at each commit, and one writer at a time, from the start."""
+    """Durable and fast: a write-ahead log, synced at each commit; one writer at a time, from the start."""
 
     @sa.event.listens_for(engine, 'connect')
-    def _connect(connection, record):
+    def _connect(connection, _record):
         connection.execute('PRAGMA journal_mode=WAL')
         connection.execute('PRAGMA synchronous=FULL')
         connection.execute('PRAGMA busy_timeout=30000')
@@ -57,8 +64,27 @@ def _tune_sqlite(engine):
     engine.dispose()
 
 
-# Errors after which the same transaction may be made again; everything else is final.
-AWAY = (db_error.DBConnectionError, db_error.DBDeadlock, sa.exc.DisconnectionError, sa.exc.TimeoutError)
+def _tune_mysql(engine):
+    """Every statement sees what is committed by then: who waited for a lock must not read what was before."""
+
+    @sa.event.listens_for(engine, 'connect')
+    def _connect(connection, _record):
+        with connection.cursor() as cursor:
+            cursor.execute('SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED')
+
+    engine.dispose()
+
+
+# Errors after which the same transaction may be made again; everything else is final. An OperationalError
+# that oslo.db gives no better name is a server that starts, ends, refuses us or lacks something, or a lock
+# that took too long.
+AWAY = (
+    db_error.DBConnectionError,
+    db_error.DBDeadlock,
+    sa.exc.DisconnectionError,
+    sa.exc.OperationalError,
+    sa.exc.TimeoutError,
+)
 
 
 @contextlib.contextmanager
@@ -66,11 +92,44 @@ def _told_apart():
     try:
         yield
     except AWAY as error:
-        raise errors.StoreUnavailable(str(error).splitlines()[0]) from error
+        raise errors.StoreUnavailable(_first_line(error)) from error
+
+
+def _first_line(error):
+    return str(error).splitlines()[0]
 
 
 @contextlib.contextmanager
 def transaction(engine):
-    """A connection in a transaction; StoreUnavailable if the database is away."""
+    """A new connection in a transaction; StoreUnavailable if the database is away."""
     with _told_apart(), engine.begin() as connection:
         yield connection
+
+
+class Sessions:
+    """One connection for each thread, kept open from one transaction to the next.
+
+    To take a connection from a pool and give it back costs as much as a small transaction, and on
+    SQLite, where oslo.db keeps no pool, to close the last one costs a checkpoint of the log.
+    """
+
+    def __init__(self, engine):
+        self._engine = engine
+        self._of_thread = threading.local()
+
+    @contextlib.contextmanager
+    def transaction(self):
+        """The thread's connection in a transaction; StoreUnavailable if the database is away."""
+        with _told_apart():
+            connection = getattr(self._of_thread, 'connection', None)
+            if connection is None:
+                connection = self._of_thread.connection = self._engine.connect()
+            try:
+                with connection.begin():
+                    yield connection
+            except AWAY:
+                # Whatever is wrong with it, the next transaction starts on a new one.
+                self._of_thread.connection = None
+                connection.invalidate()
+                connection.close()
+                raise

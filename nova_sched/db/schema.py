@@ -18,10 +18,15 @@ import alembic.command
 import alembic.config
 import alembic.migration
 import alembic.script
+import alembic.util
+
+from nova_sched import errors
+from nova_sched.db.engine import transaction
 
 # A look at the schema is no news.
 logging.getLogger('alembic').setLevel(logging.WARNING)
 
+NOT_OURS = 'its schema is none of this release'
 MIGRATIONS = pathlib.Path(__file__).parent / 'migrations'
 
 
@@ -39,11 +44,17 @@ def head():
 
 def version(engine):
     """The revision of the database; None if it is empty."""
-    with engine.connect() as connection:
+    with transaction(engine) as connection:
         return alembic.migration.MigrationContext.configure(connection).get_current_revision()
 
 
 def upgrade(engine):
-    """Bring the database to the newest revision; a database that has it is left alone."""
-    with engine.begin() as connection:
-        alembic.command.upgrade(_config(connection), 'head')
+    """Bring the database to the newest revision; a database that has it is left alone.
+
+    Raises BadConfig for a database of a newer release.
+    """
+    try:
+        with transaction(engine) as connection:
+            alembic.command.upgrade(_config(connection), 'head')
+    except alembic.util.CommandError as error:
+        raise errors.BadConfig('[database] connection', f'{NOT_OURS}: {error}') from error

@@ -26,9 +26,12 @@ NAME = sa.String(255)
 SECONDS = sa.Float(53)
 JSON_TEXT = sa.Text().with_variant(mysql.LONGTEXT(), 'mysql', 'mariadb')
 
+# Names are what they are on every database: no two that differ in case are the same.
+MYSQL = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
+
 
 def _table(name, *columns):
-    return sa.Table(name, METADATA, *columns, mysql_engine='InnoDB', mysql_charset='utf8mb4')
+    return sa.Table(name, METADATA, *columns, **MYSQL)
 
 
 # One compute node. `generation` rises by one in every transaction that changes the node or its claims;

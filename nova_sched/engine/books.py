@@ -33,6 +33,7 @@ class Books:
         self._settings = settings
         self._clock = clock
         self._next_refresh = self._next_expiry = 0.0
+        self._lists = {}  # host -> instances, as the store has them from messages
 
     # From the store.
 
@@ -45,10 +46,12 @@ class Books:
             self._replace_aggregates(changes.aggregates)
         for uuid in changes.gone:
             self._cluster.remove(uuid)
+        # Lists from messages first: a report with a list knows better, and an old list is no news.
+        for host, instances in (changes.instances or {}).items():
+            if self._lists.get(host) != instances:
+                self._take_list(host, instances)
         for facts in changes.nodes:
             self.adopt(facts)
-        for host, instances in (changes.instances or {}).items():
-            self._cluster.tell(host, instances)
         for uuid, seen_s in changes.seen.items():
             node = self._cluster.node(uuid)
             if node is not None:
@@ -72,7 +75,7 @@ class Books:
         )
 
     def follow(self, generations):
-        """Note the generations that our own commit made; where others came between, the next refresh looks."""
+        """Note the generations that our own commit made; where others came between, a refresh will look."""
         for uuid, (before, after) in generations.items():
             node = self._cluster.node(uuid)
             if node is not None and node.generation == before:
@@ -86,14 +89,17 @@ class Books:
                 self._cluster.correct(node, amounts)
 
     def upkeep(self):
-        """Refresh and expire, each in its time."""
-        now = time.monotonic()
+        """Refresh and expire, each in its time. Returns whether the store was asked."""
+        now, asked = time.monotonic(), False
         if now >= self._next_refresh:
             self._next_refresh = now + self._settings().refresh_interval_s
             self.refresh()
+            asked = True
         if now >= self._next_expiry:
             self._next_expiry = now + EXPIRE_INTERVAL_S
             self._dropped(self._store.expire(self._clock()), 'were never confirmed')
+            asked = True
+        return asked
 
     def _dropped(self, claims, why):
         for claim in claims:
@@ -158,9 +164,13 @@ class Books:
         self._release_confirmed(host, lambda consumer: consumer == uuid)
 
     def _tell(self, host, instances):
-        if instances != self._cluster.told(host):
+        if instances != self._lists.get(host) or instances != self._cluster.told(host):
             self._store.set_instances(host, instances)
-            self._cluster.tell(host, instances)
+            self._take_list(host, instances)
+
+    def _take_list(self, host, instances):
+        self._lists[host] = instances
+        self._cluster.tell(host, instances)
 
     def _confirm(self, host, uuids):
         nodes = self._cluster.nodes_of(host)
@@ -196,16 +206,20 @@ class Books:
         Raises NodeNotFound, or ComputeResourcesUnavailable with the shortages; then nothing changed.
         """
         node = self._node(host, nodename)
-        ended = self._on_host(request.instance_uuid, leaving) if leaving else []
+        releases, ended = [], []
+        for claim in self._cluster.claims_of(request.instance_uuid):
+            if leaving and self._cluster.node(claim.node_uuid).host == leaving:
+                releases.append(claim.key)
+                ended.append(claim)
+            elif claim.node_uuid != node.uuid and not claim.is_confirmed:
+                ended.append(claim)  # the store ends it by itself: one claim that waits is enough
         for claim in ended:
             self._cluster.drop(claim)
         booking = None
         try:
             booking = self._cluster.book(node, request, self._settings().pending_ttl_s, request_id)
-            (outcome,) = self._store.commit(
-                [Placement((booking.claim,), tuple(claim.key for claim in ended))]
-            )
-        except errors.SchedError:
+            (outcome,) = self._store.commit([Placement((booking.claim,), tuple(releases))])
+        except Exception:
             self._undo(booking, ended)
             raise
         if not outcome.won:
@@ -220,10 +234,6 @@ class Books:
             self._cluster.unbook(booking)
         for claim in ended:
             self._cluster.add(claim)
-
-    def _on_host(self, consumer_uuid, host):
-        return [claim for claim in self._cluster.claims_of(consumer_uuid)
-                if host is None or self._cluster.node(claim.node_uuid).host == host]  # fmt: skip
 
     def confirm_claim(self, consumer_uuid, host):
         """The instance runs on the host. Returns its claims there; raises ClaimNotFound."""

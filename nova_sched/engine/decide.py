@@ -19,6 +19,8 @@ import numpy as np
 from nova_sched.filters import Filter
 from nova_sched.weighers import normalize
 
+FEW = 16  # so many are found faster by looking for the highest again and again than by sorting
+
 
 class Step(NamedTuple):
     """What one rule saw and what it left, in hosts."""
@@ -92,17 +94,18 @@ def survivors(rules, hosts, request, index=0, before=None):
         field.alive, field.left = before.alive, before.left
     else:
         narrow(field, hosts, request)
-    chain = () if request.is_rebuild else rules.always
-    if not request.forced:
-        chain += rules.filters
-    for rule in chain:
+    for rule in _chain(rules, request):
         if not field.left:
             break
-        if request.is_rebuild and not rule.RUN_ON_REBUILD:
-            continue
         if rule.run_filter_for_index(index):
             ask(rule, field, hosts, request)
     return field
+
+
+def _chain(rules, request):
+    if request.is_rebuild:
+        return [rule for rule in rules.filters if rule.RUN_ON_REBUILD]
+    return rules.always if request.forced else rules.always + rules.filters
 
 
 def ask(rule, field, hosts, request):
@@ -125,7 +128,9 @@ def weigh(weighers, hosts, rows, request):
             continue
         raw = weigher.raw(hosts, rows, request)
         if raw is not None:
-            total += normalize(raw, weigher.minval, weigher.maxval) * multiplier
+            scaled = normalize(raw, weigher.minval, weigher.maxval)
+            scaled *= multiplier
+            total += scaled
     return total
 
 
@@ -136,18 +141,15 @@ def best(weights, count, shuffle=None):
     """
     count = min(count, len(weights))
     if shuffle is not None and count:
-        top = np.flatnonzero(weights == weights.max()).tolist()
+        is_top = weights == weights.max()
+        top, others = np.flatnonzero(is_top).tolist(), np.flatnonzero(~is_top)
         shuffle.shuffle(top)
-        if len(top) >= count:
-            return top[:count]
-        rest = np.array(weights)
-        rest[top] = -np.inf
-        return top + best(rest, count - len(top))
-    if count > 16:
-        return np.argsort(-weights, kind='stable')[:count].tolist()
-    left, found = np.array(weights), []
-    for _ in range(count):
+        return top[:count] + others[best(weights[others], max(0, count - len(top)))].tolist()
+    left, found = weights.copy(), list[int]()
+    while count <= FEW and len(found) < count:
         position = int(left.argmax())  # the first of equal ones
+        if left[position] == -np.inf:
+            break  # what is left cannot be told from what was taken
         found.append(position)
         left[position] = -np.inf
-    return found
+    return found if len(found) == count else np.argsort(-weights, kind='stable')[:count].tolist()

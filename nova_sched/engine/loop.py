@@ -9,13 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The one thread that owns the cluster's state: everything that reads or changes it is a message to this loop."""
+"""The one thread that owns the cluster's state: all that reads or changes it is a message to this loop."""
 
 import logging
 import queue
 import threading
 import time
 from concurrent.futures import Future
+
+from nova_sched import errors
 
 LOG = logging.getLogger(__name__)
 
@@ -28,7 +30,7 @@ class Message:
     def __init__(self, kind, work):
         self.kind = kind
         self.work = work
-        self.future = Future()
+        self.future: Future = Future()
         self.attempts = 0
         self.since_s = time.monotonic()
 
@@ -43,7 +45,8 @@ class Loop:
     """Takes all waiting messages as a batch and hands runs of one kind to their handler.
 
     ``handlers`` maps a kind to a function of a list of messages; it answers or fails each, and
-    returns those that must be handled again. ``idle`` is called about each ``tick_s`` seconds.
+    returns those that must be handled again, before any newer one. A handler that raises has changed
+    nothing. ``idle`` is called about each ``tick_s`` seconds.
     """
 
     def __init__(self, handlers, idle, max_batch, tick_s=0.25):
@@ -51,7 +54,9 @@ class Loop:
         self._idle = idle
         self._max_batch = max_batch
         self._tick_s = tick_s
-        self._queue = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue = queue.SimpleQueue()
+        self._again, self._next_idle = [], 0.0
+        self._hurried = threading.Event()
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name='nova-sched-engine', daemon=True)
@@ -60,15 +65,30 @@ class Loop:
     def stopping(self):
         return self._stopping.is_set()
 
+    @property
+    def hurried(self):
+        return self._hurried.is_set()
+
+    def hurry(self):
+        """Messages are handled as before, but a handler shall not wait for anything outside any more."""
+        self._hurried.set()
+
+    def pause(self, seconds):
+        """Wait, but not longer than until somebody is in a hurry."""
+        self._hurried.wait(seconds)
+
     def start(self):
         self._thread.start()
 
     def stop(self):
         """Handle what waits, then end; a message that comes later fails."""
+        self.hurry()
         self._stopping.set()
         self._queue.put(None)
         if self._thread.is_alive():
             self._thread.join()
+        else:
+            self._end()
 
     def send(self, kind, work):
         """Put a message into the queue and return its Future."""
@@ -78,25 +98,24 @@ class Loop:
             self._refuse_rest()
         return message.future
 
-    def _run(self):
-        waiting, next_idle = [], 0.0
-        while True:
-            batch = self._take(waiting)
-            waiting = self._handle(batch)
-            if time.monotonic() >= next_idle:
-                self._look_after()
-                next_idle = time.monotonic() + self._tick_s
-            if self.stopping and not waiting and self._queue.empty():
-                break
-        self._ended.set()
-        self._refuse_rest()
+    def turn(self, patience_s=0.0):
+        """Handle one batch; for its first message there is some patience. The thread does nothing else."""
+        self._again = self._handle(self._take(patience_s))
+        if time.monotonic() >= self._next_idle:
+            self._look_after()
+            self._next_idle = time.monotonic() + self._tick_s
 
-    def _take(self, waiting):
-        """What must be handled again and what came meanwhile; if that is nothing, wait at most a tick."""
-        batch = list(waiting)
+    def _run(self):
+        while not self.stopping or self._again or not self._queue.empty():
+            self.turn(self._tick_s)
+        self._end()
+
+    def _take(self, patience_s):
+        """What must be handled again and what came meanwhile."""
+        batch = list(self._again)
         try:
             if not batch:
-                batch.append(self._queue.get(timeout=self._tick_s))
+                batch.append(self._queue.get(timeout=patience_s))
             while len(batch) < self._max_batch:
                 batch.append(self._queue.get_nowait())
         except queue.Empty:
@@ -117,10 +136,16 @@ class Loop:
         try:
             return self._handlers[kind](messages) or []
         except Exception as error:
-            LOG.exception('The engine failed on %d messages of kind %s', len(messages), kind)
-            for message in messages:
-                if not message.future.done():
-                    message.fail(error)
+            waiting = [message for message in messages if not message.future.done()]
+            if len(messages) > 1 and not isinstance(error, errors.StoreUnavailable):
+                # One of them is at fault, and the others shall not pay for it.
+                return [again for message in waiting for again in self._run_handler(kind, [message])]
+            if isinstance(error, errors.StoreUnavailable):
+                LOG.error('%s; %d messages of kind %s are refused', error, len(waiting), kind)
+            else:
+                LOG.exception('The engine failed on %d messages of kind %s', len(waiting), kind)
+            for message in waiting:
+                message.fail(error)
             return []
 
     def _look_after(self):
@@ -128,6 +153,10 @@ class Loop:
             self._idle()
         except Exception:
             LOG.exception('Upkeep failed; it is tried again')
+
+    def _end(self):
+        self._ended.set()
+        self._refuse_rest()
 
     def _refuse_rest(self):
         try:

@@ -12,6 +12,8 @@
 """One request for one or several instances: a host for each, all or nothing, and alternates."""
 
 import dataclasses
+import itertools
+import json
 
 import numpy as np
 
@@ -98,8 +100,10 @@ class Placer:
 
     def _ranked(self, rows, weights, pick, count):
         """The best rows beside the chosen one, in its cell."""
-        cell = self._cluster.hosts.cell
-        rest = np.where(cell[rows] == cell[rows[pick]], weights, -np.inf)
+        hosts = self._cluster.hosts
+        rest = weights.copy()
+        if len(hosts.cells) > 1:
+            rest[hosts.cell[rows] != hosts.cell[rows[pick]]] = -np.inf
         rest[pick] = -np.inf
         return [int(rows[position]) for position in best(rest, count) if rest[position] > -np.inf]
 
@@ -126,19 +130,17 @@ class Placer:
 
     def answer(self, decision, settings, want_alternates):
         """For each instance a list of Selected: the chosen host, then alternates."""
-        ranked = decision.ranked
+        ranked, taken = decision.ranked, set(decision.rows)
         if want_alternates and len(decision.rows) > 1:
             ranked = self._rank_again(decision)
         return [
-            [
-                self._select(row, request, settings)
-                for row in [row, *self._alternates(row, ranked, decision, settings)]
-            ]
+            self._describe([row, *self._alternates(row, ranked, taken, settings.alternates)], request, settings)
             for row, request in zip(decision.rows, decision.requests, strict=True)
         ]
 
-    def _select(self, row, request, settings):
-        return select(self._cluster.hosts, row, request, settings.default_zone, not request.is_rebuild)
+    def _describe(self, rows, request, settings):
+        resources = None if request.is_rebuild else json.dumps(request.resources)
+        return [select(self._cluster.hosts, row, request, settings.default_zone, resources) for row in rows]
 
     def _rank_again(self, decision):
         """All hosts that could still take one more of the last request, best first."""
@@ -148,14 +150,11 @@ class Placer:
             int(rows[place]) for place in best(weigh(self._rules.weighers, hosts, rows, request), len(rows))
         ]
 
-    def _alternates(self, chosen, ranked, decision, settings):
-        cell, found = self._cluster.hosts.cell, []
-        for row in ranked:
-            if len(found) == settings.alternates:
-                break
-            if row not in decision.rows and cell[row] == cell[chosen]:
-                found.append(row)
-        return found
+    def _alternates(self, chosen, ranked, taken, count):
+        """The best ranked rows of the same cell that no instance of the request has taken."""
+        cell = self._cluster.hosts.cell
+        free = (row for row in ranked if row not in taken and cell[row] == cell[chosen])
+        return list(itertools.islice(free, count))
 
     def reason(self, field, request):
         """Why nothing was left, for people: counts and causes, no host names."""

@@ -11,6 +11,7 @@
 # under the License.
 """The scheduler: takes messages, decides in batches, commits their claims together, answers each."""
 
+import collections
 import dataclasses
 import logging
 import time
@@ -19,12 +20,13 @@ from typing import Any
 from nova_sched import errors
 from nova_sched.claims import Placement
 from nova_sched.engine.books import Books
-from nova_sched.engine.loop import Loop
+from nova_sched.engine.loop import Loop, Message
 from nova_sched.engine.place import Placer
 
 LOG = logging.getLogger(__name__)
 
 PLACE, REPORT, CALL = 'place', 'report', 'call'
+LATEST = 32768  # decisions whose times are kept
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,14 +46,24 @@ class Order:
         return getattr(self.context, 'request_id', None)
 
 
+def _latest():
+    return collections.deque(maxlen=LATEST)
+
+
 @dataclasses.dataclass(slots=True)
 class Figures:
-    """Counts since the start."""
+    """Counts since the start, and what the latest decisions took, in seconds.
+
+    ``decided_s`` is filters, weighers and booking of one request; ``answered_s`` all of its time in the
+    engine, from the queue until its claims are durable.
+    """
 
     placed: int = 0
     refused: int = 0
     conflicts: int = 0
     batches: int = 0
+    decided_s: collections.deque = dataclasses.field(default_factory=_latest)
+    answered_s: collections.deque = dataclasses.field(default_factory=_latest)
 
 
 class Scheduler:
@@ -66,20 +78,25 @@ class Scheduler:
         self._settings = settings
         self._clock = clock
         self._placer = Placer(cluster, rules, random)
-        self._loop = Loop(
+        self.loop = Loop(
             {PLACE: self._place, REPORT: self._report, CALL: self._call}, self._upkeep, max_batch
         )
         self.books = Books(cluster, store, settings, clock)
         self.figures = Figures()
+        self._away = False  # whether the database did not answer last time
 
     def start(self):
         """Learn what the store knows, then take messages. Raises StoreUnavailable."""
         self.books.refresh()
-        self._loop.start()
+        self.loop.start()
+
+    def leave(self):
+        """Answer what is in flight now: with StoreUnavailable, where the database does not answer."""
+        self.loop.hurry()
 
     def stop(self):
         """Answer what is in flight and take no more."""
-        self._loop.stop()
+        self.loop.stop()
 
     # Doors.
 
@@ -88,15 +105,15 @@ class Scheduler:
 
         Returns for each a list of Selected: the chosen host, then alternates. Raises NoValidHost.
         """
-        return self._loop.send(PLACE, Order(requests, alternates, claim, context)).result()
+        return self.loop.send(PLACE, Order(requests, alternates, claim, context)).result()
 
     def report(self, report):
         """Take a node's report. Returns NodeFacts: what was accepted, the claims and the foreign use."""
-        return self._loop.send(REPORT, report).result()
+        return self.loop.send(REPORT, report).result()
 
     def call(self, work, *args):
         """Run a function (of ``books``) in the loop and return what it returns."""
-        return self._loop.send(CALL, (work, args)).result()
+        return self.loop.send(CALL, (work, args)).result()
 
     # Handlers: these run in the loop.
 
@@ -105,72 +122,99 @@ class Scheduler:
         settings = self._settings()
         self._cluster.hosts.now_s = self._clock()
         self.figures.batches += 1
-        decided = [(message, decision) for message in messages
+        now, later = _apart(messages)
+        decided = [(message, decision) for message in now
                    if (decision := self._decide(message, settings)) is not None]  # fmt: skip
-        outcomes = self._commit(decided)
-        again = []
+        outcomes = self._commit([decision for _, decision in decided])
+        lost = [(*pair, outcome) for pair, outcome in zip(decided, outcomes, strict=True) if not outcome.won]
+        again = self._take_back(lost, settings)
         for (message, decision), outcome in zip(decided, outcomes, strict=True):
-            if outcome is None or outcome.won:
-                self._won(message, decision, outcome, settings)
-            elif not self._lost(message, decision, outcome, settings):
-                again.append(message)
-        return again
+            if outcome.won:
+                self.books.follow(outcome.generations)
+                self._placed(message, decision, settings)
+        return again + later
 
     def _decide(self, message, settings):
-        order = message.work
+        """The decision, if it has claims to commit; None if the message has its answer already."""
+        order, begin_s = message.work, time.perf_counter()
         try:
-            return self._placer.decide(order.requests, settings, order.alternates, order.request_id)
+            decision = self._placer.decide(order.requests, settings, order.alternates, order.request_id)
+            if order.claim and decision.claims:
+                return decision
+            self._only_asked(message, decision, settings)
         except errors.NoValidHost as error:
             self.figures.refused += 1
-            self._log(message, error.trail, None)
+            self._log(message, error.trail, f'none after {error.trail[-1].name if error.trail else "-"}')
             message.fail(error)
         except Exception as error:
             LOG.exception('Request %s failed in a rule', order.request_id)
             message.fail(error)
+        finally:
+            self.figures.decided_s.append(time.perf_counter() - begin_s)
         return None
 
-    def _commit(self, decided):
-        """Each decision's outcome; None where there was nothing to claim."""
-        claims = [decision.claims if message.work.claim else () for message, decision in decided]
-        placements = [Placement(one) for one in claims if one]
-        found = iter(self._persist(self._store.commit, placements) if placements else ())
-        return [next(found) if one else None for one in claims]
+    def _only_asked(self, message, decision, settings):
+        """Answer a request that claims nothing; those after it see no trace of it."""
+        try:
+            self._placed(message, decision, settings)
+        finally:
+            self._placer.undo(decision)
+
+    def _placed(self, message, decision, settings):
+        hosts = dict.fromkeys(self._cluster.hosts.nodes[row].host for row in decision.rows)
+        answer = self._placer.answer(decision, settings, message.work.alternates)
+        self.figures.placed += len(decision.rows)
+        self._log(message, decision.trail, 'chose ' + ', '.join(hosts))
+        message.answer(answer)
+
+    def _commit(self, decisions):
+        """Each decision's outcome. If the store cannot take them, none of them stays booked."""
+        if not decisions:
+            return []
+        try:
+            return self._persist(self._store.commit, [Placement(decision.claims) for decision in decisions])
+        except Exception:
+            for decision in decisions:
+                self._placer.undo(decision)
+            raise
+
+    def _take_back(self, lost, settings):
+        """Undo lost decisions, learn the true use of their nodes, and return what is decided again.
+
+        All are undone before any use is corrected: each of them still stands on the nodes of the others.
+        """
+        for _, decision, _ in lost:
+            self._placer.undo(decision)
+        for _, _, outcome in lost:
+            self.books.correct(outcome.used)
+        return [message for message, decision, _ in lost if self._may_try_again(message, decision, settings)]
+
+    def _may_try_again(self, message, decision, settings):
+        self.figures.conflicts += 1
+        if message.attempts + 1 < settings.max_claim_attempts:
+            message.attempts += 1
+            return True
+        self.figures.refused += 1
+        self._log(message, decision.trail, 'others took each first')
+        message.fail(errors.TooManyConflicts(message.attempts + 1))
+        return False
 
     def _persist(self, work, *args):
         """Do the store's work; while the database is away, say so, wait, and do it again."""
-        told = False
+        failures = 0
         while True:
             try:
-                return work(*args)
+                found = work(*args)
+                self._tell(None)
+                return found
             except errors.StoreUnavailable as error:
-                if self._loop.stopping:
+                failures += 1
+                if failures == 1:
+                    continue  # a lock that took too long, or a connection that had died of age
+                if self.loop.hurried:
                     raise
-                if not told:
-                    LOG.error('%s; requests wait until it does', error)
-                told = True
-                time.sleep(self._settings().retry_interval_s)
-
-    def _won(self, message, decision, outcome, settings):
-        if outcome is not None:
-            self.books.follow(outcome.generations)
-        self.figures.placed += len(decision.rows)
-        self._log(message, decision.trail, [self._cluster.hosts.nodes[row].host for row in decision.rows])
-        answer = self._placer.answer(decision, settings, message.work.alternates)
-        if not message.work.claim:
-            self._placer.undo(decision)
-        message.answer(answer)
-
-    def _lost(self, message, decision, outcome, settings):
-        """Take a lost decision back and learn the true use. Returns whether that was the last try."""
-        self.figures.conflicts += 1
-        self._placer.undo(decision)
-        self.books.correct(outcome.used)
-        message.attempts += 1
-        if message.attempts < settings.max_claim_attempts:
-            return False
-        self.figures.refused += 1
-        message.fail(errors.TooManyConflicts(message.attempts))
-        return True
+                self._tell(error)
+                self.loop.pause(self._settings().retry_interval_s)
 
     def _report(self, messages):
         good = []
@@ -199,13 +243,23 @@ class Scheduler:
 
     def _upkeep(self):
         try:
-            self.books.upkeep()
+            if self.books.upkeep():
+                self._tell(None)
         except errors.StoreUnavailable as error:
-            LOG.warning('%s; what other schedulers do is not seen until it does', error)
+            self._tell(error)
 
-    def _log(self, message, trail, chosen):
-        """One line for each decision."""
-        order = message.work
+    def _tell(self, error):
+        """Say that the database went away, and that it is back: each once."""
+        if error is not None and not self._away:
+            LOG.error('%s; requests wait until it does', error)
+        elif error is None and self._away:
+            LOG.info('The database answers again')
+        self._away = error is not None
+
+    def _log(self, message, trail, what):
+        """One line for each decision, and its time among the figures."""
+        order, took_s = message.work, time.monotonic() - message.since_s
+        self.figures.answered_s.append(took_s)
         LOG.info(
             'Decided %s: %d instances, first %s; hosts %d -> %d, %s; attempt %d, %.1f ms',
             order.request_id or '-',
@@ -213,10 +267,18 @@ class Scheduler:
             order.requests[0].instance_uuid,
             trail[0].seen if trail else len(self._cluster),
             trail[-1].left if trail else 0,
-            'chose ' + ', '.join(dict.fromkeys(chosen))
-            if chosen
-            else f'none after {trail[-1].name if trail else "-"}',
+            what,
             message.attempts + 1,
-            (time.monotonic() - message.since_s) * 1000,
+            took_s * 1000,
             extra={'context': order.context},
         )
+
+
+def _apart(messages):
+    """Messages that share no instance, and those that must wait because an earlier one is about the same."""
+    seen, now, later = set[str](), list[Message](), list[Message]()
+    for message in messages:
+        instances = {request.instance_uuid for request in message.work.requests}
+        (now if seen.isdisjoint(instances) else later).append(message)
+        seen |= instances
+    return now, later

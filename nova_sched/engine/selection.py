@@ -36,8 +36,11 @@ class Selected:
     limits: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def select(hosts, row, request, default_zone, claimed=True, limits=None):
-    """Describe a row as the answer to a request; nothing is claimed for a mere check."""
+def select(hosts, row, request, default_zone, resources=None, limits=None):
+    """Describe a row as the answer to a request.
+
+    ``resources`` is what is claimed, as JSON text; None for a mere check, which claims nothing.
+    """
     node = hosts.nodes[row]
     wanted = request.destination.cell_uuid if request.destination else None
     return Selected(
@@ -46,14 +49,13 @@ def select(hosts, row, request, default_zone, claimed=True, limits=None):
         nodename=node.nodename,
         cell_uuid=node.cell_uuid or wanted,
         availability_zone=','.join(sorted(zones(hosts.aggregates.of(node.host)))) or default_zone,
-        allocation_request=allocation_request(node.uuid, request.resources) if claimed else 'null',
-        allocation_version=ALLOCATION_VERSION if claimed else None,
+        allocation_request='null' if resources is None else allocation_request(node.uuid, resources),
+        allocation_version=None if resources is None else ALLOCATION_VERSION,
         limits=limits or {},
     )
 
 
 def allocation_request(node_uuid, resources):
     """One of Placement's allocation requests, as text: everything from the node's root provider."""
-    return json.dumps(
-        {'allocations': {node_uuid: {'resources': dict(resources)}}, 'mappings': {'': [node_uuid]}}
-    )
+    provider = json.dumps(node_uuid)
+    return f'{{"allocations": {{{provider}: {{"resources": {resources}}}}}, "mappings": {{"": [{provider}]}}}}'

@@ -11,8 +11,6 @@
 # under the License.
 """ComputeFilter."""
 
-import numpy as np
-
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter
 
@@ -23,6 +21,8 @@ class ComputeFilter(Filter):
     run_filter_once_per_request = True
 
     def mask(self, hosts, request):
-        up = np.abs(hosts.now_s - hosts.seen_s) <= CONF.service_down_time
+        patience_s = CONF.service_down_time
+        up = hosts.seen_s >= hosts.now_s - patience_s
+        up &= hosts.seen_s <= hosts.now_s + patience_s  # a clock that runs ahead is as wrong as a late report
         up &= ~(hosts.disabled | hosts.forced_down)
         return up

@@ -23,6 +23,7 @@ A text that starts with none of these must be equal to the value, blanks and all
 """
 
 import operator
+from collections.abc import Callable
 
 from nova_sched import errors
 
@@ -33,7 +34,7 @@ NUMBERS = {
     '!=': operator.ne,
     '<=': operator.le,
 }
-TEXTS = {
+TEXTS: dict[str, Callable[[str, str], bool]] = {
     's==': operator.eq,
     's!=': operator.ne,
     's<': operator.lt,

@@ -11,8 +11,6 @@
 # under the License.
 """ResourceCapacity, always on: what Placement's inventories do for Nova."""
 
-import numpy as np
-
 from nova_sched.filters import Filter
 
 
@@ -25,5 +23,5 @@ class ResourceCapacity(Filter):
     def mask(self, hosts, request):
         fits = True
         for resource_class, amount in request.resources.items():
-            fits = np.logical_and(fits, hosts.fits(resource_class, amount))
+            fits = fits & hosts.fits(resource_class, amount)
         return fits

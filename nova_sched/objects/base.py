@@ -100,6 +100,10 @@ class NovaObject(ovo_base.VersionedObject):
     def __contains__(self, name):
         return f'_obj_{name}' in self.__dict__
 
+    def set_fields(self):
+        """The fields that are set, with their values: a short walk even where a class has many fields."""
+        return {key[5:]: value for key, value in self.__dict__.items() if key.startswith('_obj_')}
+
     def __deepcopy__(self, memo):
         clone = memo[id(self)] = type(self).__new__(type(self))
         for name, value in self.__dict__.items():

@@ -74,12 +74,16 @@ class Claim:
 
 
 class Usage(NamedTuple):
-    """One resource class on one node; ``used`` holds claims and everything else."""
+    """One resource class on one node; ``used`` holds claims and everything else.
+
+    ``largest`` is the most that one consumer may have; None: the total.
+    """
 
     total: int
     reserved: int
     ratio: float
     used: int
+    largest: int | None = None
 
     @property
     def available(self):
@@ -128,8 +132,9 @@ class ClaimableMixin:
         if usage is None:
             return Shortage(name, amount, 0, 0)
         available = usage.available if name not in limits else int(limits[name]) - usage.used
-        if amount > available or amount > usage.total:
-            return Shortage(name, amount, available, usage.total)
+        largest = usage.total if usage.largest is None else usage.largest
+        if amount > available or amount > largest:
+            return Shortage(name, amount, available, largest)
         return None
 
     def instance_claim(self, request, limits=None, lifetime_s=None, request_id=None) -> Claim:

@@ -13,26 +13,30 @@
 
 import oslo_messaging as messaging
 
-from nova_sched.rpc.serializer import Serializer
+from nova_sched import errors
+from nova_sched.rpc.serializer import ServerSerializer
 
 EXCHANGE = 'nova'
 TOPIC = 'scheduler'
 
 
 def transport(conf, url=None):
-    """The bus of [DEFAULT] transport_url, on the exchange where Nova's services meet."""
+    """The bus of [DEFAULT] transport_url, on the exchange where Nova's services meet. Raises BadConfig."""
     messaging.set_transport_defaults(EXCHANGE)
-    return messaging.get_rpc_transport(conf, url=url, allowed_remote_exmods=['nova_sched.errors'])
+    try:
+        return messaging.get_rpc_transport(conf, url=url, allowed_remote_exmods=['nova_sched.errors'])
+    except (messaging.DriverLoadFailure, messaging.InvalidTransportURL, ValueError) as error:
+        why = f'{error}; it is like rabbit://user:password@host:5672/'
+        raise errors.BadConfig('[DEFAULT] transport_url', why) from None
 
 
-def server(bus, host, endpoints, executor):
-    """An RPC server for one scheduler process; ``executor`` is `threading` or `eventlet`."""
+def server(bus, host, endpoints):
+    """An RPC server for one scheduler process, on native or green threads as the process is."""
     target = messaging.Target(exchange=EXCHANGE, topic=TOPIC, server=host)
     return messaging.get_rpc_server(
         bus,
         target,
         endpoints,
-        executor=executor,
-        serializer=Serializer(),
+        serializer=ServerSerializer(),
         access_policy=messaging.DefaultRPCAccessPolicy,
     )

@@ -45,7 +45,7 @@ class Client:
         """Call and wait. ``context`` None makes a new one."""
         try:
             return self._client.call(context or RequestContext(overwrite=False), method, **kwargs)
-        except (messaging.RemoteError, NoValidHost) as error:
+        except (messaging.RemoteError, NoValidHost, errors.SchedError) as error:
             raise known(error) from None
 
     def cast(self, context, method, version, **kwargs):
@@ -60,7 +60,7 @@ class SchedulerClient(Client):
     VERSION = '4.5'
 
     def select_destinations(self, spec_obj, instance_uuids, return_alternates=True, context=None):
-        """Lists of Selection, one for each instance: the claimed host, then alternates. Raises NoValidHost."""
+        """For each instance a list of Selection: the claimed host, then alternates. Raises NoValidHost."""
         return self.call(
             context,
             'select_destinations',
@@ -154,7 +154,7 @@ class ClaimsClient(Client):
 
 
 class Conductor:
-    """A conductor's part: places a server, builds it, and goes on to the next alternate when a build fails."""
+    """A conductor's part: places a server, builds it, and takes the next alternate when a build fails."""
 
     def __init__(self, bus):
         self.scheduler = SchedulerClient(bus)
@@ -164,13 +164,25 @@ class Conductor:
         """Place and build instances; returns each one's Selection where it runs, in order.
 
         ``build(instance_uuid, selection)`` raises ComputeResourcesUnavailable when the build failed there.
-        Raises NoValidHost, or MaxRetriesExceeded when no alternate is left; no second scheduling pass is made.
+        Raises NoValidHost, or MaxRetriesExceeded when an instance has no alternate left (the others are
+        built all the same); no second scheduling pass is made.
         """
         placed = self.scheduler.select_destinations(spec_obj, instance_uuids, context=context)
-        return [self._build(spec_obj, uuid, found, build, context)
-                for uuid, found in zip(instance_uuids, placed, strict=True)]  # fmt: skip
+        running, exhausted = [], None
+        for uuid, found in zip(instance_uuids, placed, strict=True):
+            try:
+                running.append(self.build_instance(spec_obj, uuid, found, build, context))
+            except errors.MaxRetriesExceeded as error:
+                exhausted = exhausted or error
+        if exhausted:
+            raise exhausted
+        return running
 
-    def _build(self, spec_obj, uuid, found, build, context):
+    def build_instance(self, spec_obj, uuid, found, build, context=None):
+        """Build one placed instance on the first of its Selections where that works; returns that one.
+
+        Raises MaxRetriesExceeded; then the instance's claim has ended.
+        """
         tried = []
         for selection in found:
             if tried and not self._move_claim(spec_obj, uuid, tried[-1], selection, context):
@@ -184,7 +196,7 @@ class Conductor:
         raise errors.MaxRetriesExceeded(uuid, ', '.join(tried))
 
     def _move_claim(self, spec_obj, uuid, failed_host, selection, context):
-        """Claim the alternate in place of the failed host; an alternate that filled up meanwhile is passed over."""
+        """Claim the alternate in place of the failed host; one that filled up meanwhile is passed over."""
         try:
             self.claims.claim_alternate(
                 spec_obj, uuid, failed_host, selection.service_host, selection.nodename, context=context

@@ -9,9 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How an error leaves by the bus: under the class that the caller knows, and without a traceback in our log."""
+"""How an error leaves by the bus: under the class that the caller knows, with no traceback in our log."""
 
+import contextlib
 import functools
+import inspect
 import logging
 
 import oslo_messaging as messaging
@@ -34,20 +36,33 @@ class NoValidHost(Exception):
 NoValidHost.__module__ = 'nova.exception'
 
 
+@contextlib.contextmanager
+def answered(what):
+    """Errors of ours become answers to ``what``: Nova's class for a refusal, our own for the rest."""
+    try:
+        try:
+            yield
+        except errors.NoValidHost as refusal:
+            raise NoValidHost(refusal.reason) from None
+        except errors.SchedError as error:
+            LOG.warning('%s refused: %s', what, error)
+            raise
+    except (errors.SchedError, NoValidHost):
+        raise messaging.ExpectedException from None
+
+
 def expected(method):
-    """An endpoint's method whose errors are answers: Nova's class for a refusal, ours for the rest."""
+    """An endpoint's method whose errors are answers, and that says which argument is missing or not known."""
+    signature = inspect.signature(method)
 
     @functools.wraps(method)
-    def answer(self, context, *args, **kwargs):
-        try:
+    def answer(*args, **kwargs):
+        with answered(method.__name__):
             try:
-                return method(self, context, *args, **kwargs)
-            except errors.NoValidHost as refusal:
-                raise NoValidHost(refusal.reason) from None
-        except (errors.SchedError, NoValidHost) as error:
-            if not isinstance(error, NoValidHost):
-                LOG.warning('%s refused: %s', method.__name__, error)
-            raise messaging.ExpectedException from None
+                signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise errors.InvalidRequest(f'arguments of {method.__name__}', str(error)) from None
+            return method(*args, **kwargs)
 
     return answer
 
@@ -56,6 +71,14 @@ def known(error):
     """Our own class for a failure that came back over the bus; the failure itself if it is not ours."""
     if isinstance(error, NoValidHost):  # a bus inside this process hands over the error itself
         return errors.NoValidHost(error.kwargs['reason'])
+    if isinstance(error, errors.SchedError):
+        return _plain(error)
     if error.exc_type == 'NoValidHost':
         return errors.NoValidHost(str(error.value).removeprefix(NOT_FOUND))
     return error
+
+
+def _plain(error):
+    """The same without the server's traceback, which a bus puts into a class of its own."""
+    own = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+    return own(*error.args)

@@ -14,13 +14,11 @@
 import json
 import math
 
-from oslo_utils import uuidutils
-
 from nova_sched import errors, objects
 from nova_sched.conf import CONF
 from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU
-from nova_sched.rpc import translate
-from nova_sched.state.report import INITIAL_RATIOS, Inventory, Report, check
+from nova_sched.rpc import translate, words
+from nova_sched.state.report import INITIAL_RATIOS, LARGEST, Inventory, Report, check
 
 # Resource class: fields of total, use and ratio.
 FIELDS = {
@@ -28,6 +26,8 @@ FIELDS = {
     MEMORY_MB: ('memory_mb', 'memory_mb_used', 'ram_allocation_ratio'),
     DISK_GB: ('local_gb', 'local_gb_used', 'disk_allocation_ratio'),
 }
+# As far as a database's integers go.
+LARGEST_COUNT = 2**31 - 1
 INVENTORY_KEYS = frozenset(['total', 'reserved', 'min_unit', 'max_unit', 'step_size', 'allocation_ratio'])
 
 
@@ -38,43 +38,43 @@ def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
     the node itself and replaces the ComputeNode's own totals, reserves and ratios.
     """
     if not isinstance(node, objects.ComputeNode):
-        raise errors.BadReport(name, 'stats', f'it must be a ComputeNode, not {type(node).__name__}')
-    label = _get(node, 'hypervisor_hostname') or name
+        raise errors.BadReport(
+            words.short(name), 'stats', f'it must be a ComputeNode, not {type(node).__name__}'
+        )
+    uuid, host, nodename = _get(node, 'uuid'), _get(node, 'host') or name, _get(node, 'hypervisor_hostname')
 
     def refuse(field, why):
-        raise errors.BadReport(label, field, why)
+        raise errors.BadReport(nodename if words.is_name(nodename) else words.short(name), field, why)
 
-    uuid, host = _get(node, 'uuid'), _get(node, 'host') or name
-    if not uuidutils.is_uuid_like(uuid):
-        refuse('uuid', f'{uuid!r} is no UUID')
+    if not words.is_uuid(uuid):
+        refuse('uuid', f'{words.short(uuid)} is no UUID')
+    for field, value in (('host', host), ('hypervisor_hostname', nodename)):
+        if not words.is_name(value):
+            refuse(field, f'{words.short(value)} is no name')
     if name is not None and host != name:
-        refuse('host', f'it says {host!r}, but {name!r} sent it')
-    if cell_uuid is not None and not uuidutils.is_uuid_like(cell_uuid):
-        refuse('cell_uuid', f'{cell_uuid!r} is no UUID')
+        refuse('host', f'it says {words.short(host)}, but {words.short(name)} sent it')
+    if cell_uuid is not None and not words.is_uuid(cell_uuid):
+        refuse('cell_uuid', f'{words.short(cell_uuid)} is no UUID')
     tree = _tree(inventories, refuse)
     root = tree.get(uuid, {})
     if tree and not root:
         refuse('inventories', f'they have no provider {uuid}, the node itself')
-    numa = _get(node, 'numa_topology')
-    found, used = _inventories(node, root, numa, refuse)
-    stats = {str(key): str(value) for key, value in (_get(node, 'stats') or {}).items()}
+    found, used = _inventories(node, root, refuse)
+    stats = {key: str(value) for key, value in (_get(node, 'stats') or {}).items()}
+    providers = _text(tree, refuse) if tree else None
     facts = {
-        'numa_topology': numa,
+        'cpu_info': _get(node, 'cpu_info'),
+        'numa_topology': _get(node, 'numa_topology'),
         'metrics': _get(node, 'metrics'),
         'pci_pools': translate.text(_get(node, 'pci_device_pools')),
-        'providers': json.dumps(tree, sort_keys=True) if len(tree) > 1 else None,
+        'providers': providers if len(tree) > 1 else None,
     }
-    size = sum(len(value) for value in facts.values() if value)
-    if size > CONF.stats.max_report_size:
-        refuse(
-            'stats',
-            f'its nested facts have {size} characters; at most {CONF.stats.max_report_size} are accepted',
-        )
+    _check_size([*facts.values(), *stats, *stats.values(), providers], refuse)
     return check(
         Report(
             node_uuid=uuid,
             host=host,
-            nodename=_get(node, 'hypervisor_hostname'),
+            nodename=nodename,
             inventories=found,
             used=used,
             cell_uuid=cell_uuid,
@@ -87,7 +87,6 @@ def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
             hypervisor_type=_get(node, 'hypervisor_type'),
             hypervisor_version=_get(node, 'hypervisor_version'),
             host_ip=None if _get(node, 'host_ip') is None else str(node.host_ip),
-            cpu_info=_get(node, 'cpu_info'),
             supported_instances=tuple(
                 tuple(spec.to_list()) for spec in _get(node, 'supported_hv_specs') or ()
             ),
@@ -103,20 +102,28 @@ def _get(node, field):
     return getattr(node, field) if field in node else None
 
 
+def _check_size(texts, refuse):
+    size, most = sum(len(text) for text in texts if text), CONF.stats.max_report_size
+    if size > most:
+        refuse('stats', f'its nested facts have {size} characters; at most {most} are accepted')
+
+
 def _instances(given, refuse):
-    uuids = translate.instance_uuids(given)
-    for uuid in uuids or ():
-        if not uuidutils.is_uuid_like(uuid):
-            refuse('instances', f'{str(uuid)[:64]!r} is no UUID')
-    return uuids
+    try:
+        return translate.instance_uuids(given)
+    except errors.InvalidRequest as error:
+        return refuse(error.where, error.why)
 
 
 def _count(stats, key, refuse):
-    value = stats.get(key, '0')
+    text = stats.get(key, '0')
     try:
-        return int(value)
+        value = int(text)
     except ValueError:
-        return refuse(f'stats[{key}]', f'{value!r} is no number')
+        return refuse(f'stats[{key}]', f'{words.short(text)} is no number')
+    if not 0 <= value <= LARGEST_COUNT:
+        refuse(f'stats[{key}]', f'{words.short(value)} is not between 0 and {LARGEST_COUNT}')
+    return value
 
 
 def _slack_gb(node):
@@ -127,26 +134,25 @@ def _slack_gb(node):
     return 0 if least is None else max(0, free - least)
 
 
-def _inventories(node, root, numa, refuse):
+def _inventories(node, root, refuse):
     """Inventories and use by resource class: the ComputeNode's own, under those that it reports apart."""
     found, used = {}, {}
     for resource_class, (total_field, used_field, ratio_field) in FIELDS.items():
-        total, in_use = _get(node, total_field), _get(node, used_field)
+        total, in_use, ratio = (_get(node, field) for field in (total_field, used_field, ratio_field))
         for field, value in ((total_field, total), (used_field, in_use)):
             if value is None:
                 refuse(field, 'it is not set')
             if value < 0:
-                refuse(field, f'{value} is negative')
-        ratio = _get(node, ratio_field)
-        if ratio is not None and not math.isfinite(ratio):
-            refuse(ratio_field, f'{ratio} is no number')
+                refuse(field, f'{words.short(value)} is negative')
+        if ratio is not None and not (math.isfinite(ratio) and ratio >= 0):
+            refuse(ratio_field, f'{ratio} is no ratio')
         found[resource_class] = Inventory(total, 0, ratio or INITIAL_RATIOS[resource_class])
         used[resource_class] = in_use
-    dedicated, pinned = _dedicated(numa, refuse)
+    dedicated, pinned = _dedicated(_get(node, 'numa_topology'), refuse)
     if dedicated:
         found[PCPU], used[PCPU] = Inventory(dedicated), pinned
     for resource_class, inventory in root.get('inventories', {}).items():
-        found[resource_class] = _inventory(resource_class, inventory, refuse)
+        found[resource_class] = _inventory(f'inventories[{resource_class}]', inventory, refuse)
     return found, used
 
 
@@ -156,22 +162,23 @@ def _dedicated(numa, refuse):
         return 0, 0
     try:
         cells = objects.NUMATopology.from_json(numa).cells
-    except (errors.Invalid, ValueError, TypeError, KeyError) as error:
+        return sum(len(cell.pcpuset) for cell in cells), sum(len(cell.pinned_cpus) for cell in cells)
+    except (errors.Invalid, NotImplementedError) as error:
         return refuse('numa_topology', str(error))
-    return sum(len(cell.pcpuset) for cell in cells), sum(len(cell.pinned_cpus) for cell in cells)
 
 
-def _inventory(resource_class, given, refuse):
-    where = f'inventories[{resource_class}]'
+def _inventory(where, given, refuse):
     if not isinstance(given, dict) or 'total' not in given:
         refuse(where, 'it must be a mapping with a total')
-    unknown = sorted(set(given) - INVENTORY_KEYS)
+    unknown = sorted(map(str, given.keys() - INVENTORY_KEYS))
     if unknown:
-        refuse(where, f'it has unknown keys: {", ".join(unknown)}')
+        refuse(where, f'it has unknown keys: {words.short(", ".join(unknown))}')
     for key, value in given.items():
-        whole = isinstance(value, int) and not isinstance(value, bool)
+        whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST
         if not (whole or (key == 'allocation_ratio' and isinstance(value, float) and math.isfinite(value))):
-            refuse(f'{where}.{key}', f'{value!r} is no number')
+            refuse(f'{where}.{key}', f'{words.short(value)} is no number that can be')
+    if given['total'] < 0:
+        refuse(f'{where}.total', f'{given["total"]} is negative')
     return Inventory(
         total=given['total'],
         reserved=given.get('reserved', 0),
@@ -189,19 +196,25 @@ def _tree(given, refuse):
     if not isinstance(given, dict):
         refuse('inventories', 'they must be a mapping of provider UUIDs')
     for uuid, provider in given.items():
-        where = f'inventories[{str(uuid)[:64]}]'
-        if not uuidutils.is_uuid_like(uuid) or not isinstance(provider, dict):
+        where = f'inventories[{words.short(uuid)}]'
+        if not words.is_uuid(uuid) or not isinstance(provider, dict):
             refuse(where, 'it must map a UUID to a provider')
         parent = provider.get('parent_provider_uuid')
-        if parent is not None and parent not in given:
-            refuse(f'{where}.parent_provider_uuid', f'there is no provider {parent}')
-        if not isinstance(provider.get('inventories', {}), dict):
+        if parent is not None and (not words.is_uuid(parent) or parent not in given):
+            refuse(f'{where}.parent_provider_uuid', f'there is no provider {words.short(parent)}')
+        inventories, traits = provider.get('inventories', {}), provider.get('traits', [])
+        if not isinstance(inventories, dict) or not all(map(words.is_symbol, inventories)):
             refuse(f'{where}.inventories', 'it must be a mapping of resource classes')
-        traits = provider.get('traits', [])
-        if not isinstance(traits, list) or not all(isinstance(trait, str) for trait in traits):
-            refuse(f'{where}.traits', 'it must be a list of words')
-        for resource_class, inventory in provider.get('inventories', {}).items():
-            check_one = _inventory(resource_class, inventory, refuse)
-            if check_one.total < 0:
-                refuse(f'{where}.inventories[{resource_class}]', f'the total {check_one.total} is negative')
+        if not isinstance(traits, list) or not all(map(words.is_symbol, traits)):
+            refuse(f'{where}.traits', 'it must be a list of traits')
+        for resource_class, inventory in inventories.items():
+            _inventory(f'{where}.inventories[{resource_class}]', inventory, refuse)
     return given
+
+
+def _text(tree, refuse):
+    """The provider tree as text, for later."""
+    try:
+        return json.dumps(tree, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        return refuse('inventories', words.short(str(error)))

@@ -15,6 +15,8 @@ import oslo_messaging as messaging
 from oslo_context.context import RequestContext
 
 from nova_sched import objects
+from nova_sched.rpc import words
+from nova_sched.rpc.failures import answered
 
 # What a context of ours sends; Nova's sends more, and all of it is accepted.
 IGNORED = frozenset(['user_identity', 'service_catalog'])
@@ -38,4 +40,14 @@ class Serializer(messaging.Serializer):
 
     def deserialize_context(self, ctxt):
         known = {name: value for name, value in (ctxt or {}).items() if name not in IGNORED}
+        if not words.is_name(known.get('request_id')):
+            known['request_id'] = None  # one is made up
         return RequestContext.from_dict(known)
+
+
+class ServerSerializer(Serializer):
+    """The same at the scheduler's door: an argument that cannot be read is an error of its sender."""
+
+    def deserialize_entity(self, ctxt, entity):
+        with answered('A message'):
+            return super().deserialize_entity(ctxt, entity)

@@ -20,9 +20,14 @@ from oslo_utils import uuidutils
 from nova_sched import errors, objects
 from nova_sched.conf import CONF
 from nova_sched.engine.selection import allocation_request
+from nova_sched.rpc import words
 from nova_sched.state.aggregates import Aggregate
+from nova_sched.state.report import LARGEST
 from nova_sched.state.request import Request
 from nova_sched.state.spec import READERS
+
+# Keys of aggregates are database integers.
+LARGEST_ID = 2**31 - 1
 
 # Selection.cell_uuid must be one; a single-cell cloud that names no cell answers this.
 UNKNOWN_CELL = '00000000-0000-0000-0000-000000000001'
@@ -43,18 +48,17 @@ def requests(spec_obj, instance_uuids=None):
     Without UUIDs (old callers), the number is the spec's own and the UUIDs of all but the first are made up.
     """
     uuids = _uuids(spec_obj, instance_uuids)
-    hints = READERS['hints'](spec_obj)
-    size = sum(len(str(name)) + len(str(value)) for name, value in hints.items())
-    if size > CONF.scheduler.max_hints_size:
-        why = f'they have {size} characters; at most {CONF.scheduler.max_hints_size} are accepted'
-        raise errors.InvalidRequest('scheduler_hints', why)
     facts = {name: _read(name, reader, spec_obj) for name, reader in READERS.items()}
+    _check_hints(facts['hints'])
     for name in ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'swap_mb'):
-        if facts[name] < 0:
-            raise errors.InvalidRequest(f'flavor.{name}', f'{facts[name]} is negative')
+        _check_amount(f'flavor.{name}', facts[name])
     for name, amount in facts['resources'].items():
-        if amount < 0:
-            raise errors.InvalidRequest(f'resources:{name}', f'{amount} is negative')
+        _check_amount(f'resources:{name}', amount)
+    for name in ('project_id', 'user_id'):
+        if facts[name] is not None:
+            words.name(facts[name], name)
+    if facts['group'] is not None and facts['group'].uuid is not None:
+        words.uuid(facts['group'].uuid, 'instance_group.uuid')
     facts['instance_uuid'] = uuids[0]
     first = Request(**facts, spec=spec_obj)
     return [first, *(dataclasses.replace(first, instance_uuid=uuid) for uuid in uuids[1:])]
@@ -67,33 +71,44 @@ def _read(name, reader, spec_obj):
         raise errors.InvalidRequest(name, str(error)) from None
 
 
+def _check_hints(hints):
+    size = sum(len(str(name)) + len(str(value)) for name, value in hints.items())
+    if size > CONF.scheduler.max_hints_size:
+        why = f'they have {size} characters; at most {CONF.scheduler.max_hints_size} are accepted'
+        raise errors.InvalidRequest('scheduler_hints', why)
+
+
+def _check_amount(where, amount):
+    if not 0 <= amount <= LARGEST:
+        raise errors.InvalidRequest(where, f'{words.short(amount)} is negative or too large')
+
+
 def _uuids(spec_obj, given):
     if 'flavor' not in spec_obj or spec_obj.flavor is None:
         raise errors.InvalidRequest('spec_obj.flavor', 'it is not set')
+    if not isinstance(given or (), (list, tuple)):
+        raise errors.InvalidRequest('instance_uuids', f'{words.short(given)} is no list of UUIDs')
     if given:
         uuids = list(given)
+        _check_count('instance_uuids', len(uuids))
     else:
-        count = (spec_obj.num_instances if 'num_instances' in spec_obj else 1) or 1
+        count = spec_obj.num_instances if 'num_instances' in spec_obj else 1
         own = spec_obj.instance_uuid if 'instance_uuid' in spec_obj else None
-        _check_count(count)
+        _check_count('num_instances', count)
         uuids = [own or uuidutils.generate_uuid(), *(uuidutils.generate_uuid() for _ in range(count - 1))]
-    _check_count(len(uuids))
     seen = set()
     for uuid in uuids:
-        if not uuidutils.is_uuid_like(uuid):
-            raise errors.InvalidRequest('instance_uuids', f'{str(uuid)[:64]!r} is no UUID')
-        if uuid in seen:
+        if words.uuid(uuid, 'instance_uuids') in seen:
             raise errors.InvalidRequest('instance_uuids', f'{uuid} is given twice')
         seen.add(uuid)
     return uuids
 
 
-def _check_count(count):
+def _check_count(where, count):
     most = CONF.scheduler.max_instances_per_request
-    if count > most:
-        raise errors.InvalidRequest(
-            'instance_uuids', f'{count} instances in one request; at most {most} are accepted'
-        )
+    if not 1 <= count <= most:
+        why = f'{words.short(count)} instances in one request; 1 to {most} are accepted'
+        raise errors.InvalidRequest(where, why)
 
 
 def selections(placed, as_objects):
@@ -117,31 +132,51 @@ def selection(one):
 
 
 def aggregates(given):
-    """Aggregates from one object, a list of them, or a list object."""
+    """Aggregates from one object, a list of them, or a list object. Raises InvalidRequest."""
     items = [given] if isinstance(given, objects.Aggregate) else given
+    if not isinstance(items, (list, tuple, objects.AggregateList)):
+        raise errors.InvalidRequest(
+            'aggregates', f'they must be Aggregate objects, not {type(given).__name__}'
+        )
     return [_aggregate(item) for item in items]
 
 
 def _aggregate(item):
-    if not isinstance(item, objects.Aggregate):
-        raise errors.InvalidRequest(
-            'aggregates', f'it must hold Aggregate objects, not {type(item).__name__}'
-        )
+    number, uuid = aggregate_id(item), _set(item, 'uuid')
     return Aggregate(
-        id=item.id,
-        name=item.name if 'name' in item else str(item.id),
-        hosts=frozenset(item.hosts or ()) if 'hosts' in item else frozenset(),
-        metadata=dict(item.metadata or {}) if 'metadata' in item else {},
-        uuid=item.uuid if 'uuid' in item else None,
+        id=number,
+        name=words.name(item.name if 'name' in item else str(number), 'aggregate.name'),
+        hosts=frozenset(_set(item, 'hosts') or ()),
+        metadata=dict(_set(item, 'metadata') or {}),
+        uuid=uuid if uuid is None else words.uuid(uuid, 'aggregate.uuid'),
     )
 
 
-def instance_uuids(given):
-    """The UUIDs in a list of UUIDs, an Instance or an InstanceList; None stays None."""
+def _set(item, field):
+    return getattr(item, field) if field in item else None
+
+
+def aggregate_id(given):
+    """The id of an Aggregate object. Raises InvalidRequest."""
+    if not isinstance(given, objects.Aggregate):
+        raise errors.InvalidRequest('aggregate', f'it must be an Aggregate, not {type(given).__name__}')
+    if 'id' not in given or not 0 <= given.id <= LARGEST_ID:
+        raise errors.InvalidRequest('aggregate.id', f'it must be set, and between 0 and {LARGEST_ID}')
+    return given.id
+
+
+def instance_uuids(given, where='instances'):
+    """The UUIDs in a list of them, an Instance or an InstanceList; None stays None. Raises InvalidRequest."""
     if given is None:
         return None
     items = [given] if isinstance(given, objects.Instance) else given
-    return frozenset(item if isinstance(item, str) else item.uuid for item in items)
+    if not isinstance(items, (list, tuple, set, frozenset, objects.InstanceList)):
+        raise errors.InvalidRequest(where, f'{words.short(given)} is no list of UUIDs')
+    return frozenset(words.uuid(_uuid_of(item), where) for item in items)
+
+
+def _uuid_of(item):
+    return _set(item, 'uuid') if isinstance(item, objects.Instance) else item
 
 
 def claim_info(claim, node):
@@ -156,7 +191,7 @@ def claim_info(claim, node):
         resources=dict(claim.resources),
         project_id=claim.project_id,
         user_id=claim.user_id,
-        allocation_request=allocation_request(claim.node_uuid, claim.resources),
+        allocation_request=allocation_request(claim.node_uuid, json.dumps(dict(claim.resources))),
         created_at=_time(claim.created_s),
         updated_at=None,
         expires_at=_time(claim.expires_s),
@@ -165,6 +200,21 @@ def claim_info(claim, node):
 
 def _time(seconds):
     return None if seconds is None else datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+
+
+def service(given):
+    """disabled, disabled_reason, forced_down, seen_s of a Service object. Raises InvalidRequest."""
+    if not isinstance(given, objects.Service):
+        raise errors.InvalidRequest('service', f'it must be a Service, not {type(given).__name__}')
+    reason = _set(given, 'disabled_reason')
+    if reason is not None and not words.is_text(reason):
+        raise errors.InvalidRequest('service.disabled_reason', 'it holds characters that are no text')
+    return (
+        bool(_set(given, 'disabled')),
+        reason,
+        bool(_set(given, 'forced_down')),
+        seconds(_set(given, 'last_seen_up')),
+    )
 
 
 def seconds(moment):

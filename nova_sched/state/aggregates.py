@@ -13,6 +13,7 @@
 
 import dataclasses
 import logging
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -52,20 +53,23 @@ def zones(aggregates):
 def number(aggregates, key, default, convert):
     """The smallest value of a metadata key over a host's aggregates.
 
-    No value: the default. A value that ``convert`` refuses: a warning, and the default.
+    No value: the default. A value that ``convert`` refuses, or that is not finite: a warning, and the default.
     """
     texts = {aggregate.metadata[key] for aggregate in aggregates if key in aggregate.metadata}
     if not texts:
         return default
     try:
-        return min(convert(text) for text in texts)
+        values = [convert(text) for text in texts]
     except ValueError:
+        values = [math.nan]
+    if not all(map(math.isfinite, values)):
         LOG.warning(
             'Aggregate metadata %s has a value that is no number, among %s; it is left out',
             key,
             sorted(texts),
         )
         return default
+    return min(values)
 
 
 class Aggregates:
@@ -74,8 +78,8 @@ class Aggregates:
     def __init__(self):
         self._by_id = {}
         self._of_host = {}
-        self._keys = frozenset()
-        self._zones = frozenset()
+        self._keys: frozenset[str] = frozenset()
+        self._zones: frozenset[str] = frozenset()
         self.sets = Interned()
         self._version = 0
         self._numbers = {}  # (key, convert) -> versions, value of each set

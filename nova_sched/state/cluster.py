@@ -33,7 +33,7 @@ class Node(ClaimableMixin):
         self.foreign = {}
         self.foreign_instances = 0
         self.generation = None
-        self.told = frozenset()  # instances that the node or Nova's messages say are here
+        self.told: frozenset[str] = frozenset()  # instances that the node or Nova's messages say are here
 
     @property
     def uuid(self):
@@ -61,7 +61,7 @@ class Node(ClaimableMixin):
         if inventory is None:
             return None
         used = int(self._hosts.resource(resource_class).used[self.row])
-        return Usage(inventory.total, inventory.reserved, inventory.ratio, used)
+        return Usage(inventory.total, inventory.reserved, inventory.ratio, used, inventory.largest)
 
     def take(self, resource_class, amount):
         self._hosts.resource(resource_class).take(self.row, amount)
@@ -201,7 +201,7 @@ class Cluster:
     def _set_facts(self, node):
         hosts, row, report = self.hosts, node.row, node.report
         hosts.cell[row] = hosts.cells.id(report.cell_uuid)
-        hosts.disk_slack_gb[row] = report.disk_slack_gb
+        hosts.disk_slack_mb[row] = report.disk_slack_gb * 1024
         hosts.failed_builds[row] = report.failed_builds
         hosts.hypervisor_version[row] = report.hypervisor_version or 0
         for name in ('hypervisor_type', 'cpu_info', 'supported_instances', 'host_ip'):
@@ -218,6 +218,8 @@ class Cluster:
         hosts, row = self.hosts, node.row
         for consumer in list(node.claims):
             self.drop(node.claims[consumer])
+        for name in foreign:
+            hosts.resource(name)
         for name, resource in hosts.resources.items():
             resource.take(row, foreign.get(name, 0) - int(resource.used[row]))
         node.foreign, node.foreign_instances = foreign, foreign_instances
@@ -277,9 +279,9 @@ class Cluster:
     def drop(self, claim):
         """Take a claim back, if the node still has it."""
         node = self._nodes.get(claim.node_uuid)
-        held = node.claims.pop(claim.consumer_uuid, None) if node else None
-        if held is None:
+        if node is None or claim.consumer_uuid not in node.claims:
             return
+        held = node.claims.pop(claim.consumer_uuid)
         node.release(held)
         self.hosts.num_instances[node.row] -= 1
         self.hosts.num_io_ops[node.row] -= not held.is_confirmed
@@ -329,9 +331,8 @@ class Cluster:
 
     def told(self, host):
         """Instances on the host, as its messages and reports tell."""
-        return frozenset().union(*(node.told for node in self.nodes_of(host))) or self._told.get(
-            host, frozenset()
-        )
+        nodes = self.nodes_of(host)
+        return frozenset().union(*(node.told for node in nodes)) if nodes else self._told.get(host, frozenset())
 
     def _tell(self, node, instances):
         for gone in node.told - instances - node.claims.keys():

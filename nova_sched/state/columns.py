@@ -11,70 +11,88 @@
 # under the License.
 """The cluster as arrays: row i is compute node i, in every column."""
 
+from typing import Any
+
 import numpy as np
 
+from nova_sched.state.report import Inventory
 from nova_sched.state.vocab import Interned, Vocab, WordSets
 
-# Column: type. Names are Nova's host state names where Nova has one.
-SCALARS = {
-    'cell': np.int32,  # id of the cell's UUID in ``cells``
-    'seen_s': np.float64,  # seconds since the epoch: the last sign of life
-    'disabled': np.bool_,  # the service is switched off by an operator, or the node reports so
-    'forced_down': np.bool_,  # an operator says that the host is down
-    'disk_slack_gb': np.int64,  # GiB that are free by the books but not on the disk
-    'num_io_ops': np.int64,  # builds, resizes, snapshots, ... under way
-    'num_instances': np.int64,
-    'failed_builds': np.int64,  # since the last good one
-    'hypervisor_version': np.int64,  # 2001000 is 2.1.0; 0 is unknown
-    'aggregate_set': np.int32,  # slot of the host's aggregates
-    'hypervisor_type': np.int32,  # slot, as the next three
-    'cpu_info': np.int32,
-    'supported_instances': np.int32,
-    'host_ip': np.int32,
-}
 INTERNED = ('hypervisor_type', 'cpu_info', 'supported_instances', 'host_ip')
 
 
-class Resource:
-    """One resource class over all rows, in whole units (int64)."""
+def column(kind: Any) -> Any:
+    """Declares an array of that NumPy type: the class says what there is, the instance has it."""
+    return np.dtype(kind)
 
-    ARRAYS = ('total', 'reserved', 'used', 'free', 'unused', 'largest', 'min_unit', 'step_size')
+
+def declared(cls):
+    """The columns that a class declares: name -> type."""
+    return {name: kind for name, kind in vars(cls).items() if isinstance(kind, np.dtype)}
+
+
+def resized(array, size):
+    """A copy of that many rows; new ones are zero."""
+    grown = np.zeros(size, dtype=array.dtype)
+    grown[: len(array)] = array[:size]
+    return grown
+
+
+class Resource:
+    """One resource class over all rows, in whole units."""
+
+    total = column(np.int64)
+    reserved = column(np.int64)
+    used = column(np.int64)  # claims and foreign use
+    free = column(np.int64)  # what claims may still take; negative when oversubscribed
+    unused = column(np.int64)  # what really lies idle: total less reserved and used
+    largest = column(np.int64)  # most that one consumer may have
+    min_unit = column(np.int64)
+    step_size = column(np.int64)
+    ratio = column(np.float64)
+    spare = column(np.float64)  # total x ratio, less reserved and used
 
     def __init__(self, rows, capacity):
-        self._arrays = {name: np.zeros(capacity, dtype=np.int64) for name in self.ARRAYS}
-        self._arrays['ratio'] = np.ones(capacity)
+        self._arrays = {name: np.zeros(capacity, dtype=kind) for name, kind in declared(Resource).items()}
         self.stepped = False  # whether any row has a smallest unit or a step other than 1
+        # No row that has any refuses this much to one consumer.
+        self.always_allowed = np.iinfo(np.int64).max
         self.publish(rows)
 
     def publish(self, rows):
-        """Show the first ``rows`` rows: total, reserved, used (claims and foreign use), free (what claims may
-        still take), unused (what lies idle), largest (most for one consumer), min_unit, step_size, ratio."""
+        """Show the first ``rows`` rows."""
         for name, array in self._arrays.items():
             setattr(self, name, array[:rows])
 
     def resize(self, capacity):
-        for name, array in self._arrays.items():
-            self._arrays[name] = np.resize(array, capacity)
-            self._arrays[name][len(array) :] = 0
+        self._arrays = {name: resized(array, capacity) for name, array in self._arrays.items()}
 
     def put(self, row, inventory):
         """Set a row from an Inventory (None: the node has nothing of it); use stays as it is."""
-        total, reserved, ratio, capacity, largest, low, step = 0, 0, 1.0, 0, 0, 1, 1
-        if inventory is not None:
-            total, reserved, ratio = inventory.total, inventory.reserved, inventory.ratio
-            capacity, largest = inventory.capacity, inventory.largest
-            low, step = inventory.min_unit, inventory.step_size
-        used = self._arrays['used'][row]
-        values = (total, reserved, used, capacity - used, total - reserved - used, largest, low, step)
-        for name, value in zip(self.ARRAYS, values, strict=True):
+        one = inventory or Inventory(0)
+        used = int(self._arrays['used'][row])
+        values = {
+            'total': one.total,
+            'reserved': one.reserved,
+            'free': one.capacity - used,
+            'unused': one.total - one.reserved - used,
+            'largest': one.largest,
+            'min_unit': one.min_unit,
+            'step_size': one.step_size,
+            'ratio': one.ratio,
+            'spare': one.total * one.ratio - one.reserved - used,
+        }
+        for name, value in values.items():
             self._arrays[name][row] = value
-        self._arrays['ratio'][row] = ratio
-        self.stepped = self.stepped or low != 1 or step != 1
+        self.stepped = self.stepped or one.min_unit != 1 or one.step_size != 1
+        if one.largest:
+            self.always_allowed = min(self.always_allowed, one.largest)
 
     def take(self, row, amount):
         self.used[row] += amount
         self.free[row] -= amount
         self.unused[row] -= amount
+        self.spare[row] -= amount
 
     def move(self, source, target):
         for array in self._arrays.values():
@@ -84,20 +102,36 @@ class Resource:
     def fits(self, amount):
         """Rows that can give the amount to one consumer."""
         mask = self.free >= amount
-        mask &= self.largest >= amount
+        if amount > self.always_allowed:
+            mask &= self.largest >= amount
         if self.stepped and amount:
             mask &= (self.min_unit <= amount) & (amount % np.maximum(self.step_size, 1) == 0)
         return mask
 
 
 class Columns:
-    """All rows. Attributes are the columns of SCALARS, and ``resources`` by class name."""
+    """All rows; names are those of Nova's host state where it has one. ``resources`` goes by class name."""
+
+    cell = column(np.int32)  # id of the cell's UUID in ``cells``
+    seen_s = column(np.float64)  # seconds since the epoch: the last sign of life
+    disabled = column(np.bool_)  # the service is switched off by an operator, or the node reports so
+    forced_down = column(np.bool_)  # an operator says that the host is down
+    disk_slack_mb = column(np.int64)  # MiB that are free by the books but not on the disk
+    num_io_ops = column(np.int64)  # builds, resizes, snapshots, ... under way
+    num_instances = column(np.int64)
+    failed_builds = column(np.int64)  # since the last good one
+    hypervisor_version = column(np.int64)  # 2001000 is 2.1.0; 0 is unknown
+    aggregate_set = column(np.int32)  # slot of the host's aggregates
+    hypervisor_type = column(np.int32)  # slot in ``interned``, as the next three
+    cpu_info = column(np.int32)
+    supported_instances = column(np.int32)
+    host_ip = column(np.int32)
 
     def __init__(self, capacity=64):
         self._capacity = capacity
-        self._arrays = {name: np.zeros(capacity, dtype=kind) for name, kind in SCALARS.items()}
+        self._arrays = {name: np.zeros(capacity, dtype=kind) for name, kind in declared(Columns).items()}
         self.rows = 0
-        self.resources = {}
+        self.resources: dict[str, Resource] = {}
         self.traits = Vocab()
         self.cells = Vocab()
         self.trait_sets = WordSets(capacity)
@@ -124,9 +158,7 @@ class Columns:
         return row
 
     def _grow(self, capacity):
-        for name, array in self._arrays.items():
-            self._arrays[name] = np.resize(array, capacity)
-            self._arrays[name][len(array) :] = 0
+        self._arrays = {name: resized(array, capacity) for name, array in self._arrays.items()}
         for resource in self.resources.values():
             resource.resize(capacity)
         self.trait_sets.resize(capacity)

@@ -56,6 +56,11 @@ class Hosts(Columns):
         return self._of(VCPU, 'ratio')
 
     @property
+    def spare_vcpus(self):
+        """vCPUs within the allocation ratio that nobody uses; negative when oversubscribed."""
+        return self._of(VCPU, 'spare')
+
+    @property
     def total_usable_ram_mb(self):
         return self._of(MEMORY_MB, 'total')
 
@@ -73,7 +78,7 @@ class Hosts(Columns):
 
     @property
     def free_disk_mb(self):
-        return (self._of(DISK_GB, 'unused') - self.disk_slack_gb) * 1024
+        return self._of(DISK_GB, 'unused') * 1024 - self.disk_slack_mb
 
     @property
     def disk_allocation_ratio(self):

@@ -52,6 +52,11 @@ class OneHost:
         return np.array([0 if value is None else value])
 
     @property
+    def spare_vcpus(self):
+        one = self._state
+        return np.array([one.vcpus_total * one.cpu_allocation_ratio - one.vcpus_used])
+
+    @property
     def disabled(self):
         return np.array([bool(self._service('disabled', False))])
 

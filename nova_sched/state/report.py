@@ -22,8 +22,8 @@ from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU
 # A node that names no ratio has Nova's initial ones (its initial_*_allocation_ratio options).
 INITIAL_RATIOS = {VCPU: 4.0, MEMORY_MB: 1.0, DISK_GB: 1.0}
 
-# No machine is this large; a bigger figure is a mistake, and would not fit the columns when added up.
-LARGEST = 2**53
+# No machine is this large. A bigger figure is a mistake, and would not fit the columns when GiB become MiB.
+LARGEST = 2**43
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -47,7 +47,9 @@ def image_properties(spec):
     properties = read(read(spec, 'image'), 'properties')
     if properties is None:
         return {}
-    if hasattr(properties, 'fields'):
+    if hasattr(properties, 'set_fields'):
+        found = properties.set_fields()
+    elif hasattr(properties, 'fields'):
         found = {name: read(properties, name) for name in properties.fields if name in properties}
     else:
         found = dict(properties) if hasattr(properties, 'keys') else dict(vars(properties))

@@ -32,13 +32,16 @@ NOW = 1_800_000_000.0  # seconds since the epoch: when every test of the columns
 CELL = '00000000-0000-0000-0000-0000000000ce'
 
 
+RESOURCES = {'vcpus': VCPU, 'memory_mb': MEMORY_MB, 'disk_gb': DISK_GB}
+ONLY_REQUEST = frozenset(
+    'resources unsupported required_traits forbidden_traits destination retry_hosts'.split()
+)
+TOTALS = {'vcpus': 16, 'memory_mb': 65536, 'disk_gb': 1000}
+
+
 def now():
     """The real time, which rules go by when they are asked about one host state."""
     return time.time()
-
-
-RESOURCES = {'vcpus': VCPU, 'memory_mb': MEMORY_MB, 'disk_gb': DISK_GB}
-TOTALS = {'vcpus': 16, 'memory_mb': 65536, 'disk_gb': 1000}
 
 
 def uuid_of(name):
@@ -212,6 +215,7 @@ def read(one):
     return Request(**{name: reader(one) for name, reader in READERS.items()}, spec=one)
 
 
-ONLY_REQUEST = frozenset(
-    'resources unsupported required_traits forbidden_traits destination retry_hosts'.split()
-)
+def mask_of(rule, seen, asked):
+    """A filter's mask as text, a digit for each row: `101`; `*` for no opinion."""
+    mask = rule().mask(seen, asked)
+    return '*' if mask is True else ''.join(map(str, mask.astype(int)))

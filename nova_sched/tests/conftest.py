@@ -11,29 +11,26 @@
 # under the License.
 """What all tests share: the backend they run under, and the private servers.
 
-``NOVA_SCHED_TEST_BACKEND`` is ``threading`` (the default) or ``eventlet``; functional tests pass under both.
+``OS_DEFAULT__SERVICE_BACKEND`` is ``threading`` (the default) or ``eventlet``, for the tests as for the
+daemons that they start; the functional tests pass under both.
 """
 
 import os
 import signal
 
 import pytest
-from oslo_service import backend
 
+from nova_sched.cmd import backend
 from nova_sched.tests.fixtures.mariadb import mariadb
 from nova_sched.tests.fixtures.postgresql import postgresql
 from nova_sched.tests.fixtures.rabbitmq import rabbitmq
 
 __all__ = ['mariadb', 'postgresql', 'rabbitmq']
 
-BACKEND = backend.BackendType(os.environ.get('NOVA_SCHED_TEST_BACKEND', 'threading'))
-
-# Before anything imports oslo.messaging, which settles on eventlet if nobody has chosen.
-if BACKEND is backend.BackendType.EVENTLET:
-    import eventlet
-
-    eventlet.monkey_patch()
-backend.init_backend(BACKEND)
+# Before anything imports oslo.messaging, as the daemons do. The environment has the last word, so that a
+# configuration file on this machine has none.
+os.environ.setdefault('OS_DEFAULT__SERVICE_BACKEND', 'threading')
+BACKEND = backend.choose([])
 
 
 def pytest_configure():
@@ -42,10 +39,10 @@ def pytest_configure():
 
 
 def pytest_report_header():
-    return f'oslo.service backend: {BACKEND.value}'
+    return f'oslo.service backend: {BACKEND}'
 
 
 @pytest.fixture(scope='session')
 def service_backend() -> str:
     """Value of the option service_backend for a daemon that a test starts."""
-    return BACKEND.value
+    return BACKEND

@@ -23,7 +23,6 @@ from nova_sched.state.cluster import Cluster
 from nova_sched.tests.builders import put, read
 
 REFERENCE = Path(__file__).parent / 'data' / 'reference'
-INSTANCES = 'instances_by_host'
 
 
 @functools.cache
@@ -59,7 +58,7 @@ def request_of(name):
 def nine_hosts():
     """The hosts of the golden data as columns, in their order there, at the time of their last report."""
     made = Cluster()
-    told = golden('filter-matrix')[INSTANCES]
+    told = golden('filter-matrix')['instances_by_host']
     nodes = sorted(recorded('ComputeNodeList'), key=lambda node: (node.host, node.hypervisor_hostname))
     for node in nodes:
         put(made, reports.report(node, node.host, told.get(node.host, ())))
@@ -74,8 +73,8 @@ def nine_hosts():
 
 
 def nova_states():
-    """The same hosts as Nova-like host states, each made from its ComputeNode by the words of the reference."""
-    told = golden('filter-matrix')[INSTANCES]
+    """The same hosts as Nova-like host states, made from their ComputeNodes as the reference says."""
+    told = golden('filter-matrix')['instances_by_host']
     services = {service.host: service for service in recorded('ServiceList')}
     nodes = sorted(recorded('ComputeNodeList'), key=lambda node: (node.host, node.hypervisor_hostname))
     return [_nova_state(node, services[node.host], told.get(node.host, ())) for node in nodes]

@@ -39,7 +39,7 @@ FENCES = {
     'alembic': {'db'},
     'eventlet': {'cmd'},
     'oslo_config': {'conf', 'cmd'},  # plug-ins read CONF through nova_sched.conf
-    'oslo_db': {'db', 'claims'},
+    'oslo_db': {'db', 'claims', 'conf'},  # conf: only the defaults of its options
     'oslo_messaging': {'rpc'},
     'oslo_service': {'service', 'cmd'},
     'oslo_versionedobjects': {'objects'},

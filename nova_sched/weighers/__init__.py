@@ -33,9 +33,9 @@ class Weigher:
     overrides it; ``sign`` turns it round.
     """
 
-    minval = None
-    maxval = None
-    option = None
+    minval: float | None = None
+    maxval: float | None = None
+    option = ''
     sign = 1.0
 
     @property
@@ -78,10 +78,12 @@ def normalize(weights, minval=None, maxval=None):
     """
     if not len(weights):
         return weights
-    if minval is not None:
+    lowest = weights.min()
+    if minval is not None and lowest < minval:
         weights = np.maximum(weights, minval)
-    low = float(weights.min()) if minval is None else minval
+    low = float(lowest) if minval is None else minval
     high = float(weights.max()) if maxval is None else maxval
     if high == low:
         return np.zeros(len(weights))
-    return (weights - low) / (high - low)
+    scaled = weights - low if low else weights
+    return scaled / (high - low)

@@ -21,4 +21,4 @@ class CPUWeigher(Weigher):
     option = 'cpu_weight_multiplier'
 
     def raw(self, hosts, rows, request):
-        return hosts.vcpus_total[rows] * hosts.cpu_allocation_ratio[rows] - hosts.vcpus_used[rows]
+        return hosts.spare_vcpus[rows]

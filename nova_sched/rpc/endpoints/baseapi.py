@@ -21,5 +21,4 @@ class BaseApi:
         return {'service': 'scheduler', 'arg': arg}
 
     def get_backdoor_port(self, context):
-        """There is no back door."""
-        return None
+        """None: there is no back door."""

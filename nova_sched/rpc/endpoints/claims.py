@@ -13,7 +13,7 @@
 
 import oslo_messaging as messaging
 
-from nova_sched.rpc import translate
+from nova_sched.rpc import translate, words
 from nova_sched.rpc.failures import expected
 
 
@@ -34,9 +34,7 @@ class Claims:
         Returns the ClaimInfo; the same claim made twice is one. Raises NodeNotFound, or
         ComputeResourcesUnavailable with what is short.
         """
-        (request,) = translate.requests(translate.spec(spec_obj), [instance_uuid])
-        claim = self._scheduler.call(self._scheduler.books.claim, request, host, nodename, context.request_id)
-        return self._infos([claim])[0]
+        return self._claim(context, spec_obj, instance_uuid, host, nodename)
 
     @expected
     def claim_alternate(self, context, spec_obj, instance_uuid, failed_host, host, nodename):
@@ -44,23 +42,30 @@ class Claims:
 
         Raises as instance_claim does; then the claim on the failed host still stands.
         """
+        leaving = words.name(failed_host, 'failed_host')
+        return self._claim(context, spec_obj, instance_uuid, host, nodename, leaving)
+
+    def _claim(self, context, spec_obj, instance_uuid, host, nodename, leaving=None):
         (request,) = translate.requests(translate.spec(spec_obj), [instance_uuid])
-        claim = self._scheduler.call(
-            self._scheduler.books.claim, request, host, nodename, context.request_id, failed_host
-        )
+        node = words.name(host, 'host'), words.name(nodename, 'nodename')
+        claim = self._scheduler.call(self._scheduler.books.claim, request, *node, context.request_id, leaving)
         return self._infos([claim])[0]
 
     @expected
     def confirm_claim(self, context, instance_uuid, host):
         """The instance runs on the host. Returns its claims there. Raises ClaimNotFound."""
-        return self._infos(self._scheduler.call(self._scheduler.books.confirm_claim, instance_uuid, host))
+        uuid, host = words.uuid(instance_uuid, 'instance_uuid'), words.name(host, 'host')
+        return self._infos(self._scheduler.call(self._scheduler.books.confirm_claim, uuid, host))
 
     @expected
     def abort_claim(self, context, instance_uuid, host=None):
         """End the instance's claims, on one host or everywhere. Returns them. Raises ClaimNotFound."""
-        return self._infos(self._scheduler.call(self._scheduler.books.abort_claim, instance_uuid, host))
+        uuid = words.uuid(instance_uuid, 'instance_uuid')
+        only = None if host is None else words.name(host, 'host')
+        return self._infos(self._scheduler.call(self._scheduler.books.abort_claim, uuid, only))
 
     @expected
     def show(self, context, instance_uuid):
         """The instance's claims: one, or two while it moves; none if there are none."""
-        return self._infos(self._scheduler.call(self._scheduler.books.claims_of, instance_uuid))
+        uuid = words.uuid(instance_uuid, 'instance_uuid')
+        return self._infos(self._scheduler.call(self._scheduler.books.claims_of, uuid))

@@ -13,7 +13,7 @@
 
 import oslo_messaging as messaging
 
-from nova_sched.rpc import translate
+from nova_sched.rpc import translate, words
 from nova_sched.rpc.failures import expected
 
 
@@ -34,7 +34,7 @@ class Scheduling:
         return_objects=False,
         return_alternates=False,
     ):
-        """A claimed host for each instance. Callers below 4.4 name no instances, and nothing is claimed for them."""
+        """A claimed host for each instance. Callers below 4.4 name none, and nothing is claimed for them."""
         spec = translate.spec(spec_obj, request_spec, filter_properties)
         placed = self._scheduler.place(
             translate.requests(spec, instance_uuids),
@@ -50,17 +50,19 @@ class Scheduling:
 
     @expected
     def delete_aggregate(self, context, aggregate):
-        self._scheduler.call(self._scheduler.books.delete_aggregate, aggregate.id)
+        self._scheduler.call(self._scheduler.books.delete_aggregate, translate.aggregate_id(aggregate))
 
     @expected
     def update_instance_info(self, context, host_name, instance_info):
-        uuids = translate.instance_uuids(instance_info)
-        self._scheduler.call(self._scheduler.books.instances_added, host_name, uuids)
+        uuids = translate.instance_uuids(instance_info, 'instance_info') or ()
+        self._scheduler.call(self._scheduler.books.instances_added, words.name(host_name, 'host_name'), uuids)
 
     @expected
     def delete_instance_info(self, context, host_name, instance_uuid):
-        self._scheduler.call(self._scheduler.books.instance_gone, host_name, instance_uuid)
+        host, uuid = words.name(host_name, 'host_name'), words.uuid(instance_uuid, 'instance_uuid')
+        self._scheduler.call(self._scheduler.books.instance_gone, host, uuid)
 
     @expected
     def sync_instance_info(self, context, host_name, instance_uuids):
-        self._scheduler.call(self._scheduler.books.instances_are, host_name, instance_uuids)
+        uuids = translate.instance_uuids(instance_uuids, 'instance_uuids') or ()
+        self._scheduler.call(self._scheduler.books.instances_are, words.name(host_name, 'host_name'), uuids)

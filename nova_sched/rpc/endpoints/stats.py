@@ -13,8 +13,7 @@
 
 import oslo_messaging as messaging
 
-from nova_sched import errors, objects
-from nova_sched.rpc import reports, translate
+from nova_sched.rpc import reports, translate, words
 from nova_sched.rpc.failures import expected
 
 
@@ -42,18 +41,12 @@ class Stats:
     @expected
     def update_service(self, context, name, service):
         """Take an operator's word on the compute service of host ``name``, and its last sign of life."""
-        if not isinstance(service, objects.Service):
-            raise errors.InvalidRequest('service', f'it must be a Service, not {type(service).__name__}')
         self._scheduler.call(
-            self._scheduler.books.set_service,
-            name,
-            bool(service.disabled) if 'disabled' in service else False,
-            service.disabled_reason if 'disabled_reason' in service else None,
-            bool(service.forced_down) if 'forced_down' in service else False,
-            translate.seconds(service.last_seen_up) if 'last_seen_up' in service else 0.0,
+            self._scheduler.books.set_service, words.name(name, 'name'), *translate.service(service)
         )
 
     @expected
     def remove_node(self, context, name, nodename):
         """Forget a node of host ``name``, and its claims. Raises NodeNotFound."""
-        self._scheduler.call(self._scheduler.books.remove_node, name, nodename)
+        node = words.name(name, 'name'), words.name(nodename, 'nodename')
+        self._scheduler.call(self._scheduler.books.remove_node, *node)

@@ -19,7 +19,7 @@ revision = '0001'
 down_revision = None
 
 TEXT = sa.Text().with_variant(mysql.LONGTEXT(), 'mysql', 'mariadb')
-OPTIONS = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4'}
+OPTIONS = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
 
 
 def upgrade():

@@ -18,7 +18,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.filters.compute_capabilities import ComputeCapabilitiesFilter, walk
-from nova_sched.tests.builders import host, hosts, request, spec
+from nova_sched.tests.builders import host, hosts, mask_of, request, spec
 
 CPU_INFO = json.dumps(
     {
@@ -84,8 +84,7 @@ ROWS = {
     ],
 )
 def test_hosts_that_are_what_is_asked(extra_specs, kept):
-    mask = ComputeCapabilitiesFilter().mask(hosts(**ROWS), request(extra_specs=extra_specs))
-    assert ''.join(map(str, mask.astype(int))) == kept
+    assert mask_of(ComputeCapabilitiesFilter, hosts(**ROWS), request(extra_specs=extra_specs)) == kept
 
 
 @pytest.mark.parametrize(

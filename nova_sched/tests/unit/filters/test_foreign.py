@@ -14,7 +14,10 @@
 import numpy as np
 import pytest
 
+from nova_sched.engine.catalog import Rules
+from nova_sched.engine.decide import survivors
 from nova_sched.filters import Filter
+from nova_sched.filters.all_hosts import AllHostsFilter
 from nova_sched.filters.foreign import ForeignFilter, adopt
 from nova_sched.filters.ram import RamFilter
 from nova_sched.tests.builders import host, hosts, request, spec
@@ -59,6 +62,25 @@ def test_it_is_asked_about_each_host(made, asked, kept):
     verdict = rule.judge(seen, request(**asked), np.array([2, 0]))
     assert verdict.dtype == bool
     assert verdict.tolist() == [kept[2], kept[0]]
+
+
+def test_in_the_chain_it_sees_only_the_survivors():
+    asked_about = []
+
+    class Nosy:
+        def host_passes(self, host_state, spec_obj):
+            asked_about.append(host_state.host)
+            return host_state.host != 'host-3'
+
+    chain = Rules(always=(), filters=(RamFilter(), adopt(Nosy), AllHostsFilter()), weighers=())
+    left = survivors(chain, hosts(memory_mb=[100, 600, 600, 600]), request(memory_mb=512))
+    assert left.rows().tolist() == [1, 2]
+    assert asked_about == ['host-1', 'host-2', 'host-3']
+    assert [tuple(step) for step in left.trail] == [
+        ('RamFilter', 4, 3),
+        ('Nosy', 3, 2),
+        ('AllHostsFilter', 2, 2),
+    ]
 
 
 def test_no_hosts_left():

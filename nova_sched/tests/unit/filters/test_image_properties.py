@@ -18,7 +18,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.conf import CONF
 from nova_sched.filters.image_properties import ImagePropertiesFilter
-from nova_sched.tests.builders import host, hosts, request, spec
+from nova_sched.tests.builders import host, hosts, mask_of, request, spec
 
 KVM = (('x86_64', 'kvm', 'hvm'), ('i686', 'kvm', 'hvm'))
 ARM = (('aarch64', 'kvm', 'hvm'),)
@@ -54,8 +54,7 @@ ROWS = {
     ],
 )
 def test_hosts_that_can_run_the_image(properties, kept):
-    mask = ImagePropertiesFilter().mask(hosts(**ROWS), request(image_properties=properties))
-    assert ''.join(map(str, mask.astype(int))) == kept
+    assert mask_of(ImagePropertiesFilter, hosts(**ROWS), request(image_properties=properties)) == kept
 
 
 @pytest.mark.parametrize(
@@ -95,8 +94,7 @@ def arm_by_default():
     ],
 )
 def test_default_architecture(words, kept):
-    mask = ImagePropertiesFilter().mask(hosts(**ROWS), request(**words))
-    assert ''.join(map(str, mask.astype(int))) == kept
+    assert mask_of(ImagePropertiesFilter, hosts(**ROWS), request(**words)) == kept
 
 
 @pytest.mark.parametrize(

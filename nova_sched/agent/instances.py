@@ -1,0 +1,138 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The instances that this node was told of, in a small file that outlives the agent."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nova_sched import errors
+from nova_sched.agent import usage
+from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU
+
+BUILDING, ACTIVE = 'building', 'active'  # Nova's vm_state
+SPAWNING = 'spawning'  # Nova's task_state while it builds
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """One instance on this node; ``resources`` are amounts by Placement's class, as it has claimed them."""
+
+    uuid: str
+    resources: Mapping[str, int]
+    vm_state: str = BUILDING
+    project_id: str | None = None
+    os_type: str | None = None
+
+    def guest(self) -> usage.Guest:
+        """The instance as it counts in the node's report."""
+        dedicated = self.resources.get(PCPU, 0)
+        return usage.Guest(
+            uuid=self.uuid,
+            vcpus=self.resources.get(VCPU, 0) + dedicated,
+            memory_mb=self.resources.get(MEMORY_MB, 0),
+            disk_gb=self.resources.get(DISK_GB, 0),
+            dedicated=dedicated,
+            vm_state=self.vm_state,
+            task_state=SPAWNING if self.vm_state == BUILDING else None,
+            os_type=self.os_type,
+            project_id=self.project_id,
+        )
+
+
+class Instances:
+    """The list, by UUID. A change is on the disk before it is seen, or it is not made.
+
+    Raises BadMachineFacts if the file holds anything else than such a list: a node that forgot its
+    instances would be filled twice. One thread at a time may change it; any may read.
+    """
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._by_uuid = _read(path)
+
+    def __iter__(self):
+        return iter(self._by_uuid.values())
+
+    def __len__(self) -> int:
+        return len(self._by_uuid)
+
+    def __contains__(self, instance_uuid: str) -> bool:
+        return instance_uuid in self._by_uuid
+
+    def get(self, instance_uuid: str) -> Instance | None:
+        return self._by_uuid.get(instance_uuid)
+
+    def put(self, instance: Instance) -> None:
+        """Add an instance, or replace it. Raises BadMachineFacts if that cannot be written."""
+        self._replace({**self._by_uuid, instance.uuid: instance})
+
+    def remove(self, instance_uuid: str) -> None:
+        """Forget an instance that is in the list. Raises BadMachineFacts if that cannot be written."""
+        self._replace({name: one for name, one in self._by_uuid.items() if name != instance_uuid})
+
+    def _replace(self, by_uuid: dict[str, Instance]) -> None:
+        _write(self._path, by_uuid)
+        self._by_uuid = by_uuid  # a new one each time, so that nobody iterates over a list that changes
+
+
+def _read(path: Path) -> dict[str, Instance]:
+    try:
+        content = path.read_text()
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.BadMachineFacts(str(path), str(error)) from error
+    try:
+        return {one.uuid: one for one in map(_instance, json.loads(content)['instances'])}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        why = f'it is no list of instances ({error}); restore it, or remove it if this node has none'
+        raise errors.BadMachineFacts(str(path), why) from error
+
+
+def _instance(fields: Any) -> Instance:
+    """An instance as it was written; ValueError, TypeError or AttributeError for anything else."""
+    read = Instance(**fields)
+    uuid.UUID(read.uuid)
+    if not all(type(amount) is int and amount >= 0 for amount in read.resources.values()):
+        raise ValueError(f'resources of instance {read.uuid}')
+    if read.vm_state not in (BUILDING, ACTIVE):
+        raise ValueError(f'vm_state of instance {read.uuid}')
+    return read
+
+
+def _write(path: Path, by_uuid: Mapping[str, Instance]) -> None:
+    """Put the file in place whole or not at all; it is on the disk when this returns."""
+    draft = path.with_name(f'{path.name}.new')
+    content = json.dumps({'instances': [dataclasses.asdict(one) for one in by_uuid.values()]}, indent=1)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open('w') as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+        # The new name is in the directory, which has to reach the disk too.
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise errors.BadMachineFacts(str(path), error.strerror or str(error)) from error

@@ -1,0 +1,45 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""This node as a claim sees it: the capacity of its own inventories, the use of its own instances."""
+
+import collections
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nova_sched.agent.instances import Instance
+from nova_sched.objects.claiming import ClaimableMixin, Usage
+
+
+class Node(ClaimableMixin):
+    """``instance_claim`` over one provider's inventories, in Placement's form, and the instances on it.
+
+    A bare ComputeNode knows neither dedicated CPUs nor custom resource classes, and counts what is
+    reserved as used; judged by its inventories, the node says no exactly where the scheduler does.
+    """
+
+    def __init__(
+        self, uuid: str, inventories: Mapping[str, Mapping[str, Any]], instances: Iterable[Instance]
+    ):
+        self.uuid = uuid
+        self._inventories = inventories
+        self._used: collections.Counter[str] = collections.Counter()
+        for instance in instances:
+            self._used.update(instance.resources)
+
+    def usage(self, resource_class: str) -> Usage | None:
+        found = self._inventories.get(resource_class)
+        if found is None:
+            return None
+        return Usage(found['total'], found['reserved'], found['allocation_ratio'], self._used[resource_class])
+
+    def take(self, resource_class: str, amount: int) -> None:
+        self._used[resource_class] += amount

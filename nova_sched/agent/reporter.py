@@ -1,0 +1,137 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tells the scheduler of this node, each interval and at once when there is news; trouble never ends it."""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from nova_sched import errors
+from nova_sched.agent.service import Agent, Facts
+
+LOG = logging.getLogger(__name__)
+
+LOOK_S = 1.0  # seconds between two looks at the machine
+LOOK_SHARE = 0.05  # of one CPU that looking may take; a large machine is looked at less often
+RETRY_S = 2.0  # seconds before a report that nobody answered is made again
+READ, AWAY, REFUSED = 'read', 'away', 'refused'  # kinds of trouble
+
+
+class Reporter:
+    """Reports an agent's facts through a StatsClient.
+
+    ``interval_s`` is a function that gives the seconds between two reports, ``clock`` gives seconds that
+    never go back. ``step`` does what is due and can be called by hand; ``start`` has a thread do that.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        client: Any,
+        interval_s: Callable[[], float],
+        cell_uuid: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._agent = agent
+        self._client = client
+        self._interval_s = interval_s
+        self._cell_uuid = cell_uuid
+        self._clock = clock
+        self._last: Facts | None = None  # what the last report said
+        self._due_s = -math.inf
+        self._troubles: set[tuple[str, str]] = set()  # (kind, reason) that was said and is not over
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='nova-sched-reporter', daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, patience_s: float = 2.0) -> bool:
+        """Report no more. Returns False if a report still waits for its answer after that many seconds."""
+        self._stopping.set()
+        self._agent.news.set()
+        if self._thread.is_alive():
+            self._thread.join(patience_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while True:
+            # In this order, so that news or an end that comes during a step is not missed.
+            self._agent.news.clear()
+            if self._stopping.is_set():
+                return
+            self._agent.news.wait(self.step())
+
+    def step(self) -> float:
+        """Look at the node, and report it if that is due or there is news. Returns seconds until the next."""
+        begin = self._clock()
+        facts = self._look()
+        looked = self._clock()
+        if facts is not None and (looked >= self._due_s or facts.tells_more_than(self._last)):
+            self._report(facts)
+        pause = max(LOOK_S, (looked - begin) / LOOK_SHARE)
+        return min(pause, max(0.0, self._due_s - self._clock()))
+
+    def _look(self) -> Facts | None:
+        try:
+            facts = self._agent.look()
+        except Exception as error:
+            LOG.debug('Looking at this machine failed', exc_info=True)
+            self._complain(READ, _line(error), 'No report is made: %s', error)
+            self._due_s = self._clock() + LOOK_S
+            return None
+        self._relieve(READ, 'This machine can be read again')
+        return facts
+
+    def _report(self, facts: Facts) -> None:
+        name, pause = facts.node.hypervisor_hostname, self._interval_s()
+        if self._last is None:
+            LOG.info('Reporting node %s each %s s, and each change at once', name, pause)
+        self._last = facts
+        try:
+            self._client.update_resource_stats(
+                facts.node.host, facts.node, sorted(facts.instances), facts.inventories, self._cell_uuid
+            )
+        except errors.Invalid as refusal:
+            self._relieve(AWAY, 'The scheduler answers again')
+            self._complain(REFUSED, _line(refusal), 'The scheduler refuses: %s', _line(refusal))
+        except Exception as error:
+            LOG.debug('Reporting failed', exc_info=True)
+            pause = min(pause, RETRY_S)
+            why = f'{type(error).__name__}: {_line(error)}'
+            self._complain(AWAY, '', 'Node %s cannot be reported (%s); trying until it can', name, why)
+        else:
+            self._relieve(AWAY, 'The scheduler answers again')
+            self._relieve(REFUSED, 'The scheduler accepts the reports again')
+            self._agent.told(facts)
+        self._due_s = self._clock() + pause
+
+    def _complain(self, kind: str, reason: str, text: str, *args: Any) -> None:
+        """Say something bad once, until it is over."""
+        if (kind, reason) not in self._troubles:
+            self._troubles.add((kind, reason))
+            LOG.error(text, *args)
+
+    def _relieve(self, kind: str, text: str) -> None:
+        """A kind of trouble is over: say so, if there was any."""
+        over = {trouble for trouble in self._troubles if trouble[0] == kind}
+        if over:
+            self._troubles -= over
+            LOG.info(text)
+
+
+def _line(error: Exception) -> str:
+    """What an error says, without the traceback of the other side, which a bus may append."""
+    return str(error).partition('\n')[0]

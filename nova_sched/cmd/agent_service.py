@@ -1,0 +1,120 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Puts an agent together: its settings, its list of instances, its reporter and its place on the bus."""
+
+import dataclasses
+import logging
+import threading
+from pathlib import Path
+
+from oslo_service import service as oslo_service
+
+from nova_sched import errors, rpc
+from nova_sched.agent import Settings
+from nova_sched.agent.instances import Instances
+from nova_sched.agent.reporter import Reporter
+from nova_sched.agent.service import Agent
+from nova_sched.rpc import agent_server
+from nova_sched.rpc.agent_client import ReportClient
+
+LOG = logging.getLogger(__name__)
+
+NOVA_INSTANCES = Path('/var/lib/nova/instances')
+MEASURED = frozenset({'VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB'})
+
+
+def settings(conf):
+    """What the configuration says of this node. Raises BadConfig."""
+    wanted, state = conf.agent, Path(conf.agent.state_path)
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise errors.BadConfig('[agent] state_path', f'{state} cannot be made: {error.strerror}') from None
+    instances = wanted.instances_path or (NOVA_INSTANCES if NOVA_INSTANCES.is_dir() else state)
+    if not Path(instances).is_dir():
+        why = f'there is no directory {instances}; make it, or name the one that holds the disks of instances'
+        raise errors.BadConfig('[agent] instances_path', why)
+    if known := sorted(MEASURED & wanted.resources.keys()):
+        raise errors.BadConfig('[agent] resources', f'{", ".join(known)} is read from the machine')
+    # An option has the name of the setting that it makes.
+    same = {field.name for field in dataclasses.fields(Settings)} & set(wanted) - {'instances_path'}
+    read = {name: wanted[name] for name in same if wanted[name] is not None}
+    return Settings(
+        host=conf.host,
+        node=wanted.nodename,
+        uuid_file=state / 'compute_id',
+        instances_path=Path(instances),
+        **read,
+    )
+
+
+def agent(conf):
+    """The agent of this node, with the instances that it was told of. Raises BadConfig or BadMachineFacts."""
+    return Agent(settings(conf), Instances(Path(conf.agent.state_path, 'instances.json')))
+
+
+def check(conf):
+    """Find out what the configuration or the machine lacks before a process is started on it.
+
+    Raises BadConfig or BadMachineFacts.
+    """
+    agent(conf).look()
+    rpc.transport(conf).cleanup()
+
+
+class AgentService(oslo_service.ServiceBase):
+    """The agent's process. Everything is made in ``start``, that is after the fork.
+
+    ``make`` is a function of the configuration that makes the agent.
+    """
+
+    def __init__(self, conf, bus=None, make=agent):
+        self._conf = conf
+        self._make = make
+        self._bus = bus
+        self._keep_bus = bus is not None
+        self._server = self.reporter = None
+        self._ended = threading.Event()
+
+    def start(self):
+        conf = self._conf
+        made = self._make(conf)
+        if self._bus is None:
+            self._bus = rpc.transport(conf)
+        client = ReportClient(self._bus, conf.agent.report_timeout)
+        self.reporter = Reporter(made, client, lambda: conf.agent.report_interval, conf.agent.cell_uuid)
+        self.reporter.start()
+        server = agent_server.server(self._bus, made.host, made)
+        # While the bus is away this waits for it; a server that has not started yet cannot be stopped.
+        server.start()
+        self._server = server
+
+    def stop(self, graceful=True):
+        """Take no more instances, answer the calls in flight, then end."""
+        quiet = self._server is not None
+        if self._server is not None:
+            self._server.stop()
+            self._server.wait()
+        if self.reporter is not None:
+            quiet &= self.reporter.stop()
+        # A bus that is away would hold up its own cleaning until it is back.
+        if quiet and not self._keep_bus:
+            self._bus.cleanup()
+        LOG.info('Stopped')
+        self._ended.set()
+
+    def wait(self):
+        self._ended.wait()
+
+    def reset(self):
+        """The configuration was read again; the reporter reads its interval for each report anyway."""
+        LOG.info('Options were reloaded')

@@ -1,0 +1,30 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""nova-sched-manage: the operator's tool. One file for each noun, one function for each verb."""
+
+import sys
+import warnings
+
+from nova_sched.cmd import backend
+
+
+def main(argv=None):
+    if not sys.warnoptions:
+        warnings.simplefilter('ignore')  # what libraries tell their developers is not for operators
+    backend.choose(argv)
+    # Only now: these import what the backend patches.
+    from nova_sched.cmd import startup
+    from nova_sched.cmd.manage import commands
+
+    args = commands.parser().parse_args(argv)
+    commands.log(args.debug)
+    return startup.guarded(lambda: commands.run(args))

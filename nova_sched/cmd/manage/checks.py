@@ -1,0 +1,211 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The checks of a configuration: each yields what it finds wrong, and changes nothing."""
+
+import dataclasses
+import difflib
+import importlib.metadata
+import os
+from pathlib import Path
+
+from oslo_config import cfg
+
+from nova_sched import errors, rpc
+from nova_sched.cmd.manage import store
+from nova_sched.conf.filter_scheduler import ALL_FILTERS
+from nova_sched.db import address, schema
+from nova_sched.db import engine as db_engine
+from nova_sched.engine import catalog
+
+ERROR, WARNING = 'error', 'warning'
+# Those whose options a configuration of ours may have; the sample is made of the same.
+LIBRARIES = ('nova_sched', 'oslo.db', 'oslo.log', 'oslo.messaging', 'oslo.service.service')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: where, what, and what to do about it."""
+
+    severity: str
+    where: str
+    problem: str
+    advice: str
+
+
+def everything(conf, paths):
+    """All findings of all checks, errors first."""
+    found = list(values(words(paths), known_options()))
+    for check in (filters, weighers, bus, database, patience):
+        try:
+            found += check(conf)
+        except (cfg.Error, ValueError):
+            continue  # a value that the check needs is among the findings already
+    return sorted(found, key=lambda one: one.severity != ERROR)
+
+
+# What stands in the files.
+
+
+def files(conf):
+    """The configuration files, in the order in which they are read."""
+    folders = [sorted(Path(folder).glob('*.conf')) for folder in conf.config_dir or ()]
+    return [str(path) for path in (*(conf.config_file or ()), *(path for found in folders for path in found))]
+
+
+def words(paths):
+    """(group, option) to the texts that the files give it; a later file comes later."""
+    found = {}
+    for path in paths:
+        sections = {}
+        cfg.ConfigParser(path, sections).parse()
+        for group, options in sections.items():
+            for name, texts in options.items():
+                key = (group if group == 'DEFAULT' else group.lower(), name.replace('-', '_'))
+                found.setdefault(key, []).extend(texts)
+    return found
+
+
+def known_options():
+    """(group, option) to the option, for ours and the libraries'; old names of options count."""
+    found = {}
+    for entry_point in importlib.metadata.entry_points(group='oslo.config.opts'):
+        if entry_point.name not in LIBRARIES:
+            continue
+        for group, options in entry_point.load()():
+            group = str(group or 'DEFAULT')
+            for option in options:
+                found[group, option.dest] = option
+                for old in option.deprecated_opts:
+                    found[old.group or group, (old.name or option.name).replace('-', '_')] = option
+    return found
+
+
+def values(given, known):
+    """Sections and options that nobody reads, and values that an option cannot have."""
+    groups = {group for group, _ in known}
+    for group in sorted({group for group, _ in given} - groups):
+        yield Finding(WARNING, f'[{group}]', 'no part of this release reads this section', IGNORE)
+    for (group, name), texts in given.items():
+        if group not in groups:
+            continue
+        option = known.get((group, name))
+        if option is None:
+            near = difflib.get_close_matches(name, [one for at, one in known if at == group], n=1)
+            advice = f'did you mean {near[0]}?' if near else IGNORE
+            yield Finding(WARNING, f'[{group}] {name}', 'this release has no such option', advice)
+            continue
+        for text in texts if option.multi else texts[-1:]:
+            yield from _value(f'[{group}] {name}', option, text)
+
+
+IGNORE = 'leave it out, or ignore this'
+
+
+def _value(where, option, text):
+    if '$' in text:  # it takes the value of another option, which is judged by itself
+        return
+    try:
+        option.type(text)
+    except (ValueError, TypeError) as error:
+        default = '' if option.default is None else f'; the default is {option.default}'
+        advice = f'give it a value that it can have{default}'
+        yield Finding(ERROR, where, f'{text!r} is no value for it: {error}', advice)
+
+
+# What the values come to.
+
+
+def filters(conf):
+    """Filters that nobody brings."""
+    wanted = conf.filter_scheduler
+    try:
+        catalog.filters(wanted.enabled_filters, wanted.available_filters)
+    except errors.UnknownRule as error:
+        where = f'[filter_scheduler] {error.where.rpartition(".")[2]}'
+        advice = (
+            'correct it or take it out; a filter of another package is also named in available_filters, by '
+            f'its dotted path, beside {ALL_FILTERS}'
+        )
+        yield Finding(ERROR, where, error.why, advice)
+
+
+def weighers(conf):
+    """Weighers that nobody brings."""
+    there = ', '.join(catalog.known('nova_sched.weighers'))
+    for path in conf.filter_scheduler.weight_classes:
+        try:
+            catalog.weighers([path])
+        except errors.UnknownRule:
+            problem = f'there is no weigher {path}'
+            advice = f'correct it or take it out; it is the dotted path of a class, or one of {there}'
+            yield Finding(ERROR, '[filter_scheduler] weight_classes', problem, advice)
+
+
+def bus(conf):
+    """An address of the message bus that cannot be one."""
+    where, conductors = '[DEFAULT] transport_url', 'give the address that the conductors have'
+    try:
+        rpc.transport(conf).cleanup()
+    except errors.BadConfig as error:
+        yield Finding(ERROR, where, error.why, conductors)
+        return
+    if conf.transport_url in (None, '', 'rabbit://'):
+        problem = 'it is not set: a RabbitMQ on this machine, with the user guest, is taken'
+        yield Finding(WARNING, where, problem, conductors)
+    elif conf.transport_url.startswith('fake:'):
+        problem = 'nothing outside of one process can be reached over it'
+        yield Finding(WARNING, where, problem, f'in trials leave it; else {conductors}')
+
+
+def database(conf):
+    """A database that is not there, does not answer, or has another schema."""
+    if conf.claims.store != 'sql':
+        problem = 'claims and node facts end with the process, and no other scheduler sees them'
+        yield Finding(WARNING, '[claims] store', problem, 'in trials leave it; else make it sql')
+        return
+    where, url = '[database] connection', conf.database.connection
+    try:
+        file = address.sqlite_file(url)
+        if file is not None and not file.exists():
+            yield from _folder(where, file.absolute().parent)
+            return
+        engine = db_engine.create(url)
+        found, needed = schema.version(engine), schema.head()
+    except errors.BadConfig as error:
+        yield Finding(ERROR, where, error.why, 'correct the address, or install what it needs')
+    except errors.StoreUnavailable as error:
+        yield Finding(ERROR, where, str(error), 'start the database, or correct address, user and password')
+    else:
+        # The daemon brings a SQLite file up to date by itself.
+        if found != needed and file is None:
+            problem = f'the schema is {found or "empty"}, but this release needs {needed}'
+            yield Finding(ERROR, where, problem, store.UPGRADE)
+
+
+def _folder(where, folder):
+    """The scheduler makes the file of an embedded database, but not its directory."""
+    if not folder.is_dir():
+        advice = 'make it, for the user that runs the scheduler'
+        yield Finding(ERROR, where, f'there is no directory {folder}', advice)
+    elif not os.access(folder, os.W_OK):
+        problem = f'the directory {folder} cannot be written by the user that runs this check'
+        advice = 'see to it that the user that runs the scheduler can'
+        yield Finding(WARNING, where, problem, advice)
+
+
+def patience(conf):
+    """Hosts that would count as down between two of their own reports."""
+    each, after = conf.agent.report_interval, conf.service_down_time
+    if each >= after:
+        problem = f'agents report each {each} s, but a host counts as down after {after} s'
+        advice = 'make it several times [agent] report_interval'
+        yield Finding(ERROR, '[DEFAULT] service_down_time', problem, advice)

@@ -1,0 +1,88 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What the store knows of all hosts at one time, indexed for reading."""
+
+import time
+
+from nova_sched.claims import ServiceFacts
+from nova_sched.cmd.manage import store
+from nova_sched.state.aggregates import zones
+from nova_sched.state.hosts import DISABLED_TRAIT
+
+UP, DOWN, DISABLED, FORCED_DOWN = 'up', 'down', 'disabled', 'forced down'
+
+
+def read(conf):
+    """The cloud as it is now. Raises BadConfig or StoreUnavailable."""
+    changes = store.opened(conf).changes({})
+    return Cloud(changes, time.time(), conf.service_down_time, conf.default_availability_zone)
+
+
+class Cloud:
+    """Facts of a store, made once for one command. Times are seconds, moments seconds since the epoch."""
+
+    def __init__(self, changes, now_s, down_time_s=60, default_zone='nova'):
+        self.now_s = now_s
+        self.nodes = sorted(changes.nodes, key=lambda facts: (facts.report.host, facts.report.nodename))
+        self._by_uuid = {facts.report.node_uuid: facts for facts in self.nodes}
+        self._by_host = {}
+        for facts in self.nodes:
+            self._by_host.setdefault(facts.report.host, []).append(facts)
+        self._down_time_s = down_time_s
+        self._default_zone = default_zone
+        self._services = {service.host: service for service in changes.services or ()}
+        self._aggregates = sorted(changes.aggregates or (), key=lambda aggregate: aggregate.id)
+        self._instances = changes.instances or {}
+
+    def knows(self, host):
+        """Whether a node or an operator ever named the host."""
+        return host in self._services or host in self._by_host
+
+    def nodes_of(self, host):
+        return self._by_host.get(host, [])
+
+    def node(self, uuid):
+        """The facts of one node; None if it left."""
+        return self._by_uuid.get(uuid)
+
+    def service(self, host):
+        """An operator's word on the host; the usual one if there is none."""
+        return self._services.get(host) or ServiceFacts(host)
+
+    def aggregates_of(self, host):
+        return [aggregate for aggregate in self._aggregates if host in aggregate.hosts]
+
+    def zones(self, host):
+        return sorted(zones(self.aggregates_of(host))) or [self._default_zone]
+
+    def instances_of(self, host):
+        """UUIDs of the instances that the host's messages and reports tell."""
+        reported = (facts.report.instances or () for facts in self.nodes_of(host))
+        return sorted(frozenset(self._instances.get(host, ())).union(*reported))
+
+    def seen_s(self, host):
+        """The last sign of life; None if there never was one."""
+        return max([self.service(host).seen_s, *(facts.seen_s for facts in self.nodes_of(host))]) or None
+
+    def disabled_by_node(self, host):
+        """Whether the host itself reports that it is switched off."""
+        return any(DISABLED_TRAIT in facts.report.traits for facts in self.nodes_of(host))
+
+    def state(self, host):
+        """What keeps new servers from the host, the strongest reason first; `up` if nothing does."""
+        service, seen_s = self.service(host), self.seen_s(host)
+        if service.forced_down:
+            return FORCED_DOWN
+        if service.disabled or self.disabled_by_node(host):
+            return DISABLED
+        alive = seen_s is not None and abs(self.now_s - seen_s) <= self._down_time_s
+        return UP if alive else DOWN

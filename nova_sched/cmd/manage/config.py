@@ -1,0 +1,60 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""`config`: everything that is wrong with a configuration, at once."""
+
+import dataclasses
+
+from nova_sched.cmd.manage import checks, tables
+
+NOUN = 'config'
+HELP = 'say what is wrong with a configuration'
+
+
+def check(args, conf):
+    """Say everything that is wrong with the configuration, and what to change
+
+    Looked at: the values of all options in the files, words that are no options, filters and weighers, the
+    message bus's address (it is not called), the database (it is asked for its schema). Nothing is changed.
+    The exit status is 1 if anything is an error; a warning alone is none.
+
+    Keys with --format json: ok, files, findings (severity: error or warning, where, problem, advice).
+    """
+    files = checks.files(conf)
+    findings = checks.everything(conf, files)
+    wrong = [one for one in findings if one.severity == checks.ERROR]
+    if args.format == 'json':
+        listed = [dataclasses.asdict(one) for one in findings]
+        tables.show(tables.as_json({'ok': not wrong, 'files': files, 'findings': listed}))
+    else:
+        tables.show(page(files, findings))
+    return 1 if wrong else 0
+
+
+def page(files, findings):
+    """The findings for people."""
+    lines = [f'Read: {", ".join(files) or "no file, all options have their defaults"}']
+    for one in findings:
+        lines += ['', f'{one.severity.upper()} {one.where}', f'  {one.problem}', f'  -> {one.advice}']
+    errors = sum(one.severity == checks.ERROR for one in findings)
+    warnings = len(findings) - errors
+    return '\n'.join([*lines, '', f'{_count(errors, "error")}, {_count(warnings, "warning")}.'])
+
+
+def _count(number, word):
+    return f'{number} {word}{"" if number == 1 else "s"}'
+
+
+def _none(parser):
+    """The verb takes no arguments of its own."""
+
+
+VERBS = (('check', check, _none),)

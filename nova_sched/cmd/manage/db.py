@@ -1,0 +1,68 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""`db`: the schema of the database."""
+
+from nova_sched.cmd.manage import store, tables
+from nova_sched.db import address, schema
+from nova_sched.db import engine as db_engine
+
+NOUN = 'db'
+HELP = 'bring the database to the schema that this release needs'
+
+
+def upgrade(args, conf):
+    """Bring the database to the newest schema
+
+    Makes the tables in an empty database, and the file of a SQLite database that is not there yet. A database
+    that is up to date is left as it is. The schedulers need not be stopped, unless a release note says so.
+
+    Keys with --format json: database, before, version.
+    """
+    url = store.connection(conf)
+    address.sqlite_file(url)  # a database in memory would be gone at once
+    engine = db_engine.create(url)
+    before = schema.version(engine)
+    schema.upgrade(engine)
+    found = {'database': address.shown(url), 'before': before, 'version': schema.version(engine)}
+    if args.format == 'json':
+        tables.show(tables.as_json(found))
+    elif before == found['version']:
+        tables.show(f'{found["database"]} has schema {before} already.')
+    else:
+        tables.show(f'{found["database"]} went from schema {before or "empty"} to {found["version"]}.')
+    return 0
+
+
+def version(args, conf):
+    """Tell the schema of the database, and the one that this release needs
+
+    Keys with --format json: database, version (null for an empty database), needed.
+    """
+    engine = store.existing(conf)
+    found = {
+        'database': address.shown(conf.database.connection),
+        'version': schema.version(engine),
+        'needed': schema.head(),
+    }
+    if args.format == 'json':
+        tables.show(tables.as_json(found))
+    else:
+        there = f'has schema {found["version"]}' if found['version'] else 'is empty'
+        tables.show(f'{found["database"]} {there}; this release needs {found["needed"]}.')
+    return 0
+
+
+def _none(parser):
+    """Neither verb takes arguments of its own."""
+
+
+VERBS = (('upgrade', upgrade, _none), ('version', version, _none))

@@ -1,0 +1,139 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Facts of the store as plain rows: what `--format json` prints, key by key. Pure functions."""
+
+import collections
+import fnmatch
+
+from nova_sched.cmd.manage import tables
+from nova_sched.objects.claiming import CONFIRMED, PENDING, PLANNED
+
+STATES = (PLANNED, PENDING, CONFIRMED)
+
+
+def nodes(known, hosts=(), zone=None):
+    """A row for each node of these hosts (names or patterns; none: all) in the zone (None: any)."""
+    return [
+        node(known, facts)
+        for facts in known.nodes
+        if (not hosts or any(fnmatch.fnmatchcase(facts.report.host, pattern) for pattern in hosts))
+        and (zone is None or zone in known.zones(facts.report.host))
+    ]
+
+
+def node(known, facts):
+    """One node; ``last_seen`` is the last sign of life of its host."""
+    host = facts.report.host
+    states = collections.Counter(one.state for one in facts.claims)
+    return {
+        'host': host,
+        'node': facts.report.nodename,
+        'node_uuid': facts.report.node_uuid,
+        'cell_uuid': facts.report.cell_uuid,
+        'zones': known.zones(host),
+        'state': known.state(host),
+        'disabled_reason': known.service(host).disabled_reason,
+        'last_seen': tables.moment(known.seen_s(host)),
+        'resources': resources(facts),
+        'claims': {state: states[state] for state in STATES},
+        'foreign_instances': facts.foreign_instances,
+    }
+
+
+def resources(facts):
+    """What a node has of each resource class, and what is used of it, in the class's units."""
+    claimed = collections.Counter()
+    for one in facts.claims:
+        claimed.update(one.resources)
+    return {
+        name: _resource(inventory, claimed[name], facts.foreign.get(name, 0))
+        for name, inventory in sorted(facts.report.inventories.items())
+    }
+
+
+def _resource(inventory, claimed, foreign):
+    return {
+        'total': inventory.total,
+        'reserved': inventory.reserved,
+        'ratio': inventory.ratio,
+        'capacity': inventory.capacity,
+        'claimed': claimed,
+        'foreign': foreign,
+        'used': claimed + foreign,
+        'available': inventory.capacity - claimed - foreign,
+    }
+
+
+def host(known, name):
+    """All that is known of a host."""
+    return {
+        'host': name,
+        'state': known.state(name),
+        'last_seen': tables.moment(known.seen_s(name)),
+        'zones': known.zones(name),
+        'service': service(known.service(name)),
+        'aggregates': [
+            {'id': one.id, 'uuid': one.uuid, 'name': one.name, 'metadata': dict(one.metadata)}
+            for one in known.aggregates_of(name)
+        ],
+        'instances': known.instances_of(name),
+        'nodes': [{**node(known, facts), **_more(facts)} for facts in known.nodes_of(name)],
+        'claims': claims(known, [one for facts in known.nodes_of(name) for one in facts.claims]),
+    }
+
+
+def service(facts):
+    """An operator's word on a host."""
+    return {
+        'disabled': facts.disabled,
+        'disabled_reason': facts.disabled_reason,
+        'forced_down': facts.forced_down,
+    }
+
+
+def _more(facts):
+    report = facts.report
+    return {
+        'generation': facts.generation,
+        'hypervisor_type': report.hypervisor_type,
+        'hypervisor_version': report.hypervisor_version,
+        'host_ip': report.host_ip,
+        'running_vms': report.running_vms,
+        'traits': sorted(report.traits),
+        'units': {
+            name: {'min_unit': one.min_unit, 'max_unit': one.largest, 'step_size': one.step_size}
+            for name, one in sorted(report.inventories.items())
+        },
+    }
+
+
+def claims(known, found):
+    """A row for each claim."""
+    return [_claim(one, known.node(one.node_uuid)) for one in found]
+
+
+def _claim(one, facts):
+    return {
+        'claim_uuid': one.uuid,
+        'consumer_uuid': one.consumer_uuid,
+        'host': facts.report.host if facts else None,
+        'node': facts.report.nodename if facts else None,
+        'node_uuid': one.node_uuid,
+        'state': one.state,
+        'resources': dict(sorted(one.resources.items())),
+        'project_id': one.project_id,
+        'user_id': one.user_id,
+        'group_uuid': one.group_uuid,
+        'request_id': one.request_id,
+        'created_at': tables.moment(one.created_s),
+        'expires_at': tables.moment(one.expires_s),
+    }

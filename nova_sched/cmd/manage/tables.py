@@ -1,0 +1,94 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Printing: rows as a table for people or as JSON for scripts; how an amount or a time is written."""
+
+import datetime
+import json
+import os
+import sys
+
+import prettytable
+
+
+def show(text):
+    """Print, unless the reader has gone away meanwhile, as `head` does."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def as_json(value):
+    return json.dumps(value, indent=2)
+
+
+def table(columns, rows):
+    """A table of rows. ``columns`` maps each heading to a function of a row; numbers stand to the right."""
+    made = prettytable.PrettyTable(list(columns), align='l')
+    for row in rows:
+        made.add_row([cell(row) for cell in columns.values()])
+    for place, heading in enumerate(columns):
+        if made.rows and all(isinstance(row[place], int) for row in made.rows):
+            made.align[heading] = 'r'
+    return made.get_string()
+
+
+def listing(format_, columns, rows):
+    """A list of rows in the format that was asked for."""
+    return as_json(rows) if format_ == 'json' else table(columns, rows)
+
+
+def moment(seconds):
+    """Seconds since the epoch as ISO 8601 in UTC; None stays None."""
+    if seconds is None:
+        return None
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec='seconds')
+
+
+def span(seconds):
+    """A length of time in its largest whole unit: `5 s`, `3 min`, `2 h`, `9 d`."""
+    for unit, size in (('d', 86400), ('h', 3600), ('min', 60)):
+        if seconds >= 2 * size:
+            return f'{int(seconds // size)} {unit}'
+    return f'{int(seconds)} s'
+
+
+def age(when, now_s):
+    """How long ago a moment was, as `5 s ago`; `never` for None."""
+    return 'never' if when is None else f'{span(max(0, now_s - _seconds(when)))} ago'
+
+
+def until(when, now_s):
+    """How far away a moment is, as `in 5 s`; `never` for None."""
+    if when is None:
+        return 'never'
+    left_s = _seconds(when) - now_s
+    return f'in {span(left_s)}' if left_s > 0 else 'overdue'
+
+
+def _seconds(when):
+    return datetime.datetime.fromisoformat(when).timestamp()
+
+
+def number(value):
+    """A ratio without idle zeros: `4`, `1.5`."""
+    return f'{value:g}'
+
+
+def amounts(resources):
+    """Amounts by resource class, as `1 VCPU, 512 MEMORY_MB`."""
+    return ', '.join(f'{amount} {name}' for name, amount in sorted(resources.items(), key=_usual_order))
+
+
+def _usual_order(item):
+    usual = ('VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB')
+    return (usual.index(item[0]) if item[0] in usual else len(usual), item[0])

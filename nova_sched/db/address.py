@@ -1,0 +1,57 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What a database URL says by itself, without a connection."""
+
+import pathlib
+
+import sqlalchemy as sa
+
+from nova_sched import errors
+
+MAGIC = b'SQLite format 3\0'
+
+
+def _url(connection):
+    try:
+        return sa.engine.make_url(connection)
+    except (sa.exc.ArgumentError, ValueError) as error:
+        raise errors.BadConfig('[database] connection', str(error)) from error
+
+
+def shown(connection):
+    """The URL for people: without its password. Raises BadConfig if it is no URL."""
+    return _url(connection).render_as_string(hide_password=True)
+
+
+def sqlite_file(connection):
+    """The file of a SQLite database, be it there or not; None for any other database.
+
+    Raises BadConfig, also for a database in memory and for a file that is none.
+    """
+    url = _url(connection)
+    if url.get_backend_name() != 'sqlite':
+        return None
+    if url.database in (None, '', ':memory:'):
+        why = 'a SQLite database in memory is lost with its process: name a file, as in sqlite:////var/lib/x.sqlite'
+        raise errors.BadConfig('[database] connection', why)
+    file = pathlib.Path(url.database)
+    if file.is_file() and file.stat().st_size and not _is_database(file):
+        raise errors.BadConfig('[database] connection', f'{file} is no SQLite database')
+    return file
+
+
+def _is_database(file):
+    try:
+        with file.open('rb') as opened:
+            return opened.read(len(MAGIC)) == MAGIC
+    except OSError as error:
+        raise errors.BadConfig('[database] connection', f'{file} cannot be read: {error.strerror}') from error

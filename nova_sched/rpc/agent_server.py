@@ -1,0 +1,31 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The agent's place on the bus: a topic of its own, one server for each host."""
+
+import oslo_messaging as messaging
+
+from nova_sched.rpc import EXCHANGE
+from nova_sched.rpc.endpoints.agent import Agent
+from nova_sched.rpc.serializer import ServerSerializer
+
+TOPIC = 'nova_sched_agent'
+
+
+def server(bus, host, agent):
+    """An RPC server for the agent of one host, on native or green threads as the process is."""
+    return messaging.get_rpc_server(
+        bus,
+        messaging.Target(exchange=EXCHANGE, topic=TOPIC, server=host),
+        [Agent(agent)],
+        serializer=ServerSerializer(),
+        access_policy=messaging.DefaultRPCAccessPolicy,
+    )

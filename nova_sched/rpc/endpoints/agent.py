@@ -1,0 +1,48 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Namespace `agent` 1.0: what a compute node is told of its instances."""
+
+import oslo_messaging as messaging
+
+from nova_sched.rpc import translate, words
+from nova_sched.rpc.failures import expected
+
+
+class Agent:
+    target = messaging.Target(namespace='agent', version='1.0')
+
+    def __init__(self, agent):
+        self._agent = agent
+
+    @expected
+    def build(self, context, spec_obj, instance_uuid, finished=True):
+        """Take an instance, after another check of its claim. Raises ComputeResourcesUnavailable.
+
+        ``finished`` False if its build goes on until ``finish`` says that it has ended.
+        """
+        (request,) = translate.requests(translate.spec(spec_obj), [instance_uuid])
+        self._agent.build(request, bool(finished))
+
+    @expected
+    def finish(self, context, instance_uuid):
+        """The build of an instance has ended well. Raises NotFound."""
+        self._agent.finish(words.uuid(instance_uuid, 'instance_uuid'))
+
+    @expected
+    def destroy(self, context, instance_uuid):
+        """The instance is gone. Returns whether it was here."""
+        return self._agent.destroy(words.uuid(instance_uuid, 'instance_uuid'))
+
+    @expected
+    def instances(self, context):
+        """The instances of the node, as mappings: uuid, resources by class, vm_state, project_id, os_type."""
+        return self._agent.instances()

@@ -1,0 +1,22 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Simulated computes and conductors over the real doors, and the replay of a trace through them.
+
+::
+
+    trace -> replay -> conductor -> select_destinations, claim_alternate ...
+      clock -^    \--> fleet ----> update_resource_stats, update_aggregates ...
+                   \-> watch, report        audit <- the store, or what the scheduler told the fleet
+
+Only departures go by simulated time. All else, liveness included, is real: the scheduler is not told
+that this is a simulation.
+"""

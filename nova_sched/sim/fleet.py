@@ -1,0 +1,110 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The simulated compute nodes of a cloud, reporting over the real doors."""
+
+import time
+import uuid
+
+from nova_sched import errors, objects
+from nova_sched.rpc.client import SchedulerClient, StatsClient
+from nova_sched.sim import conductor
+from nova_sched.sim.machines import NAMESPACE
+from nova_sched.sim.trace import Flavor
+
+# Far from the numbers that a cloud gives its own aggregates.
+FIRST_AGGREGATE = 900_001
+# Seconds: a node that nothing happens on reports as often as a real one does, so that it counts as up.
+HEARTBEAT_S = 10.0
+CAST_TIMEOUT_S = 30.0
+SMALLEST = Flavor('smallest', 1, 64)
+
+
+class Fleet:
+    """Nodes on a bus. The pool of threads carries their reports at the same time."""
+
+    def __init__(self, members, bus, pool):
+        self.nodes = {node.host: node for node in members}
+        self.answers = {}  # host -> what the scheduler told at its last report
+        self._stats, self._casts = StatsClient(bus), SchedulerClient(bus)
+        self._pool = pool
+
+    def join(self):
+        """Tell the scheduler of zones, racks, disabled hosts and every node."""
+        self._casts.update_aggregates(objects.AggregateList(objects=self.aggregates()))
+        self._pool.each(self._report, self.nodes.values())
+        self._pool.each(self._disable, [node for node in self.nodes.values() if node.disabled])
+        self._await({node.zone for node in self.nodes.values() if node.zone and not node.disabled})
+
+    def _await(self, zones):
+        """Casts have no answer: wait until a host can be chosen in each zone. Raises NotFound."""
+        deadline_s = time.monotonic() + CAST_TIMEOUT_S
+        for zone in sorted(zones):
+            spec = conductor.spec(SMALLEST, [str(uuid.uuid4())], zone)
+            while True:
+                try:
+                    self._casts.select_destinations(spec, None, return_alternates=False)
+                    break
+                except errors.NoValidHost:
+                    if time.monotonic() > deadline_s:
+                        raise errors.NotFound(f'An enabled host in {zone}') from None
+                    time.sleep(0.1)
+
+    def report(self):
+        """Every node on which something happened reports, as does one that was silent for long."""
+        late_s = time.monotonic() - HEARTBEAT_S
+        self._pool.each(self._report, [node for node in self.nodes.values() if node.dirty or node.reported_s < late_s])
+
+    def report_all(self):
+        self._pool.each(self._report, self.nodes.values())
+
+    def leave(self):
+        """Have the scheduler forget all of it."""
+        self._pool.each(lambda node: self._stats.remove_node(node.host, node.nodename), self.nodes.values())
+        for aggregate in self.aggregates():
+            self._casts.delete_aggregate(aggregate)
+
+    def build(self, request, selection):
+        """Build where the scheduler chose to. Raises ComputeResourcesUnavailable; a host of others never builds."""
+        node = self.nodes.get(selection.service_host)
+        if node is None:
+            raise errors.ComputeResourcesUnavailable(selection.compute_node_uuid, 'it is not simulated')
+        node.build(request)
+
+    def _report(self, node):
+        stats, instances = node.report()
+        self.answers[node.host] = self._stats.update_resource_stats(
+            node.host, stats, instances=instances, inventories=node.inventories
+        )
+
+    def _disable(self, node):
+        service = objects.Service(
+            host=node.host, binary='nova-compute', disabled=True, disabled_reason='simulated maintenance'
+        )
+        self._stats.update_service(node.host, service)
+
+    def aggregates(self):
+        """One for each zone, and one for each rack with the metadata ``rack``."""
+        held = {}
+        for node in self.nodes.values():
+            if node.zone is not None:
+                held.setdefault((node.zone, 'availability_zone', node.zone), []).append(node.host)
+                held.setdefault((node.rack, 'rack', node.rack), []).append(node.host)
+        return [
+            objects.Aggregate(
+                id=FIRST_AGGREGATE + place,
+                uuid=str(uuid.uuid5(NAMESPACE, f'aggregate {name}')),
+                name=name,
+                hosts=hosts,
+                metadata={key: value},
+            )
+            for place, ((name, key, value), hosts) in enumerate(held.items())
+        ]

@@ -1,0 +1,233 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The summary of a simulation: for people as tables and bars, for scripts as a plain dict."""
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from nova_sched.objects.claiming import MEMORY_MB, VCPU
+from nova_sched.sim.progress import clock_face
+from nova_sched.sim.replay import use_by_zone
+
+BAR, BLOCKS, SPARKS = 24, ' ▏▎▍▌▋▊▉█', '▁▂▃▄▅▆▇█'
+EXTREMES = 3  # hosts shown at each end
+
+
+def show(console, result):
+    """Print the whole summary."""
+    for part in (_outcome, _refusals, _speed, _zones, _hosts, _explained, _verdict):
+        part(console, result)
+
+
+def heading(console, text):
+    console.print(f'\n[bold]{text}[/]', highlight=False)
+
+
+def percentile(values, share):
+    """The value below which that share (0..1) of them lies; nan without values."""
+    ranked = sorted(values)
+    return ranked[min(len(ranked) - 1, int(len(ranked) * share))] if ranked else float('nan')
+
+
+def bar(share, width=BAR):
+    """A bar of that many characters at most, in eighths of one; ``share`` is cut to 0..1."""
+    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
+    return (BLOCKS[-1] * (eighths // 8) + BLOCKS[eighths % 8].strip()).ljust(width)
+
+
+def spark(shares):
+    """One character for each share (0..1)."""
+    return ''.join(SPARKS[min(int(max(share, 0.0) * len(SPARKS)), len(SPARKS) - 1)] for share in shares)
+
+
+def _share(pair):
+    used, capacity = pair
+    return used / capacity if capacity else 0.0
+
+
+def _table(*columns):
+    """A light table; a column's name that starts with > is aligned to the right."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style='dim')
+    for name in columns:
+        table.add_column(name.removeprefix('>'), justify='right' if name.startswith('>') else 'left', no_wrap=True)
+    return table
+
+
+def _count(number, what):
+    return f'{number:,} {what}{"" if number == 1 else "s"}'
+
+
+def _outcome(console, result):
+    tally = result.tally
+    heading(console, f'{_count(tally.requests, "request")} for {_count(tally.servers, "server")}')
+    table = _table('', '>servers', '', '>')
+    for name, count, colour in (
+        ('placed', tally.placed, 'green'),
+        ('refused', tally.refused, 'yellow'),
+        ('built nowhere', tally.failed, 'red'),
+    ):
+        share = _share((count, tally.servers))
+        table.add_row(name, f'{count:,}', Text(bar(share), colour), f'{share:.1%}')
+    console.print(table)
+    console.print(
+        f'Of the placed, {tally.moved:,} failed to build at first and run on an alternate; {tally.left:,} have been '
+        f'deleted since, {tally.running:,} run.',
+        highlight=False,
+    )
+
+
+def _refusals(console, result):
+    if not result.tally.refusals:
+        return
+    heading(console, 'Why refused')
+    table = _table('rule that removed the last hosts', '>requests', '>servers', 'most often asked for')
+    for reason, refusal in sorted(result.tally.refusals.items(), key=lambda pair: -pair[1].servers):
+        (((flavor, zone), _),) = refusal.asked.most_common(1)
+        table.add_row(
+            reason, f'{refusal.requests:,}', f'{refusal.servers:,}', f'{flavor} in {zone or "any zone"}'
+        )
+    console.print(table)
+
+
+def times(result):
+    """What was timed -> seconds, each request one."""
+    timed = {
+        'in the engine: filters, weighers, booking': result.decided_s,
+        'in the engine: from the queue to durable claims': result.answered_s,
+        'as conductors see it': result.tally.latencies_s,
+    }
+    return {name: values for name, values in timed.items() if values}
+
+
+def _speed(console, result):
+    tally, inflight = result.tally, result.settings.inflight
+    heading(console, f'How fast, {inflight} calls in flight')
+    table = _table('milliseconds a request', '>p50', '>p95', '>p99')
+    for name, values in times(result).items():
+        table.add_row(name, *(f'{percentile(values, share) * 1000:,.2f}' for share in (0.5, 0.95, 0.99)))
+    console.print(table)
+    if result.decided_s:
+        console.print('(The bus inside one process, fake://, looks for messages every 50 ms.)', style='dim')
+    rate = max(tally.took_s, 1e-9)
+    console.print(
+        f'{tally.requests / rate:,.0f} requests, {tally.placed / rate:,.0f} servers a second; '
+        f'{clock_face(tally.now_s - tally.began_s)} hours of simulated time in {tally.took_s:.1f} s.',
+        highlight=False,
+    )
+
+
+def _zones(console, result):
+    heading(console, 'How full, at the end')
+    table = _table('zone', '>nodes', 'vCPUs', '>', 'memory', '>')
+    counts = {}
+    for node in result.nodes:
+        counts[node.zone] = counts.get(node.zone, 0) + 1
+    for zone, use in sorted(use_by_zone(result.nodes).items(), key=lambda pair: (pair[0] is None, pair[0] or '')):
+        cells = [zone or 'this machine', str(counts[zone])]
+        for name in (VCPU, MEMORY_MB):
+            share = _share(use[name])
+            cells += [Text(bar(share), 'cyan'), f'{share:.0%}']
+        table.add_row(*cells)
+    console.print(table)
+    totals = [_share(_sum(zones, VCPU)) for _, zones in result.tally.history]
+    console.print(f'vCPUs over time: {spark(totals)}', highlight=False)
+
+
+def _sum(zones, name):
+    return tuple(map(sum, zip(*(use[name] for use in zones.values()), strict=True)))
+
+
+def _ranked(result):
+    """Nodes that take servers, the fullest in vCPUs first."""
+    return sorted(
+        (node for node in result.nodes if not node.disabled),
+        key=lambda node: (-_share(node.usage()[VCPU]), node.host),
+    )
+
+
+def _hosts(console, result):
+    ranked = _ranked(result)
+    shown = ranked if len(ranked) <= 2 * EXTREMES else ranked[:EXTREMES] + ranked[-EXTREMES:]
+    heading(console, 'Fullest and emptiest hosts')
+    table = _table('host', 'rack', '>servers', '>vCPUs', '>memory, GiB')
+    for place, node in enumerate(shown):
+        (vcpus, most_vcpus), (memory, most_memory) = (node.usage()[name] for name in (VCPU, MEMORY_MB))
+        table.add_row(
+            node.host + (' (this machine)' if node is result.machine else ''),
+            node.rack or '-',
+            str(len(node.instances)),
+            f'{vcpus} of {most_vcpus}',
+            f'{memory / 1024:.0f} of {most_memory / 1024:.0f}',
+            end_section=place == EXTREMES - 1,
+        )
+    console.print(table)
+
+
+def _explained(console, result):
+    explained = result.explained
+    if explained is None:
+        return
+    heading(console, 'One refusal, filter by filter')
+    console.print(f'Asked for: {explained.asked}.', highlight=False)
+    table = _table('filter', '>hosts seen', '>removed', '>left', '')
+    for name, seen, left in explained.trail:
+        share = _share((left, explained.trail[0].seen))
+        table.add_row(name, str(seen), str(seen - left) if left < seen else '', str(left), Text(bar(share), 'cyan'))
+    console.print(table)
+    console.print(f'Answer: {explained.reason}', highlight=False)
+
+
+def _verdict(console, result):
+    if result.violations:
+        heading(console, f'[red]Checked afterwards: {_count(len(result.violations), "violation")}')
+        for violation in result.violations[:10]:
+            console.print(f'  {violation}', style='red', highlight=False)
+        return
+    heading(
+        console,
+        f'[green]Checked afterwards in the store of claims: no node is over its capacity, and each of the '
+        f'{_count(result.tally.running, "running server")} has exactly one claim.',
+    )
+
+
+def as_dict(result):
+    """Plain values for scripts: times in seconds, memory in MiB."""
+    tally, explained = result.tally, result.explained
+    names = ('requests', 'servers', 'placed', 'refused', 'failed', 'moved', 'left', 'running')
+    return {
+        **{name: getattr(tally, name) for name in names},
+        'nodes': len(result.nodes),
+        'conflicts': result.conflicts,
+        'claims': result.claims,
+        'simulated_s': tally.now_s - tally.began_s,
+        'took_s': tally.took_s,
+        'refusals': {
+            reason: {'requests': refusal.requests, 'servers': refusal.servers}
+            for reason, refusal in tally.refusals.items()
+        },
+        'times_s': {
+            name: {f'p{share * 100:g}': percentile(values, share) for share in (0.5, 0.95, 0.99)}
+            for name, values in times(result).items()
+        },
+        'zones': {
+            zone or '': {name: {'used': used, 'capacity': capacity} for name, (used, capacity) in use.items()}
+            for zone, use in use_by_zone(result.nodes).items()
+        },
+        'explained': explained
+        and {
+            'asked': explained.asked,
+            'reason': explained.reason,
+            'trail': [{'filter': name, 'seen': seen, 'left': left} for name, seen, left in explained.trail],
+        },
+        'violations': result.violations,
+    }

@@ -1,0 +1,93 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""One simulation from beginning to end: the fleet joins, the trace is replayed, all is checked."""
+
+import contextlib
+import dataclasses
+from typing import Any
+
+from nova_sched.sim import audit, explain
+from nova_sched.sim.clock import Clock
+from nova_sched.sim.conductor import Conductor
+from nova_sched.sim.fleet import Fleet
+from nova_sched.sim.machines import Plan, machines
+from nova_sched.sim.pool import Pool
+from nova_sched.sim.replay import Demand, Replay, Tally
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """``inflight`` calls at once; ``zoned`` is the share (0..1) of batches that name a zone."""
+
+    plan: Plan = Plan()
+    inflight: int = 32
+    zoned: float = 0.7
+
+
+@dataclasses.dataclass(slots=True)
+class Result:
+    """What came of it.
+
+    ``decided_s`` and ``answered_s`` are the engine's own times, empty if it is in another process, as is
+    ``explained`` None. ``violations`` is empty if all is well. ``machine`` is the node of this machine, if it took part.
+    """
+
+    settings: Settings
+    tally: Tally
+    nodes: list
+    machine: Any = None
+    decided_s: list = dataclasses.field(default_factory=list)
+    answered_s: list = dataclasses.field(default_factory=list)
+    conflicts: int = 0
+    explained: explain.Explained | None = None
+    claims: int = 0
+    violations: list = dataclasses.field(default_factory=list)
+
+
+def play(settings, arrivals, bus, service=None, machine=None, watch=lambda tally: None):
+    """Run it over a bus. ``service`` is a SchedulerService that was started in this process for this run alone; it
+    is stopped here, and its store is audited. Without one, a scheduler elsewhere is asked over the bus, and
+    forgets the fleet in the end.
+    """
+    with Pool(settings.inflight, 'conductor') as pool:
+        members = [*machines(settings.plan), *([machine] if machine else [])]
+        fleet = Fleet(members, bus, pool)
+        with _membership(fleet, temporary=service is None):
+            demand = Demand(settings.plan.zone_names, settings.zoned, settings.plan.seed)
+            replay = Replay(fleet, Conductor(bus, fleet), Clock(), pool, demand, watch)
+            result = Result(settings, replay.run(arrivals), members, machine)
+            fleet.report_all()
+            accounts = audit.from_answers(fleet) if service is None else _inside(result, service)
+            result.claims = sum(len(account.holders) for account in accounts)
+            result.violations = audit.audit(accounts, members)
+    return result
+
+
+@contextlib.contextmanager
+def _membership(fleet, temporary):
+    try:
+        fleet.join()
+        yield
+    finally:
+        if temporary:
+            fleet.leave()
+
+
+def _inside(result, service):
+    """What only the scheduler's own process can tell. Ends the scheduler, so that its store holds still."""
+    figures = service.scheduler.figures
+    result.decided_s, result.answered_s = list(figures.decided_s), list(figures.answered_s)
+    result.conflicts = figures.conflicts
+    zones = result.settings.plan.zone_names
+    result.explained = explain.refusal(service.scheduler, zones[min(1, len(zones) - 1)])
+    service.stop()
+    return audit.from_store(service.store)

@@ -1,0 +1,105 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Reads traces of VM creations: who came when, in which batches and flavors, and for how long.
+
+A trace is a folder with the table of VMs (``time_s,batch,flavor,censored,duration_bin``, gzip or plain)
+and beside it ``flavors.csv`` (``flavor,vcpus,memory_gb``) and ``duration_bins.csv``
+(``duration_bin,min_s,max_s``). Times are seconds, memory is GiB.
+"""
+
+import collections
+import csv
+import dataclasses
+import gzip
+import pathlib
+
+from nova_sched import errors
+
+SAMPLE = pathlib.Path(__file__).parent / 'data' / 'vms.csv.gz'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flavor:
+    name: str
+    vcpus: int
+    memory_mb: int
+
+    def __str__(self):
+        return f'{self.vcpus} vCPU, {self.memory_mb / 1024:g} GiB'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Arrival:
+    """One request: servers of one flavor that one tenant wants together.
+
+    ``lifetimes_s`` has an entry for each server: how long it stays, None for ever.
+    """
+
+    time_s: float
+    batch: str
+    flavor: Flavor
+    lifetimes_s: tuple[float | None, ...]
+
+    def __len__(self):
+        return len(self.lifetimes_s)
+
+
+def load(path=SAMPLE):
+    """All arrivals of a trace, in order of time; by default of the cut that comes with the package. Raises BadConfig, saying which line is wrong."""
+    path = pathlib.Path(path)
+    flavors = dict(_rows(path.with_name('flavors.csv'), _flavor))
+    middles = dict(_rows(path.with_name('duration_bins.csv'), _middle))
+    servers = collections.defaultdict(list)
+    for key, lifetime_s in _rows(path, lambda row: _server(row, flavors, middles)):
+        servers[key].append(lifetime_s)
+    arrivals = [Arrival(*key, tuple(lifetimes_s)) for key, lifetimes_s in servers.items()]
+    return sorted(arrivals, key=lambda arrival: arrival.time_s)
+
+
+def split(arrivals, largest):
+    """The same servers with no request for more than ``largest`` of them."""
+    for arrival in arrivals:
+        for start in range(0, len(arrival), largest):
+            yield dataclasses.replace(arrival, lifetimes_s=arrival.lifetimes_s[start : start + largest])
+
+
+def _rows(path, read):
+    """What ``read`` makes of each row."""
+    opened = gzip.open if path.suffix == '.gz' else open
+    try:
+        with opened(path, 'rt', newline='') as lines:
+            table = csv.DictReader(lines)
+            for row in table:
+                try:
+                    found = read(row)
+                except KeyError as error:
+                    raise errors.BadConfig(f'{path}, line {table.line_num}', f'{error} is not known') from None
+                except (TypeError, ValueError) as error:
+                    raise errors.BadConfig(f'{path}, line {table.line_num}', str(error)) from None
+                yield found
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+        raise errors.BadConfig(f'the trace {path}', getattr(error, 'strerror', None) or str(error)) from None
+
+
+def _flavor(row):
+    memory_mb = round(float(row['memory_gb']) * 1024)
+    return row['flavor'], Flavor(row['flavor'], int(row['vcpus']), memory_mb)
+
+
+def _middle(row):
+    return row['duration_bin'], (int(row['min_s']) + int(row['max_s'])) / 2
+
+
+def _server(row, flavors, middles):
+    lifetime_s = middles[row['duration_bin']]
+    key = float(row['time_s']), row['batch'], flavors[row['flavor']]
+    return key, lifetime_s if row['censored'] == '0' else None

@@ -1,0 +1,69 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Runs the benchmarks and prints one table: `python -m nova_sched.tests.bench [--only NAME ...]`."""
+
+import argparse
+import os
+import sys
+import warnings
+
+PARTS = ('decisions', 'claims', 'reports', 'calls')
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--only', nargs='+', choices=PARTS, default=PARTS, help='run these parts only')
+    parser.add_argument('--seconds', type=float, default=3.0, help='time for each figure')
+    parser.add_argument('--format', choices=('table', 'json'), default='table')
+    arguments = parser.parse_args()
+    warnings.simplefilter('ignore')
+    from oslo_service import backend
+
+    backend.init_backend(backend.BackendType.THREADING)
+    rows = list(_rows(arguments))
+    if arguments.format == 'json':
+        import json
+
+        print(json.dumps(rows, indent=1))
+    else:
+        _print(rows)
+    print(f'load {os.getloadavg()[0]:.1f}; ratios compare figures of one run', file=sys.stderr)
+
+
+def _rows(arguments):
+    from oslo_log import log
+
+    from nova_sched.conf import CONF
+    from nova_sched.tests.bench import calls, commits, decisions, reporting
+
+    log.register_options(CONF)
+    CONF([], project='nova_sched', default_config_files=[])
+    parts = {'decisions': decisions, 'claims': commits, 'reports': reporting, 'calls': calls}
+    for name in arguments.only:
+        for row in parts[name].rows(arguments.seconds):
+            print('.', end='', flush=True, file=sys.stderr)
+            yield row
+
+
+def _print(rows):
+    from prettytable import PrettyTable
+
+    table = PrettyTable(['what', 'p50', 'p99', 'a second', 'floor', 'ratio'])
+    table.align = 'r'
+    table.align['what'] = table.align['floor'] = 'l'
+    for row in rows:
+        table.add_row([row.get(name, '') for name in table.field_names])
+    print(table)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,37 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""How a benchmark measures: many short runs of ours and of the floor by turns, and their medians."""
+
+import statistics
+import time
+
+
+def by_turns(functions, budget_s=2.0, least=20):
+    """Seconds of each call, by name: the functions run in turn, so that a busy moment hits all of them."""
+    samples = {name: [] for name in functions}
+    for function in functions.values():
+        function()
+    end = time.perf_counter() + budget_s
+    while time.perf_counter() < end or min(map(len, samples.values())) < least:
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            samples[name].append(time.perf_counter() - start)
+    return samples
+
+
+def p50_ms(samples):
+    return statistics.median(samples) * 1e3
+
+
+def p99_ms(samples):
+    return sorted(samples)[int(len(samples) * 0.99)] * 1e3

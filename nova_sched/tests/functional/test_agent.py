@@ -1,0 +1,330 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Agents and a scheduler that are real, on a bus inside this process."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+
+from nova_sched import errors, objects, rpc, service
+from nova_sched.agent.instances import Instances
+from nova_sched.agent.service import Agent
+from nova_sched.cmd.agent_service import AgentService
+from nova_sched.conf import CONF
+from nova_sched.rpc.agent_client import AgentClient
+from nova_sched.rpc.client import ClaimsClient, Conductor
+from nova_sched.tests.unit.agent.builders import settings
+from nova_sched.tests.unit.agent.fake_machine import two_cells
+
+PATIENCE_S = 20
+DEDICATED = {'hw__cpu_policy': 'dedicated'}
+
+
+@pytest.fixture
+def conf(tmp_path):
+    """The configuration: reports each second, an empty database."""
+    CONF([], project='nova_sched', default_config_files=[], default_config_dirs=[])
+    CONF.set_override('connection', f'sqlite:///{tmp_path}/claims.sqlite', group='database')
+    CONF.set_override('store', 'memory', group='claims')
+    CONF.set_override('report_interval', 1, group='agent')
+    CONF.set_override('report_timeout', 1, group='agent')
+    CONF.set_override('state_path', str(tmp_path / 'state'), group='agent')
+    yield CONF
+    CONF.reset()
+
+
+class Cloud:
+    """A bus with what is started on it; all of it is stopped at the end."""
+
+    def __init__(self, conf, root):
+        self.bus = rpc.transport(conf, 'fake://')
+        self.conductor = Conductor(self.bus)
+        self.claims = ClaimsClient(self.bus)
+        self._conf = conf
+        self._root = root
+        self._started = []
+
+    def _start(self, one):
+        self._started.append(one)
+        one.start()
+        return one
+
+    def scheduler(self):
+        return self._start(service.SchedulerService(self._conf, self.bus))
+
+    def stop(self, *these):
+        for one in these or reversed(self._started):
+            if one in self._started:
+                one.stop()
+        self._started = [one for one in self._started if these and one not in these]
+
+    def this_machine(self):
+        """An agent as the configuration says."""
+        return self._start(AgentService(self._conf, self.bus))
+
+    def agent(self, host, **options):
+        """An agent of a machine of eight CPUs in two cells; ``options`` are settings."""
+        return self._start(AgentService(self._conf, self.bus, lambda conf: self.made(host, **options)))
+
+    def made(self, host, **options):
+        home = self._root / host
+        fake = two_cells(home)
+        plain = {
+            'host': host,
+            'uuid_file': home / 'compute_id',
+            'instances_path': home,
+            'host_ip': '192.0.2.7',
+            'cpu_allocation_ratio': 1.0,
+            'sys_root': fake.sys,
+            'proc_root': fake.proc,
+        }
+        return Agent(settings(**plain | options), Instances(home / 'instances.json'))
+
+    def boot(self, spec):
+        """UUID of a new server and the host that has built it."""
+        instance = str(uuid.uuid4())
+
+        def build(instance, selection):
+            AgentClient(self.bus, selection.service_host).build(spec, instance)
+
+        (selection,) = self.conductor.boot(spec, [instance], build)
+        return instance, selection.service_host
+
+    def states(self, instance):
+        """Host and state of the server's claims."""
+        return [(claim.host, claim.state) for claim in self.claims.show(instance)]
+
+    def instances(self, host):
+        return [one['uuid'] for one in AgentClient(self.bus, host).instances()]
+
+    def ranking(self):
+        """The hosts that would take a server now, best first."""
+        (found,) = self.conductor.scheduler.select_destinations(asked(), None)
+        return [selection.service_host for selection in found]
+
+    def takes(self, **words):
+        """Whether a server would be placed now; it is not."""
+        try:
+            return bool(self.conductor.scheduler.select_destinations(asked(**words), None))
+        except errors.NoValidHost:
+            return False
+
+
+@pytest.fixture
+def cloud(conf, tmp_path):
+    made = Cloud(conf, tmp_path)
+    yield made
+    made.stop()
+    made.bus.cleanup()
+
+
+def asked(vcpus=2, **extra_specs):
+    """A RequestSpec; in the names of extra specs a double underscore stands for the colon."""
+    specs = {name.replace('__', ':'): value for name, value in extra_specs.items()}
+    plain = {'memory_mb': 16, 'root_gb': 0, 'ephemeral_gb': 0, 'swap': 0}
+    flavor = objects.Flavor(name='small', vcpus=vcpus, extra_specs=specs, **plain)
+    return objects.RequestSpec(flavor=flavor, project_id='project', user_id='user', is_bfv=False)
+
+
+def until(true):
+    """Wait until a condition holds."""
+    end = time.monotonic() + PATIENCE_S
+    while not (found := true()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return found
+
+
+def test_a_server_is_built_confirmed_and_released(cloud):
+    cloud.scheduler()
+    cloud.agent('cmp1')
+    until(cloud.takes)
+    instance, host = cloud.boot(asked())
+    assert host == 'cmp1'
+    until(lambda: cloud.states(instance) == [('cmp1', 'confirmed')])
+    assert cloud.instances('cmp1') == [instance]
+    assert AgentClient(cloud.bus, 'cmp1').destroy(instance)
+    until(lambda: cloud.states(instance) == [])
+    assert cloud.instances('cmp1') == []
+
+
+def test_what_is_reported_is_what_is_sold(cloud):
+    cloud.scheduler()
+    cloud.agent('cmp1', reserved_host_cpus=2)
+    until(cloud.takes)
+    assert (cloud.takes(vcpus=6), cloud.takes(vcpus=7)) == (True, False)
+    cloud.boot(asked(vcpus=3))
+    assert (cloud.takes(vcpus=3), cloud.takes(vcpus=4)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    'options, extra_specs, servers',
+    [
+        pytest.param({'cpu_dedicated_set': '0-4'}, DEDICATED, 2, id='dedicated CPUs'),
+        pytest.param({}, DEDICATED, 0, id='no dedicated CPUs'),
+        pytest.param(
+            {'resources': {'CUSTOM_GOLD': 3}}, {'resources__CUSTOM_GOLD': '1'}, 3, id='custom resources'
+        ),
+        pytest.param({'traits': ['CUSTOM_X']}, {'trait__CUSTOM_X': 'required'}, 4, id='a trait'),
+        pytest.param({}, {'trait__CUSTOM_X': 'required'}, 0, id='no trait'),
+    ],
+)
+def test_scheduler_and_agent_agree_on_how_many_fit(cloud, options, extra_specs, servers):
+    cloud.scheduler()
+    cloud.agent('cmp1', **options)
+    until(lambda: cloud.takes(vcpus=1))
+    booted = 0
+    while cloud.takes(**extra_specs):
+        cloud.boot(asked(**extra_specs))
+        booted += 1
+    assert booted == servers == len(cloud.instances('cmp1'))
+
+
+@pytest.mark.parametrize(
+    'asks, shortage',
+    [
+        pytest.param({}, 'VCPU: 2 asked, 1 available', id='CPUs'),
+        pytest.param(DEDICATED, 'PCPU: 2 asked, the node has 1 in all', id='dedicated CPUs'),
+        pytest.param({'resources__CUSTOM_GOLD': '2'}, 'CUSTOM_GOLD: 2 asked', id='custom resources'),
+    ],
+)
+def test_a_host_refuses_what_it_has_no_room_for(cloud, asks, shortage):
+    cloud.scheduler()
+    cloud.agent('cmp1', cpu_dedicated_set='7', resources={'CUSTOM_GOLD': 1})
+    until(cloud.takes)
+    agent = AgentClient(cloud.bus, 'cmp1')
+    agent.build(asked(vcpus=6), str(uuid.uuid4()))
+    with pytest.raises(errors.ComputeResourcesUnavailable, match=shortage):
+        agent.build(asked(**asks), str(uuid.uuid4()))
+    assert len(agent.instances()) == 1
+
+
+def test_a_refused_server_goes_to_the_next_alternate(cloud):
+    cloud.scheduler()
+    # The scheduler prefers the first by its ratio, and learns nothing of what comes to be there meanwhile.
+    first = cloud.agent('cmp1', cpu_allocation_ratio=4.0)
+    second = cloud.agent('cmp2')
+    until(lambda: cloud.takes() and len(cloud.ranking()) == 2)
+    assert cloud.ranking() == ['cmp1', 'cmp2']
+    first.reporter.stop()
+    for _ in range(4):
+        AgentClient(cloud.bus, 'cmp1').build(asked(vcpus=8), str(uuid.uuid4()))
+    instance, host = cloud.boot(asked())
+    assert host == 'cmp2'
+    until(lambda: cloud.states(instance) == [('cmp2', 'confirmed')])
+    assert (instance in cloud.instances('cmp1'), cloud.instances('cmp2')) == (False, [instance])
+    second.reporter.stop()
+    for _ in range(3):
+        AgentClient(cloud.bus, 'cmp2').build(asked(), str(uuid.uuid4()))
+    with pytest.raises(errors.MaxRetriesExceeded, match='tried cmp1, cmp2'):
+        cloud.boot(asked())
+
+
+@pytest.mark.parametrize('store', ['memory', 'sql'])
+def test_a_scheduler_that_restarts(cloud, conf, caplog, store):
+    caplog.set_level(logging.INFO, 'nova_sched.agent')
+    conf.set_override('store', store, group='claims')
+    first = cloud.scheduler()
+    cloud.agent('cmp1')
+    until(cloud.takes)
+    before, _ = cloud.boot(asked(vcpus=3))
+    until(lambda: cloud.states(before) == [('cmp1', 'confirmed')])
+    cloud.stop(first)
+    meanwhile = str(uuid.uuid4())
+    AgentClient(cloud.bus, 'cmp1').build(asked(vcpus=3), meanwhile)
+    until(lambda: 'cannot be reported' in caplog.text)
+    cloud.scheduler()
+    until(lambda: 'The scheduler answers again' in caplog.text)
+    # A scheduler that keeps nothing knows what is in use; one that keeps its claims knows by whom.
+    assert cloud.states(before) == {'memory': [], 'sql': [('cmp1', 'confirmed')]}[store]
+    assert cloud.states(meanwhile) == []
+    assert (cloud.takes(vcpus=2), cloud.takes(vcpus=3)) == (True, False)
+    AgentClient(cloud.bus, 'cmp1').destroy(before)
+    until(lambda: cloud.takes(vcpus=5))
+    assert cloud.states(before) == []
+    assert not cloud.takes(vcpus=6)
+    lines = [record.getMessage() for record in caplog.records if record.name == 'nova_sched.agent.reporter']
+    assert [line.partition(' (')[0] for line in lines] == [
+        'Reporting node cmp1 each 1 s, and each change at once',
+        'Node cmp1 cannot be reported',
+        'The scheduler answers again',
+    ]
+
+
+def test_an_agent_that_restarts_keeps_its_servers(cloud):
+    cloud.scheduler()
+    agent = cloud.agent('cmp1')
+    until(cloud.takes)
+    instance, _ = cloud.boot(asked())
+    until(lambda: cloud.states(instance) == [('cmp1', 'confirmed')])
+    cloud.stop(agent)
+    cloud.agent('cmp1')
+    assert cloud.instances('cmp1') == [instance]
+    AgentClient(cloud.bus, 'cmp1').destroy(instance)
+    until(lambda: cloud.states(instance) == [])
+
+
+def test_a_node_of_another_host_is_refused_and_the_agent_goes_on(cloud, caplog, tmp_path):
+    cloud.scheduler()
+    cloud.agent('cmp1')
+    until(cloud.takes)
+    cloud.agent('cmp2', uuid_file=tmp_path / 'cmp1' / 'compute_id')
+    until(lambda: 'The scheduler refuses' in caplog.text)
+    until(lambda: cloud.instances('cmp2') == [])
+    time.sleep(2.5)  # some more reports
+    refusals = [record.getMessage() for record in caplog.records if 'refuses' in record.getMessage()]
+    assert refusals == [
+        'The scheduler refuses: Report of node cmp2 refused, host: '
+        'host cmp2 reports it, but it belongs to host cmp1, which is up'
+    ]
+
+
+@pytest.mark.parametrize(
+    'call, error',
+    [
+        pytest.param(lambda agent: agent.build(None, str(uuid.uuid4())), errors.InvalidRequest, id='no spec'),
+        pytest.param(lambda agent: agent.build(asked(), 'x'), errors.InvalidRequest, id='no UUID'),
+        pytest.param(lambda agent: agent.finish(str(uuid.uuid4())), errors.NotFound, id='not here'),
+        pytest.param(lambda agent: agent.destroy(5), errors.InvalidRequest, id='a number'),
+    ],
+)
+def test_what_an_agent_cannot_do(cloud, call, error):
+    cloud.agent('cmp1')
+    agent = AgentClient(cloud.bus, 'cmp1')
+    with pytest.raises(error):
+        call(agent)
+    assert agent.instances() == []
+
+
+def test_a_build_that_goes_on(cloud):
+    cloud.agent('cmp1')
+    agent, instance = AgentClient(cloud.bus, 'cmp1'), str(uuid.uuid4())
+    agent.build(asked(), instance, finished=False)
+    assert [one['vm_state'] for one in agent.instances()] == ['building']
+    agent.finish(instance)
+    assert [one['vm_state'] for one in agent.instances()] == ['active']
+    assert (agent.destroy(instance), agent.destroy(instance)) == (True, False)
+
+
+def test_the_agent_of_this_machine(cloud, conf):
+    cloud.scheduler()
+    cloud.this_machine()
+    until(lambda: cloud.takes(vcpus=1))
+    instance, host = cloud.boot(asked(vcpus=1))
+    assert host == conf.host
+    until(lambda: cloud.states(instance) == [(host, 'confirmed')])

@@ -1,0 +1,71 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Our daemon as a process of its own, from an environment where Nova is not."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nova_sched.tests.fixtures import process
+
+ROOT = Path(__file__).resolve().parents[3]
+HOST = 'scheduler-under-test'
+FILTERS = (
+    'ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,'
+    'ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,SameHostFilter,DifferentHostFilter'
+)
+
+
+def interpreter() -> Path:
+    """The Python of an environment with our package: NOVA_SCHED_PYTHON, or the one that tools/test makes."""
+    named = os.environ.get('NOVA_SCHED_PYTHON')
+    if named:
+        return Path(named)
+    # Makes .venv, unless it is there and up to date; not with the Python of Nova's environment.
+    make = '. tools/env.sh && make_venv'
+    env = {name: value for name, value in os.environ.items() if name != 'VIRTUAL_ENV'}
+    env['PATH'] = os.pathsep.join(
+        folder for folder in os.get_exec_path() if not Path(folder).is_relative_to(sys.prefix)
+    )
+    subprocess.run(['bash', '-euc', make], cwd=ROOT, env=env, check=True)
+    return ROOT / '.venv' / 'bin' / 'python'
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """A running nova-sched-scheduler with its log, and its database in a file."""
+
+    python: Path
+    database: Path
+    log: Path
+    process: process.Process
+
+    def said(self) -> str:
+        """All that it has logged."""
+        return self.log.read_text()
+
+
+def make(python: Path, home: Path, transport_url: str, answers: Callable[[], bool]) -> Daemon:
+    """A daemon on this bus and on SQLite in ``home``; it is not started."""
+    settings, database, log = home / 'nova_sched.conf', home / 'claims.sqlite', home / 'scheduler.log'
+    settings.write_text(
+        f'[DEFAULT]\nhost = {HOST}\ntransport_url = {transport_url}\n'
+        f'[database]\nconnection = sqlite:///{database}\n'
+        f'[filter_scheduler]\nenabled_filters = {FILTERS}\n'
+        # A build that runs counts as I/O and would outweigh a soft policy.
+        'soft_affinity_weight_multiplier = 10\nsoft_anti_affinity_weight_multiplier = 10\n'
+    )
+    command = [python.with_name('nova-sched-scheduler'), '--config-file', settings]
+    return Daemon(python, database, log, process.Process(command, answers=answers, log=log))

@@ -1,0 +1,109 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""RequestSpecs as Nova's API and conductor make them, from components."""
+
+from nova import objects
+from oslo_utils import uuidutils
+
+IMAGE = {
+    'id': '11111111-1111-4111-8111-111111111111',
+    'name': 'debian',
+    'status': 'active',
+    'container_format': 'bare',
+    'disk_format': 'qcow2',
+    'size': 1048576,
+    'min_ram': 0,
+    'min_disk': 0,
+    'owner': 'demo',
+}
+FLAVOR = {
+    'id': 1,
+    'flavorid': 'small',
+    'name': 'small',
+    'vcpus': 1,
+    'memory_mb': 512,
+    'root_gb': 1,
+    'ephemeral_gb': 0,
+    'swap': 0,
+    'rxtx_factor': 1.0,
+    'vcpu_weight': 0,
+    'extra_specs': {},
+    'is_public': True,
+    'disabled': False,
+}
+
+
+def uuids(count):
+    """UUIDs of new instances."""
+    return [uuidutils.generate_uuid() for _ in range(count)]
+
+
+def spec(
+    context,
+    instance_uuids,
+    *,
+    flavor=None,
+    image=None,
+    group=None,
+    zone=None,
+    hints=None,
+    is_bfv=False,
+    **filter_properties,
+):
+    """What a conductor asks for these instances.
+
+    ``flavor`` has fields that differ from FLAVOR, ``image`` properties of the image; what is left over
+    goes into the filter properties: force_hosts, ignore_hosts, requested_destination, retry.
+    """
+    request = objects.RequestSpec.from_components(
+        context,
+        instance_uuids[0],
+        {**IMAGE, 'properties': image or {}},
+        objects.Flavor(context, **{**FLAVOR, **(flavor or {})}),
+        numa_topology=None,
+        pci_requests=objects.InstancePCIRequests(instance_uuid=instance_uuids[0], requests=[]),
+        filter_properties={'scheduler_hints': hints or {}, **filter_properties},
+        instance_group=group,
+        availability_zone=zone,
+        security_groups=objects.SecurityGroupList(objects=[]),
+    )
+    request.is_bfv = is_bfv
+    request.num_instances = len(instance_uuids)
+    return request
+
+
+def group(context, policy, members, *, hosts=(), **rules):
+    """A server group, with the instances to be scheduled among its members as Nova's API puts them there."""
+    return objects.InstanceGroup(
+        context,
+        uuid=uuidutils.generate_uuid(),
+        name=policy,
+        project_id=context.project_id,
+        user_id=context.user_id,
+        policy=policy,
+        policies=[policy],
+        rules={name: str(value) for name, value in rules.items()},
+        members=list(members),
+        hosts=list(hosts),
+    )
+
+
+def destination(**fields):
+    """Where the caller wants it; ``cell`` is a UUID."""
+    if 'cell' in fields:
+        fields['cell'] = objects.CellMapping(
+            uuid=fields['cell'],
+            name='cell',
+            transport_url='rabbit://user:secret@cell.example/',
+            database_connection='mysql+pymysql://user:secret@cell.example/nova',
+        )
+    return objects.Destination(**fields)

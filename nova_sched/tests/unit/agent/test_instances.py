@@ -1,0 +1,163 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of the list of instances and of its file."""
+
+import json
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.agent.instances import ACTIVE, BUILDING, Instance, Instances
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.unit.agent.builders import SERVER
+
+OTHER = uuid_of('other')
+
+
+def instance(uuid=SERVER, **fields):
+    return Instance(uuid=uuid, **{'resources': {'VCPU': 2, 'MEMORY_MB': 512}, **fields})
+
+
+def written(**changes):
+    """The content of a file with one instance; a change to None leaves the field out."""
+    fields = {'uuid': SERVER, 'resources': {'VCPU': 2}, 'vm_state': 'active', **changes}
+    return json.dumps({'instances': [{name: of for name, of in fields.items() if of is not None}]})
+
+
+def test_a_new_node_has_none(tmp_path):
+    assert list(Instances(tmp_path / 'instances.json')) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_list_outlives_the_agent(tmp_path):
+    path = tmp_path / 'state' / 'instances.json'
+    first = Instances(path)
+    kept = instance(resources={'PCPU': 2, 'CUSTOM_GOLD': 1}, project_id='p', os_type='linux', vm_state=ACTIVE)
+    for one in (instance(OTHER), kept, instance(uuid_of('third'))):
+        first.put(one)
+    first.remove(OTHER)
+    again = Instances(path)
+    assert list(again) == list(first) == [kept, instance(uuid_of('third'))]
+    assert len(again) == 2
+    assert (SERVER in again, OTHER in again) == (True, False)
+    assert (again.get(SERVER), again.get(OTHER)) == (kept, None)
+    assert [entry.name for entry in path.parent.iterdir()] == ['instances.json']
+
+
+def test_put_again_replaces(tmp_path):
+    held = Instances(tmp_path / 'instances.json')
+    held.put(instance(vm_state=BUILDING))
+    held.put(instance(vm_state=ACTIVE))
+    assert list(held) == list(Instances(tmp_path / 'instances.json')) == [instance(vm_state=ACTIVE)]
+
+
+def test_whoever_iterates_sees_one_list_to_the_end(tmp_path):
+    held = Instances(tmp_path / 'instances.json')
+    held.put(instance())
+    walk = iter(held)
+    held.put(instance(OTHER))
+    assert list(walk) == [instance()]
+
+
+def test_a_draft_that_a_crash_left_is_no_list(tmp_path):
+    path = tmp_path / 'instances.json'
+    Instances(path).put(instance())
+    path.with_name('instances.json.new').write_text('{"instances": [{"uu')
+    held = Instances(path)
+    assert list(held) == [instance()]
+    held.remove(SERVER)
+    assert list(Instances(path)) == []
+
+
+@pytest.mark.parametrize(
+    'content',
+    [
+        pytest.param('', id='empty'),
+        pytest.param(written()[:-9], id='cut short'),
+        pytest.param('[]', id='another list'),
+        pytest.param('{"instances": 5}', id='no list'),
+        pytest.param('{"instances": ["x"]}', id='no instance'),
+        pytest.param(written(uuid='x'), id='no UUID'),
+        pytest.param(written(uuid=7), id='a number for a UUID'),
+        pytest.param(written(resources=None), id='no resources'),
+        pytest.param(written(resources=[]), id='a list of resources'),
+        pytest.param(written(resources={'VCPU': -1}), id='a negative amount'),
+        pytest.param(written(resources={'VCPU': True}), id='an amount that is none'),
+        pytest.param(written(resources={'VCPU': 1.5}), id='half a CPU'),
+        pytest.param(written(vm_state='strange'), id='unknown state'),
+        pytest.param(written(colour='red'), id='unknown field'),
+        pytest.param('\x00\x01', id='bytes'),
+    ],
+)
+def test_a_corrupt_file_is_told_and_left_as_it_is(tmp_path, content):
+    path = tmp_path / 'instances.json'
+    path.write_text(content)
+    with pytest.raises(errors.BadMachineFacts) as error:
+        Instances(path)
+    assert error.value.what == str(path)
+    assert 'restore it' in error.value.why
+    assert path.read_text() == content
+
+
+def test_a_file_that_is_no_text_is_told(tmp_path):
+    path = tmp_path / 'instances.json'
+    path.write_bytes(b'\xff\xfe\xff')
+    with pytest.raises(errors.BadMachineFacts, match='instances'):
+        Instances(path)
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        pytest.param(lambda held: held.put(instance(OTHER)), id='put'),
+        pytest.param(lambda held: held.remove(SERVER), id='remove'),
+    ],
+)
+def test_what_cannot_be_written_is_not_done(tmp_path, change):
+    path = tmp_path / 'instances.json'
+    held = Instances(path)
+    held.put(instance())
+    before = path.read_text()
+    path.with_name('instances.json.new').mkdir()  # the draft cannot be made
+    with pytest.raises(errors.BadMachineFacts) as error:
+        change(held)
+    assert error.value.what == str(path)
+    assert list(held) == [instance()]
+    assert path.read_text() == before
+
+
+@pytest.mark.parametrize(
+    'fields, counted',
+    [
+        pytest.param(
+            {'resources': {'VCPU': 2, 'MEMORY_MB': 512, 'DISK_GB': 10}, 'vm_state': ACTIVE},
+            {'vcpus': 2, 'dedicated': 0, 'memory_mb': 512, 'disk_gb': 10, 'task_state': None},
+            id='running',
+        ),
+        pytest.param(
+            {'vm_state': BUILDING}, {'vm_state': 'building', 'task_state': 'spawning'}, id='building'
+        ),
+        pytest.param(
+            {'resources': {'VCPU': 1, 'PCPU': 3}},
+            {'vcpus': 4, 'dedicated': 3, 'memory_mb': 0},
+            id='dedicated CPUs',
+        ),
+        pytest.param(
+            {'resources': {'CUSTOM_GOLD': 1}, 'os_type': 'linux', 'project_id': 'p'},
+            {'vcpus': 0, 'os_type': 'linux', 'project_id': 'p', 'uuid': SERVER},
+            id='a resource that no report counts',
+        ),
+    ],
+)
+def test_how_an_instance_counts(fields, counted):
+    guest = instance(**fields).guest()
+    assert {name: getattr(guest, name) for name in counted} == counted

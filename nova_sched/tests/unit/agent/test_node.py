@@ -1,0 +1,102 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of the double check of a claim."""
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.agent.instances import Instance
+from nova_sched.agent.node import Node
+from nova_sched.tests.builders import request, uuid_of
+from nova_sched.tests.unit.agent.builders import NODE
+
+TEN = {'total': 10, 'reserved': 0, 'min_unit': 1, 'max_unit': 10, 'step_size': 1, 'allocation_ratio': 1.0}
+PINNED = {'hw:cpu_policy': 'dedicated'}
+
+
+def node(holding=(), **inventories):
+    """A node with ten of each class, but for what the words of a class change; ``holding`` are resources."""
+    classes = {'VCPU': {}, 'MEMORY_MB': {'total': 10240, 'max_unit': 10240}, **inventories}
+    held = [
+        Instance(uuid=uuid_of(str(number)), resources=resources) for number, resources in enumerate(holding)
+    ]
+    return Node(NODE, {name: TEN | words for name, words in classes.items()}, held)
+
+
+@pytest.mark.parametrize(
+    'made, words, short',
+    [
+        pytest.param(node(), {'vcpus': 10}, None, id='all of it'),
+        pytest.param(
+            node(), {'vcpus': 11}, 'VCPU: 11 asked, the node has 10 in all', id='more than there is'
+        ),
+        pytest.param(
+            node(VCPU={'allocation_ratio': 4.0}), {'vcpus': 11}, 'has 10 in all', id='whatever the ratio'
+        ),
+        pytest.param(node(VCPU={'reserved': 3}), {'vcpus': 7}, None, id='beside what is reserved'),
+        pytest.param(
+            node(VCPU={'reserved': 3}), {'vcpus': 8}, '8 asked, 7 available', id='of what is reserved'
+        ),
+        pytest.param(
+            node([{'VCPU': 30}], VCPU={'reserved': 2, 'allocation_ratio': 4.0}),
+            {'vcpus': 3},
+            '3 asked, 2 available',
+            id='the ratio is of what is not reserved',
+        ),
+        pytest.param(
+            node([{'VCPU': 4}, {'VCPU': 4}]), {'vcpus': 3}, '3 asked, 2 available', id='beside instances'
+        ),
+        pytest.param(node([{'VCPU': 12}]), {'vcpus': 1}, '1 asked, 0 available', id='an overfull node'),
+        pytest.param(node(PCPU={'total': 2}), {'vcpus': 2, 'extra_specs': PINNED}, None, id='dedicated'),
+        pytest.param(
+            node([{'PCPU': 1}], PCPU={'total': 2}),
+            {'vcpus': 2, 'extra_specs': PINNED},
+            'PCPU: 2 asked, 1 available',
+            id='dedicated, but taken',
+        ),
+        pytest.param(
+            node(), {'extra_specs': PINNED}, 'PCPU: 1 asked, the node has 0', id='no dedicated CPU at all'
+        ),
+        pytest.param(
+            node([{'CUSTOM_GOLD': 9}], CUSTOM_GOLD={}),
+            {'extra_specs': {'resources:CUSTOM_GOLD': '1'}},
+            None,
+            id='custom class',
+        ),
+        pytest.param(
+            node([{'CUSTOM_GOLD': 10}], CUSTOM_GOLD={}),
+            {'extra_specs': {'resources:CUSTOM_GOLD': '1'}},
+            'CUSTOM_GOLD: 1 asked, 0 available',
+            id='custom class, used up',
+        ),
+        pytest.param(
+            node(), {'vcpus': 11, 'memory_mb': 10241}, 'MEMORY_MB: 10241 asked', id='every shortage is told'
+        ),
+    ],
+)
+def test_the_double_check(made, words, short):
+    if short is None:
+        claim = made.instance_claim(request(**words))
+        assert (claim.node_uuid, claim.resources) == (NODE, request(**words).resources)
+    else:
+        with pytest.raises(errors.ComputeResourcesUnavailable, match=short) as error:
+            made.instance_claim(request(**words))
+        assert error.value.node == NODE
+
+
+def test_a_claim_is_booked_and_released():
+    made = node()
+    claim = made.instance_claim(request(vcpus=6))
+    with pytest.raises(errors.ComputeResourcesUnavailable, match='6 asked, 4 available'):
+        made.instance_claim(request(vcpus=6))
+    made.release(claim)
+    assert made.instance_claim(request(vcpus=6)).resources['VCPU'] == 6

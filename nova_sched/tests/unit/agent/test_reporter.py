@@ -1,0 +1,302 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of the reporter: when it reports, and what it says of trouble."""
+
+import logging
+import threading
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.agent.reporter import LOOK_S, RETRY_S, Reporter
+from nova_sched.agent.service import Facts
+from nova_sched.tests.unit.agent.builders import NODE, SERVER, Clock, guest, node
+
+INTERVAL_S = 10
+TREE = {NODE: {'inventories': {}, 'traits': []}}
+REFUSED = errors.BadReport('cmp1', 'memory_mb', 'it is negative')
+OWNED = errors.NodeOwned('cmp1', 'host', 'it belongs to host cmp2, which is up')
+
+
+class FakeAgent:
+    """Says what it is given to say: Facts, or an error. A look takes ``look_s`` of the clock's seconds."""
+
+    def __init__(self, clock, look_s=0.0):
+        self.news = threading.Event()
+        self.says = facts()
+        self.accepted = []
+        self._clock = clock
+        self._look_s = look_s
+
+    def look(self):
+        self._clock.now_s += self._look_s
+        if isinstance(self.says, Exception):
+            raise self.says
+        return self.says
+
+    def told(self, what):
+        self.accepted.append(what)
+
+
+class FakeClient:
+    """Takes each report, or raises ``trouble``."""
+
+    def __init__(self):
+        self.trouble = None
+        self.reports = []
+
+    def update_resource_stats(self, *report):
+        self.reports.append(report)
+        if self.trouble:
+            raise self.trouble
+
+
+def facts(**words):
+    return Facts(**{'node': node(), 'inventories': TREE, 'instances': frozenset()} | words)
+
+
+class Stage:
+    """A reporter between a fake agent and a fake client, with a clock."""
+
+    def __init__(self, look_s=0.0, interval_s=INTERVAL_S):
+        self.clock = Clock()
+        self.agent = FakeAgent(self.clock, look_s)
+        self.client = FakeClient()
+        self.interval_s = interval_s
+        self.reporter = Reporter(self.agent, self.client, lambda: self.interval_s, 'cell', self.clock)
+
+    def run(self, seconds):
+        """Step as the thread does, for so long. Returns the times of the reports, in seconds from now."""
+        begin, times = self.clock.now_s, []
+        while self.clock.now_s < begin + seconds:
+            now_s, before = self.clock.now_s - begin, len(self.client.reports)
+            pause = self.reporter.step()
+            times += [now_s] * (len(self.client.reports) - before)
+            self.clock.now_s += pause
+        return times
+
+
+@pytest.fixture
+def said(caplog):
+    """A function that gives the lines that were logged since the last time, below debug."""
+    caplog.set_level(logging.INFO)
+
+    def lines():
+        found = [(record.levelname, record.getMessage()) for record in caplog.records]
+        caplog.clear()
+        return found
+
+    return lines
+
+
+def test_what_is_sent():
+    stage = Stage()
+    stage.agent.says = facts(instances=frozenset({'b', 'a'}))
+    stage.reporter.step()
+    ((host, sent, instances, inventories, cell),) = stage.client.reports
+    assert (host, instances, inventories, cell) == ('cmp1', ['a', 'b'], TREE, 'cell')
+    assert sent is stage.agent.says.node
+    assert stage.agent.accepted == [stage.agent.says]
+
+
+@pytest.mark.parametrize(
+    'words, times',
+    [
+        pytest.param({}, [0, 10, 20], id='each interval'),
+        pytest.param({'interval_s': 1}, list(range(25)), id='a short interval'),
+        pytest.param({'interval_s': 2.5}, [0, 2.5, 5, 7.5, 10, 12.5, 15, 17.5, 20, 22.5], id='between looks'),
+        pytest.param({'look_s': 0.5}, [0, 10.5, 21], id='looking takes its time'),
+    ],
+)
+def test_when_nothing_happens(words, times):
+    assert Stage(**words).run(25) == times
+
+
+@pytest.mark.parametrize(
+    'news, times',
+    [
+        pytest.param({}, [7], id='nothing new'),
+        pytest.param({'node': node(guests=[guest()])}, [0, 10], id='the node'),
+        pytest.param({'instances': frozenset({SERVER})}, [0, 10], id='the instances'),
+        pytest.param({'inventories': {NODE: {'traits': ['CUSTOM_X']}}}, [0, 10], id='the inventories'),
+    ],
+)
+def test_news_is_told_at_once_and_once(news, times):
+    stage = Stage()
+    stage.run(3)
+    stage.agent.says = facts(**news)
+    assert stage.run(11) == times
+
+
+def test_the_interval_is_read_each_time():
+    stage = Stage()
+    stage.reporter.step()
+    stage.interval_s = 5
+    assert stage.run(31) == [10, 15, 20, 25, 30]
+
+
+@pytest.mark.parametrize(
+    'look_s, pause_s',
+    [
+        pytest.param(0.0, LOOK_S, id='no time'),
+        pytest.param(0.04, LOOK_S, id='little time'),
+        pytest.param(0.25, 5.0, id='a large machine'),
+        pytest.param(3.0, INTERVAL_S, id='no longer than the interval'),
+    ],
+)
+def test_the_pause_between_looks(look_s, pause_s):
+    assert Stage(look_s).reporter.step() == pytest.approx(pause_s)
+
+
+AWAY = 'Node cmp1 cannot be reported (TimeoutError: No reply on topic scheduler); trying until it can'
+
+
+def test_a_scheduler_that_is_away(said):
+    stage = Stage()
+    stage.run(1)
+    assert said() == [('INFO', 'Reporting node cmp1 each 10 s, and each change at once')]
+    stage.agent.says = facts(instances=frozenset({SERVER}))
+    stage.client.trouble = TimeoutError('No reply on topic scheduler')
+    assert stage.run(9) == [0, RETRY_S, 2 * RETRY_S, 3 * RETRY_S, 4 * RETRY_S]
+    assert said() == [('ERROR', AWAY)]
+    assert stage.agent.says not in stage.agent.accepted
+    stage.client.trouble = None
+    assert stage.run(2) == [1]
+    assert said() == [('INFO', 'The scheduler answers again')]
+    assert stage.agent.says in stage.agent.accepted
+    assert stage.run(25) == [9, 19]
+    stage.client.trouble = TimeoutError('No reply on topic scheduler')
+    stage.run(11)
+    assert said() == [('ERROR', AWAY)]
+
+
+def test_a_short_interval_is_kept_while_the_scheduler_is_away():
+    stage = Stage(interval_s=1)
+    stage.client.trouble = OSError('gone')
+    assert stage.run(3) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    'refusal, line',
+    [
+        pytest.param(REFUSED, 'Report of node cmp1 refused, memory_mb: it is negative', id='BadReport'),
+        pytest.param(
+            OWNED, 'Report of node cmp1 refused, host: it belongs to host cmp2, which is up', id='NodeOwned'
+        ),
+        pytest.param(
+            errors.Invalid('first line\nTraceback (most recent call last):\n  File'),
+            'scheduler error',
+            id='without facts',
+        ),
+    ],
+)
+def test_a_refusal_is_told_once_and_made_again_in_its_time(said, refusal, line):
+    stage = Stage()
+    stage.client.trouble = refusal
+    assert stage.run(25) == [0, 10, 20]
+    assert said()[1:] == [('ERROR', f'The scheduler refuses: {line}')]
+    assert stage.agent.accepted == []
+
+
+def test_each_distinct_refusal_is_told_until_a_report_is_accepted(said):
+    stage = Stage()
+    for refusal in (REFUSED, OWNED, REFUSED, OWNED):
+        stage.client.trouble = refusal
+        stage.run(10)
+    assert [line for _, line in said()[1:]] == [f'The scheduler refuses: {one}' for one in (REFUSED, OWNED)]
+    stage.client.trouble = None
+    stage.run(10)
+    assert said() == [('INFO', 'The scheduler accepts the reports again')]
+    stage.client.trouble = REFUSED
+    stage.run(10)
+    assert said() == [('ERROR', f'The scheduler refuses: {REFUSED}')]
+
+
+def test_a_refusal_is_a_sign_of_life(said):
+    stage = Stage()
+    stage.client.trouble = OSError('gone')
+    stage.run(1)
+    stage.client.trouble = REFUSED
+    stage.run(2)
+    assert [line for _, line in said()[2:]] == [
+        'The scheduler answers again',
+        f'The scheduler refuses: {REFUSED}',
+    ]
+
+
+def test_the_traceback_that_a_remote_error_brings_is_left_out(said):
+    class Remote(errors.BadReport):
+        def __str__(self):
+            return f'{super().__str__()}\nTraceback (most recent call last):\n'
+
+    stage = Stage()
+    stage.client.trouble = Remote(*REFUSED.args)
+    stage.run(1)
+    assert said()[1:] == [('ERROR', f'The scheduler refuses: {REFUSED}')]
+
+
+@pytest.mark.parametrize(
+    'trouble',
+    [
+        pytest.param(errors.BadMachineFacts('a file', 'gone'), id='told'),
+        pytest.param(RuntimeError('Cannot read a file of this machine: gone'), id='unheard of'),
+    ],
+)
+def test_a_machine_that_cannot_be_read_is_not_reported(said, trouble):
+    stage = Stage()
+    stage.run(1)
+    before, stage.agent.says = stage.agent.says, trouble
+    assert stage.run(12) == []
+    assert said()[1:] == [('ERROR', 'No report is made: Cannot read a file of this machine: gone')]
+    stage.agent.says = before
+    assert stage.run(1) == [0]
+    assert said() == [('INFO', 'This machine can be read again')]
+
+
+@pytest.fixture
+def threaded():
+    """A stage whose reporter runs in its thread, by the real clock."""
+    stage = Stage()
+    stage.sent = threading.Event()
+    stage.client.update_resource_stats = lambda *report: stage.sent.set()
+    stage.reporter = Reporter(stage.agent, stage.client, lambda: 60)
+    stage.reporter.start()
+    yield stage
+    stage.reporter.stop()
+
+
+def test_the_thread_reports_news_when_it_comes(threaded):
+    assert threaded.sent.wait(10)
+    threaded.sent.clear()
+    threaded.agent.says = facts(instances=frozenset({SERVER}))
+    threaded.agent.news.set()
+    assert threaded.sent.wait(LOOK_S / 2)
+    assert threaded.reporter.stop()
+
+
+def test_a_report_that_nobody_answers_does_not_hold_up_the_end():
+    stage, answer, asked = Stage(), threading.Event(), threading.Event()
+
+    def wait_for_answer(*report):
+        asked.set()
+        answer.wait(60)
+
+    stage.client.update_resource_stats = wait_for_answer
+    stage.reporter.start()
+    assert asked.wait(10)
+    assert not stage.reporter.stop(patience_s=0.01)
+    answer.set()
+    assert stage.reporter.stop(patience_s=10)
+
+
+def test_a_reporter_that_never_started_can_be_stopped():
+    assert Stage().reporter.stop()

@@ -1,0 +1,29 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""DisabledCompute."""
+
+import pytest
+
+from nova_sched.filters.disabled_compute import DisabledCompute
+from nova_sched.tests.builders import NOW, hosts, mask_of, request
+
+
+@pytest.mark.parametrize(
+    'columns, mask',
+    [
+        pytest.param({'disabled': [True, False]}, '01', id='disabled'),
+        pytest.param({'traits': [{'COMPUTE_STATUS_DISABLED'}, set()]}, '01', id='disabled by trait'),
+        pytest.param({'forced_down': True, 'seen_s': NOW - 9999}, '11', id='down is not disabled'),
+    ],
+)
+def test_disabled(columns, mask):
+    assert mask_of(DisabledCompute, hosts(2, **columns), request()) == mask

@@ -1,0 +1,91 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""ResourceCapacity: what is free, in every resource class."""
+
+import pytest
+
+from nova_sched.filters.resource_capacity import ResourceCapacity
+from nova_sched.state.report import Inventory
+from nova_sched.tests.builders import claim, cluster, hosts, mask_of, put, report, request, uuid_of
+
+
+@pytest.mark.parametrize(
+    'columns, resources, mask',
+    [
+        pytest.param({'vcpus': [4, 3]}, {'VCPU': 4}, '10', id='exact fit'),
+        pytest.param({'vcpus': 4, 'vcpus_used': [15, 16], 'vcpus_ratio': 4.0}, {'VCPU': 1}, '10', id='ratio'),
+        pytest.param({'vcpus': [4, 5], 'vcpus_ratio': 16.0}, {'VCPU': 5}, '01', id='no more than there are'),
+        pytest.param(
+            {
+                'memory_mb': 1000,
+                'memory_mb_reserved': [400, 401],
+                'memory_mb_used': 600,
+                'memory_mb_ratio': 2.0,
+            },
+            {'MEMORY_MB': 1000},
+            '10',
+            id='the reserve is taken off before the ratio',
+        ),
+        pytest.param({'vcpus': 3, 'vcpus_ratio': [1.5, 1.4]}, {'VCPU': 3}, '11', id='capacity is whole'),
+        pytest.param(
+            {'vcpus': 3, 'vcpus_used': [1, 2], 'vcpus_ratio': 1.5}, {'VCPU': 3}, '10', id='4.5 is 4'
+        ),
+        pytest.param(
+            {'vcpus': 8, 'memory_mb': [512, 511]}, {'VCPU': 8, 'MEMORY_MB': 512}, '10', id='every class'
+        ),
+        pytest.param({'vcpus': [None, 1]}, {'VCPU': 1}, '01', id='a node that has none of it'),
+        pytest.param({}, {'CUSTOM_GOLD': 1}, '00', id='a class that nobody has'),
+        pytest.param({'disk_gb': 10, 'disk_slack_gb': 9}, {'DISK_GB': 10}, '11', id='the books count'),
+        pytest.param(
+            {'vcpus': 4, 'vcpus_used': [4, 99]}, {'VCPU': 1}, '00', id='surprises take nothing more'
+        ),
+        pytest.param({}, {'MEMORY_MB': 10**30}, '00', id='more than any number'),
+        pytest.param({}, {}, '*', id='nothing asked'),
+    ],
+)
+def test_capacity(columns, resources, mask):
+    assert mask_of(ResourceCapacity, hosts(2, **columns), request(resources=resources)) == mask
+
+
+@pytest.mark.parametrize(
+    'inventory, amount, fits',
+    [
+        pytest.param(Inventory(8, max_unit=4), 4, True, id='max_unit'),
+        pytest.param(Inventory(8, max_unit=4), 5, False, id='above max_unit'),
+        pytest.param(Inventory(8, max_unit=99), 9, False, id='max_unit above the total'),
+        pytest.param(Inventory(8, min_unit=2), 1, False, id='below min_unit'),
+        pytest.param(Inventory(8, step_size=3), 6, True, id='step'),
+        pytest.param(Inventory(8, step_size=3), 4, False, id='between steps'),
+    ],
+)
+def test_units(inventory, amount, fits):
+    made = cluster(1)
+    put(made, report('other', inventories={'CUSTOM_GOLD': inventory}, used={}))
+    mask = ResourceCapacity().mask(made.hosts, request(resources={'CUSTOM_GOLD': amount}))
+    assert mask.tolist() == [False, fits]
+
+
+def test_claims_take_capacity_until_they_are_dropped():
+    made = cluster(1, vcpus=4)
+    taken = claim(uuid_of('a'), made.hosts.nodes[0].uuid, vcpus=3)
+    made.add(taken)
+    assert mask_of(ResourceCapacity, made.hosts, request(vcpus=2)) == '0'
+    made.drop(taken)
+    assert mask_of(ResourceCapacity, made.hosts, request(vcpus=4)) == '1'
+
+
+def test_a_node_that_left_is_never_asked_for_again():
+    made = cluster(3, vcpus=[1, 8, 2])
+    made.remove(made.hosts.nodes[1].uuid)
+    assert mask_of(ResourceCapacity, made.hosts, request(vcpus=2)) == '01'
+    put(made, report('new', vcpus=None))
+    assert mask_of(ResourceCapacity, made.hosts, request(vcpus=2)) == '010'

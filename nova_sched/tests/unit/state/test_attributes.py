@@ -1,0 +1,93 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Attributes of hosts by any name, one by one and by columns."""
+
+import types
+
+import numpy as np
+import pytest
+
+from nova_sched import objects
+from nova_sched.state.attributes import attribute, has_attribute
+from nova_sched.state.host_state import ATTRIBUTES
+from nova_sched.tests.builders import host, hosts
+
+THING = types.SimpleNamespace(
+    a=1, null=None, _private=2, method=len, stats={'null': 'stat', 's': '3', '_t': 'x'}
+)
+
+
+@pytest.mark.parametrize(
+    'name, value, has',
+    [
+        pytest.param('a', 1, True, id='attribute'),
+        pytest.param('null', 'stat', True, id='null: the stat'),
+        pytest.param('s', '3', True, id='stat'),
+        pytest.param('method', None, False, id='a method is no fact'),
+        pytest.param('_private', None, False, id='private'),
+        pytest.param('__class__', None, False, id='of Python'),
+        pytest.param('_t', 'x', True, id='a stat may be called as it likes'),
+        pytest.param('missing', None, False, id='missing'),
+        pytest.param('', None, False, id='no name'),
+    ],
+)
+def test_attribute(name, value, has):
+    assert attribute(THING, name) == value
+    assert has_attribute(THING, name) is has
+
+
+@pytest.mark.parametrize('thing', [None, 7, 'text', [], types.SimpleNamespace(stats=None)], ids=repr)
+def test_things_without_facts(thing):
+    assert attribute(thing, 'missing') is None
+    assert not has_attribute(thing, 'missing')
+
+
+def test_an_unset_field_is_no_attribute():
+    node = objects.ComputeNode(host='h')
+    assert (attribute(node, 'host'), attribute(node, 'vcpus')) == ('h', None)
+
+
+@pytest.mark.parametrize('name', sorted(ATTRIBUTES | {'boost', 'missing'}))
+def test_columns_say_what_host_states_say(name):
+    seen = hosts(
+        hypervisor_type=[None, 'QEMU', 'ironic'],
+        hypervisor_version=[2001000, None, None],
+        cpu_info=['{}', None, ''],
+        vcpus=[1, 2, 2],
+        stats=[
+            {'boost': 'yes'},
+            {'cpu_info': 'stat', 'hypervisor_version': '7'},
+            {'hypervisor_type': 'stat'},
+        ],
+    )
+    states = [seen.state(row) for row in range(3)]
+    assert seen.has_attribute(name).tolist() == [has_attribute(state, name) for state in states]
+    values = [attribute(state, name) for state in states]
+    asked = []
+    found = seen.map_attribute(name, lambda value: asked.append(value) or str(value) == str(values[1]))
+    assert found.dtype == bool
+    assert found.tolist() == [value is not None and str(value) == str(values[1]) for value in values]
+    assert None not in asked
+
+
+def test_a_column_is_judged_once_for_each_value():
+    seen, asked = hosts(1000, vcpus=[1, 2] * 500, cpu_info=['{}', None] * 500), []
+    assert seen.map_attribute('vcpus_total', lambda value: asked.append(value) or value == 2).sum() == 500
+    assert seen.map_attribute('cpu_info', lambda value: asked.append(value) or True).sum() == 500
+    assert asked == [1, 2, '{}']
+    assert np.all(seen.has_attribute('cpu_info'))
+
+
+def test_an_attribute_that_no_host_has():
+    assert not hosts(3).has_attribute('missing').any()
+    assert hosts(3).map_attribute('missing', pytest.fail).tolist() == [False] * 3
+    assert not host().stats

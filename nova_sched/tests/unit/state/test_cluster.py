@@ -1,0 +1,203 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Single steps of the cluster that deserve a name; the random walk is in test_cluster_machine."""
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.objects.claiming import CONFIRMED, DISK_GB, MEMORY_MB, VCPU
+from nova_sched.state.cluster import Cluster
+from nova_sched.tests.builders import claim, cluster, hosts, put, report, request, uuid_of
+
+A, B = map(uuid_of, ['a', 'b'])
+
+
+def books(made, row=0):
+    """vCPUs used, free; instances, I/O operations of a row."""
+    seen, cpus = made.hosts, made.hosts.resources[VCPU]
+    return cpus.used[row], cpus.free[row], seen.num_instances[row], seen.num_io_ops[row]
+
+
+def test_an_empty_cluster_answers():
+    seen = hosts(0)
+    assert seen.named(['host-0']).tolist() == []
+    assert seen.fits(VCPU, 1).tolist() == []
+    assert seen.count_instances([A]).tolist() == []
+    assert seen.vcpus_total.tolist() == []
+
+
+def test_a_node_that_moves_to_another_host_is_found_there_only():
+    made = cluster(2)
+    put(made, report('elsewhere', nodename='host-0', vcpus=3))
+    assert made.find('host-0', 'host-0') is None
+    assert made.find('elsewhere', 'host-0').report.inventories[VCPU].total == 3
+    assert made.hosts.named(['host-0']).tolist() == [False, False]
+    assert sorted(made.hosts.vcpus_total.tolist()) == [3, 16]
+
+
+def test_one_host_of_many_nodes():
+    made = cluster(host='ironic', nodename=['n0', 'n1', 'n2'])
+    assert [node.nodename for node in made.nodes_of('ironic')] == ['n0', 'n1', 'n2']
+    made.remove(uuid_of('node n0'))
+    assert made.hosts.named(['ironic']).tolist() == [True, True]
+    assert made.hosts.named(['ironic'], ['n2']).sum() == 1
+    made.set_service('ironic', True, None, False)
+    assert made.hosts.disabled.tolist() == [True, True]
+
+
+@pytest.mark.parametrize(
+    'asked, rows',
+    [
+        pytest.param(['host-a'], [True, True, False], id='two spellings'),
+        pytest.param(['HOST-A'], [False, False, False], id='what is asked must be in lower case'),
+        pytest.param(['host-b', 'host-c'], [False, False, True], id='one is unknown'),
+    ],
+)
+def test_names_without_case(asked, rows):
+    seen = hosts(host=['Host-A', 'host-a', 'HOST-B'])
+    assert seen.named_loosely(asked).tolist() == rows
+
+
+def test_what_is_told_of_an_unknown_host_counts_when_its_node_comes():
+    made = Cluster()
+    made.tell('host-0', [A])
+    assert made.told('host-0') == {A}
+    put(made, report())
+    assert made.hosts.count_instances([A]).tolist() == [1]
+
+
+def test_an_empty_list_is_a_list():
+    made = cluster(1)
+    made.tell('host-0', [A])
+    put(made, report(instances=frozenset()))
+    assert made.told('host-0') == frozenset()
+    assert made.hosts.count_instances([A]).tolist() == [0]
+
+
+def test_a_claim_is_an_instance_whatever_the_host_tells():
+    made = cluster(1)
+    one = claim(A, made.hosts.nodes[0].uuid)
+    made.tell('host-0', [A])
+    made.add(one)
+    made.tell('host-0', [])
+    assert made.hosts.count_instances([A]).tolist() == [1]
+    made.drop(one)
+    assert made.hosts.count_instances([A]).tolist() == [0]
+
+
+def test_a_claim_that_is_not_held_is_dropped_without_effect():
+    made = cluster(1)
+    made.drop(claim(A, made.hosts.nodes[0].uuid))
+    made.drop(claim(A, uuid_of('node gone')))
+    assert books(made) == (0, 16, 0, 0)
+
+
+def test_a_sign_of_life_never_goes_back():
+    made = cluster(1, seen_s=100.0)
+    made.see('host-0', 50.0)
+    assert made.hosts.seen_s.tolist() == [100.0]
+    put(made, report(), seen_s=101.0)
+    assert made.hosts.seen_s.tolist() == [101.0]
+
+
+def test_a_service_is_known_before_its_node():
+    made = Cluster()
+    made.set_service('host-0', True, 'broken', True, 7.0)
+    put(made, report(), seen_s=0.0)
+    seen = made.hosts
+    assert (seen.disabled[0], seen.forced_down[0], seen.seen_s[0]) == (True, True, 7.0)
+    assert made.service('host-0').disabled_reason == 'broken'
+
+
+# Bookings.
+
+
+def test_what_is_booked_is_taken_until_it_is_taken_back():
+    made = cluster(1, vcpus=4)
+    node = made.hosts.nodes[0]
+    booking = made.book(node, request(instance_uuid=A, vcpus=3), lifetime_s=60, request_id='req')
+    assert booking.claim is booking.held is node.claims[A]
+    assert (booking.claim.request_id, booking.before) == ('req', None)
+    assert books(made) == (3, 1, 1, 1)
+    made.unbook(booking)
+    assert books(made) == (0, 4, 0, 0)
+    assert node.claims == {}
+
+
+def test_what_does_not_fit_changes_nothing():
+    made = cluster(1, vcpus=4, memory_mb=1000)
+    node = made.hosts.nodes[0]
+    with pytest.raises(errors.ComputeResourcesUnavailable, match=r'VCPU: 5 asked.*; MEMORY_MB: 2000 asked'):
+        made.book(node, request(instance_uuid=A, vcpus=5, memory_mb=2000))
+    assert books(made) == (0, 4, 0, 0)
+    assert made.hosts.resources[MEMORY_MB].used[0] == 0
+
+
+def test_the_same_instance_again_replaces_what_is_on_its_way():
+    made = cluster(1, vcpus=4)
+    node = made.hosts.nodes[0]
+    first = made.book(node, request(instance_uuid=A, vcpus=3))
+    second = made.book(node, request(instance_uuid=A, vcpus=4))
+    assert books(made) == (4, 0, 1, 1)
+    assert (second.before, node.claims[A].resources[VCPU]) == (first.held, 4)
+    made.unbook(second)
+    assert books(made) == (3, 1, 1, 1)
+
+
+def test_a_resize_in_place_holds_the_larger_of_both():
+    made = cluster(1, vcpus=8, memory_mb=4096)
+    node = made.hosts.nodes[0]
+    made.add(claim(A, node.uuid, vcpus=4, memory_mb=1024, state=CONFIRMED))
+    booking = made.book(node, request(instance_uuid=A, vcpus=2, memory_mb=2048))
+    assert (node.claims[A].resources[VCPU], node.claims[A].resources[MEMORY_MB]) == (4, 2048)
+    assert books(made) == (4, 4, 1, 0)
+    made.unbook(booking)
+    assert node.claims[A].resources == {VCPU: 4, MEMORY_MB: 1024}
+    assert books(made) == (4, 4, 1, 0)
+
+
+def test_a_booking_that_fails_leaves_the_earlier_claim():
+    made = cluster(1, vcpus=4)
+    node = made.hosts.nodes[0]
+    first = made.book(node, request(instance_uuid=A, vcpus=3))
+    with pytest.raises(errors.ComputeResourcesUnavailable):
+        made.book(node, request(instance_uuid=A, vcpus=5))
+    assert node.claims[A] is first.held
+    assert books(made) == (3, 1, 1, 1)
+
+
+def test_the_store_knows_the_true_use():
+    made = cluster(2, vcpus=4)
+    made.add(claim(A, made.hosts.nodes[0].uuid, vcpus=1))
+    made.correct(made.hosts.nodes[0], {VCPU: 4})
+    assert made.hosts.resources[VCPU].free.tolist() == [0, 4]
+    assert made.hosts.resources[MEMORY_MB].used.tolist() == [0, 0]
+
+
+def test_a_report_keeps_no_claim_that_it_was_not_given():
+    made = cluster(1, vcpus=8)
+    node = made.hosts.nodes[0]
+    kept, gone = claim(A, node.uuid, vcpus=2), claim(B, node.uuid, vcpus=3)
+    made.add(kept)
+    made.add(gone)
+    made.put(report(vcpus=8), [kept], {VCPU: 1}, 1, generation=3)
+    assert books(made) == (3, 5, 2, 1)
+    assert (node.claims, node.generation) == ({A: kept}, 3)
+    assert made.hosts.count_instances([A, B]).tolist() == [1]
+
+
+def test_usage_is_what_a_claim_is_judged_by():
+    made = cluster(1, vcpus=4, vcpus_ratio=2.0, vcpus_reserved=1, disk_gb=None)
+    node = made.hosts.nodes[0]
+    made.add(claim(A, node.uuid, vcpus=2))
+    assert (node.usage(VCPU), node.usage(VCPU).available) == ((4, 1, 2.0, 2), 4)
+    assert node.usage(DISK_GB) is None

@@ -1,0 +1,151 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Which resources and traits a request asks for."""
+
+import types
+
+import pytest
+
+from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU
+from nova_sched.tests.builders import request
+
+
+def cells(*pcpusets):
+    """A guest topology with these dedicated CPUs in its cells."""
+    return types.SimpleNamespace(cells=[types.SimpleNamespace(pcpuset=set(cpus)) for cpus in pcpusets])
+
+
+DEDICATED = {'hw:cpu_policy': 'dedicated'}
+
+
+MIXED = {'hw:cpu_policy': 'mixed'}
+
+
+ISOLATED = {'hw:emulator_threads_policy': 'isolate'}
+
+
+@pytest.mark.parametrize(
+    'words, resources',
+    [
+        pytest.param({'vcpus': 2, 'memory_mb': 512}, {VCPU: 2, MEMORY_MB: 512}, id='no disk'),
+        pytest.param({'root_gb': 10}, {DISK_GB: 10}, id='root disk'),
+        pytest.param({'root_gb': 10, 'ephemeral_gb': 5}, {DISK_GB: 15}, id='and ephemeral'),
+        pytest.param({'root_gb': 10, 'is_bfv': True}, {}, id='root disk on a volume'),
+        pytest.param(
+            {'root_gb': 10, 'ephemeral_gb': 5, 'is_bfv': True}, {DISK_GB: 5}, id='ephemeral beside a volume'
+        ),
+        pytest.param({'swap_mb': 1}, {DISK_GB: 1}, id='swap is rounded up'),
+        pytest.param({'swap_mb': 1024}, {DISK_GB: 1}, id='swap of whole GiB'),
+        pytest.param({'swap_mb': 1025, 'root_gb': 1}, {DISK_GB: 3}, id='swap beside a root disk'),
+        pytest.param({'swap_mb': ''}, {}, id='no swap, as old flavors say it'),
+        pytest.param({'vcpus': 4, 'extra_specs': DEDICATED}, {PCPU: 4}, id='dedicated CPUs'),
+        pytest.param(
+            {'vcpus': 4, 'image_properties': {'hw_cpu_policy': 'dedicated'}},
+            {PCPU: 4},
+            id='dedicated by the image',
+        ),
+        pytest.param({'vcpus': 4, 'extra_specs': {'hw:cpu_policy': 'shared'}}, {VCPU: 4}, id='shared CPUs'),
+        pytest.param(
+            {'vcpus': 4, 'extra_specs': DEDICATED | ISOLATED}, {PCPU: 5}, id='one more for emulator threads'
+        ),
+        pytest.param(
+            {'vcpus': 4, 'extra_specs': ISOLATED}, {VCPU: 4}, id='no emulator threads apart without a policy'
+        ),
+        pytest.param(
+            {'vcpus': 6, 'extra_specs': MIXED, 'numa_topology': cells({0, 1}, {4, 5})},
+            {VCPU: 2, PCPU: 4},
+            id='mixed',
+        ),
+        pytest.param(
+            {'vcpus': 6, 'extra_specs': MIXED | ISOLATED, 'numa_topology': cells({0, 1})},
+            {VCPU: 4, PCPU: 3},
+            id='mixed, emulator threads apart',
+        ),
+        pytest.param(
+            {'vcpus': 6, 'extra_specs': MIXED, 'numa_topology': None},
+            {VCPU: 6},
+            id='mixed without a topology',
+        ),
+        pytest.param(
+            {'vcpus': 4, 'extra_specs': {'resources:VCPU': '0', 'resources:CUSTOM_METAL': '1'}},
+            {'CUSTOM_METAL': 1},
+            id='bare metal',
+        ),
+        pytest.param(
+            {'memory_mb': 512, 'extra_specs': {'resources:MEMORY_MB': '700'}}, {MEMORY_MB: 700}, id='replaced'
+        ),
+        pytest.param(
+            {'extra_specs': {'resources1:VGPU': '1', 'resources': '1'}},
+            {},
+            id='other groups are not the instance itself',
+        ),
+    ],
+)
+def test_resources(words, resources):
+    nothing = {'vcpus': 0, 'memory_mb': 0}
+    assert request(**{**nothing, **words}).resources == resources
+
+
+@pytest.mark.parametrize('text', ['x', '1.5', ''])
+def test_an_amount_that_is_none(text):
+    with pytest.raises(ValueError, match='invalid literal'):
+        request(extra_specs={'resources:VCPU': text})
+
+
+@pytest.mark.parametrize(
+    'words, unsupported',
+    [
+        pytest.param({}, (), id='plain'),
+        pytest.param(
+            {'extra_specs': {'resources:VGPU': '1', 'trait:A': 'required', 'hw:x': 'y'}}, (), id='understood'
+        ),
+        pytest.param(
+            {'extra_specs': {'accel:device_profile': 'x'}}, ('accel:device_profile',), id='accelerator'
+        ),
+        pytest.param({'extra_specs': {'group_policy': 'none'}}, ('group_policy',), id='groups of resources'),
+        pytest.param(
+            {'extra_specs': {'resources_A:VGPU': '1', 'trait1:B': 'required'}},
+            ('resources_A:VGPU', 'trait1:B'),
+            id='their parts',
+        ),
+        pytest.param({'requested_resources': []}, (), id='no requested resources'),
+        pytest.param({'requested_resources': None}, (), id='null requested resources'),
+        pytest.param(
+            {'requested_resources': [types.SimpleNamespace(resources={'NET_BW': 1, 'A': 2})]},
+            ('requested_resources A', 'requested_resources NET_BW'),
+            id='bandwidth',
+        ),
+    ],
+)
+def test_unsupported(words, unsupported):
+    assert request(**words).unsupported == unsupported
+
+
+@pytest.mark.parametrize(
+    'words, required, forbidden',
+    [
+        pytest.param(
+            {'extra_specs': {'trait:A': 'required', 'trait:B': 'forbidden'}}, {'A'}, {'B'}, id='flavor'
+        ),
+        pytest.param({'image_properties': {'traits_required': ['A', 'C']}}, {'A', 'C'}, set(), id='image'),
+        pytest.param({'extra_specs': {'trait:A': 'maybe'}}, set(), set(), id='another word'),
+        pytest.param(
+            {'extra_specs': {'trait:A': 'forbidden'}, 'image_properties': {'traits_required': ['A']}},
+            {'A'},
+            {'A'},
+            id='at odds',
+        ),
+    ],
+)
+def test_traits(words, required, forbidden):
+    asked = request(**words)
+    assert (asked.required_traits, asked.forbidden_traits) == (required, forbidden)

@@ -1,0 +1,141 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What every weigher keeps, whatever its rule."""
+
+import functools
+import types
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nova_sched.conf import CONF
+from nova_sched.tests.builders import aggregate, hosts, nova_like, request, spec, uuid_of
+from nova_sched.tests.reference import golden
+from nova_sched.tests.rules import WEIGHERS
+from nova_sched.tests.unit.strategies import clusters, words
+from nova_sched.weighers import Weigher
+
+every_weigher = pytest.mark.parametrize(
+    'rule', [one() for one in WEIGHERS.values()], ids=lambda rule: rule.name
+)
+OTHER = uuid_of('other')
+REQUESTS = {
+    'plain': {},
+    'soft-affinity': {'group': {'policy': 'soft-affinity', 'members': [OTHER]}},
+    'soft-anti-affinity': {'group': {'policy': 'soft-anti-affinity', 'members': [OTHER]}},
+}
+
+
+shared_hosts = functools.cache(hosts)  # rules only read them
+
+
+def rows_of(n):
+    return np.arange(n, dtype=np.intp)
+
+
+@every_weigher
+@pytest.mark.parametrize('asked', REQUESTS)
+@pytest.mark.parametrize('n', [0, 1, 1000])
+def test_a_weight_is_a_finite_number_for_each_row(rule, asked, n):
+    seen = shared_hosts(n)
+    weights = rule.raw(seen, rows_of(n), request(**REQUESTS[asked]))
+    if weights is not None:
+        assert weights.shape == (n,)
+        assert weights.dtype.kind in 'if'
+        assert np.isfinite(weights).all()
+    multiplier = rule.multiplier(seen, rows_of(n))
+    assert np.isfinite(multiplier).all()
+    assert np.broadcast_to(multiplier, n).shape == (n,)
+
+
+@every_weigher
+@pytest.mark.parametrize('asked', REQUESTS)
+@pytest.mark.parametrize('rows', [[], [2], [3, 0, 2]])
+def test_only_the_given_rows_are_weighed_in_their_order(rule, asked, rows):
+    seen = hosts(
+        vcpus=[1, 2, 3, 4],
+        memory_mb=[10, 20, 30, 40],
+        disk_gb=[4, 3, 2, 1],
+        io_workload=[3, 1, 4, 1],
+        instances=[{OTHER}, set(), {OTHER}, set()],
+        aggregates=[aggregate(1, ['host-2'], **{rule.option: '0.25'})],
+    )
+    wanted = request(**REQUESTS[asked])
+    whole = rule.raw(seen, rows_of(4), wanted)
+    some = rule.raw(seen, np.array(rows, dtype=np.intp), wanted)
+    assert whole is some is None or np.array_equal(whole[rows], some)
+    default = rule.sign * getattr(CONF.filter_scheduler, rule.option)
+    factors = rule.multiplier(seen, np.array(rows, dtype=np.intp))
+    assert factors.tolist() == [rule.sign * 0.25 if row == 2 else default for row in rows]
+
+
+@every_weigher
+def test_a_rule_says_what_it_is(rule):
+    assert isinstance(rule, Weigher)
+    assert type(rule).__doc__.strip().endswith('.')
+    assert rule.name == type(rule).__name__
+    assert [rule.minval, rule.maxval] == golden('weights')['minval_maxval'][rule.name]
+
+
+@settings(max_examples=150)
+@given(plain=st.booleans(), data=st.data())
+def test_both_faces_agree(plain, data):
+    seen, asked = data.draw(clusters(plain)), data.draw(words)
+    rows, states = rows_of(len(seen)), [seen.state(row) for row in range(len(seen))]
+    for name, make in WEIGHERS.items():
+        rule = make()
+        weights = rule.raw(seen, rows, request(**asked))
+        weights = np.zeros(len(seen)) if weights is None else weights
+        factors = np.broadcast_to(rule.multiplier(seen, rows), len(seen)).tolist()
+        raised = weights if rule.minval is None else np.maximum(weights, rule.minval)
+        for faces in (states, [nova_like(state) for state in states]):
+            boxes = [types.SimpleNamespace(obj=one, weight=0.0) for one in faces]
+            assert (name, [rule._weigh_object(one, spec(**asked)) for one in faces]) == (
+                name,
+                weights.tolist(),
+            )
+            assert (name, [rule.weight_multiplier(one) for one in faces]) == (name, factors)
+            assert (name, rule.weigh_objects(boxes, spec(**asked))) == (name, raised.tolist())
+
+
+@every_weigher
+@pytest.mark.parametrize(
+    'texts, factor',
+    [
+        pytest.param(['7'], 7.0, id='one'),
+        pytest.param(['7', '-2.5'], -2.5, id='the smallest'),
+        pytest.param([' 3 '], 3.0, id='blanks'),
+        pytest.param(['abc'], None, id='no number'),
+        pytest.param(['1', 'abc'], None, id='a number beside no number'),
+        pytest.param(['nan'], None, id='not a number'),
+        pytest.param(['inf'], None, id='no end'),
+        pytest.param([], None, id='no override'),
+    ],
+)
+def test_an_aggregate_overrides_the_multiplier(rule, texts, factor):
+    aggregates = [aggregate(number, ['host-0'], **{rule.option: text}) for number, text in enumerate(texts)]
+    seen = hosts(2, aggregates)
+    default = getattr(CONF.filter_scheduler, rule.option)
+    wanted = [rule.sign * (default if factor is None else factor), rule.sign * default]
+    assert np.broadcast_to(rule.multiplier(seen, rows_of(2)), 2).tolist() == wanted
+    assert [rule.weight_multiplier(seen.state(row)) for row in range(2)] == wanted
+
+
+@every_weigher
+def test_the_option_is_read_when_it_is_needed(rule):
+    CONF.set_override(rule.option, 0.5, 'filter_scheduler')
+    try:
+        assert rule.multiplier(hosts(1), rows_of(1)) == rule.sign * 0.5
+    finally:
+        CONF.clear_override(rule.option, 'filter_scheduler')
