@@ -300,9 +300,8 @@ class SqlClaimStore(ClaimStore):
 
     def changes(self, generations):
         with self._sessions.transaction() as connection:
-            revisions = dict(
-                connection.execute(sa.select(REVISIONS.c.name, REVISIONS.c.value)).tuples().all()
-            )
+            rows = connection.execute(sa.select(REVISIONS.c.name, REVISIONS.c.value))
+            revisions = {row.name: row.value for row in rows}
             heads = connection.execute(sa.select(NODES.c.uuid, NODES.c.generation, NODES.c.seen_s)).all()
             stale = [row.uuid for row in heads if generations.get(row.uuid) != row.generation]
             there = {row.uuid for row in heads}

@@ -12,6 +12,7 @@
 """Chooses native or green threads: must be called before anything else is imported."""
 
 import sys
+import warnings
 
 from oslo_config import cfg
 
@@ -30,6 +31,9 @@ def choose(argv=None):
         import eventlet
 
         eventlet.monkey_patch()
+    else:
+        # Where it is installed, libraries import it all the same, and it complains.
+        warnings.filterwarnings('ignore', r'\s*Eventlet is deprecated')
     from oslo_service import backend
 
     backend.init_backend(backend.BackendType(chosen))

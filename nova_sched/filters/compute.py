@@ -16,7 +16,7 @@ from nova_sched.filters import Filter
 
 
 class ComputeFilter(Filter):
-    """The compute service is switched on, not forced down, and was seen at most service_down_time seconds ago."""
+    """The compute service is switched on, not forced down, and was seen within service_down_time seconds."""
 
     run_filter_once_per_request = True
 

@@ -19,7 +19,7 @@ from nova_sched.filters import Filter
 
 
 class ForeignFilter(Filter):
-    """A Nova filter object in our chain: asked about each surviving host state with the RequestSpec itself."""
+    """A Nova filter object in our chain: asked about each surviving host state, with the RequestSpec."""
 
     def __init__(self, nova_filter):
         self._filter = nova_filter

@@ -15,7 +15,7 @@ from nova_sched.filters import Filter
 
 
 class RamFilter(Filter):
-    """Free memory (MiB, allocation ratio applied) covers the flavor, and so does the host's physical memory."""
+    """Free memory (MiB, allocation ratio applied) covers the flavor, and so does the physical memory."""
 
     def mask(self, hosts, request):
         asked, total = request.memory_mb, hosts.total_usable_ram_mb

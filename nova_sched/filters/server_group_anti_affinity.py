@@ -16,7 +16,7 @@ from nova_sched.state.request import ANTI_AFFINITY
 
 
 class ServerGroupAntiAffinityFilter(Filter):
-    """A host has fewer members of an anti-affinity group than max_server_per_host, or this instance already."""
+    """A host has fewer members of the anti-affinity group than max_server_per_host, or this instance."""
 
     def mask(self, hosts, request):
         group = request.group

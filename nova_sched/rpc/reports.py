@@ -149,7 +149,8 @@ def _inventories(node, root, refuse):
         found[resource_class] = Inventory(total, 0, ratio or INITIAL_RATIOS[resource_class])
         used[resource_class] = in_use
     dedicated, pinned = _dedicated(_get(node, 'numa_topology'), refuse)
-    if dedicated:
+    # A node that tells its inventories tells there which of its CPUs it sells apart: maybe none.
+    if dedicated and (not root or PCPU in root.get('inventories', {})):
         found[PCPU], used[PCPU] = Inventory(dedicated), pinned
     for resource_class, inventory in root.get('inventories', {}).items():
         found[resource_class] = _inventory(f'inventories[{resource_class}]', inventory, refuse)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Simulated computes and conductors over the real doors, and the replay of a trace through them.
+r"""Simulated computes and conductors over the real doors, and the replay of a trace through them.
 
 ::
 

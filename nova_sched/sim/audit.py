@@ -43,7 +43,9 @@ def _stored(facts):
 
 def from_answers(fleet):
     """Accounts of the fleet's nodes, from what the scheduler answered to their last reports."""
-    amounts = {uuid: claim.resources for node in fleet.nodes.values() for uuid, claim in node.instances.items()}
+    amounts = {
+        uuid: claim.resources for node in fleet.nodes.values() for uuid, claim in node.instances.items()
+    }
     return [_answered(node, fleet.answers[node.host], amounts) for node in fleet.nodes.values()]
 
 
@@ -55,7 +57,7 @@ def _answered(node, answer, amounts):
 
 
 def audit(accounts, nodes):
-    """What is wrong, a sentence each, between the accounts and the nodes that run servers. Nothing is good."""
+    """What is wrong between the accounts and the nodes that run servers, a sentence each."""
     hosts = collections.defaultdict(list)
     for account in accounts:
         for holder in account.holders:

@@ -9,9 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One request that cannot be met, and what each filter made of it."""
+"""Questions to a running engine, through its own door: why a request cannot be met, and how long one takes."""
 
 import dataclasses
+import time
+import uuid
 
 from nova_sched import errors
 from nova_sched.rpc import translate
@@ -19,7 +21,7 @@ from nova_sched.sim import conductor
 from nova_sched.sim.machines import FAST_CPU
 from nova_sched.sim.trace import Flavor
 
-SERVER = '00000000-0000-4000-8000-000000000000'
+SMALL = Flavor('small', 1, 1024)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,17 +35,33 @@ class Explained:
 
 def refusal(scheduler, zone):
     """Ask a running engine for what no simulated node has, in a zone. None if it finds a host after all."""
-    flavor = Flavor('impossible', 4, 28 * 1024)
+    flavor, server = Flavor('impossible', 4, 28 * 1024), str(uuid.uuid4())
     spec = conductor.spec(
         flavor,
-        [SERVER],
+        [server],
         zone,
         extra_specs={f'trait:{FAST_CPU}': 'required'},
         image_properties={'hw_architecture': 'aarch64'},
     )
     try:
-        scheduler.place(translate.requests(spec, [SERVER]), claim=False)
+        scheduler.place(translate.requests(spec, [server]), claim=False)
     except errors.NoValidHost as error:
         asked = f'a server with {flavor} in {zone}, on a CPU with AVX-512, from an image for aarch64'
         return Explained(asked, error.reason, error.trail)
     return None
+
+
+def one_by_one(scheduler, count=100):
+    """Place servers one after the other, and end each one's claim again. Returns the seconds that each took."""
+    found = []
+    for _ in range(count):
+        server = str(uuid.uuid4())
+        requests = translate.requests(conductor.spec(SMALL, [server]), [server])
+        begin_s = time.perf_counter()
+        try:
+            scheduler.place(requests, alternates=True)
+        except errors.NoValidHost:
+            return found
+        found.append(time.perf_counter() - begin_s)
+        scheduler.call(scheduler.books.abort_claim, server)
+    return found

@@ -42,7 +42,7 @@ class Fleet:
         self._casts.update_aggregates(objects.AggregateList(objects=self.aggregates()))
         self._pool.each(self._report, self.nodes.values())
         self._pool.each(self._disable, [node for node in self.nodes.values() if node.disabled])
-        self._await({node.zone for node in self.nodes.values() if node.zone and not node.disabled})
+        self._await({node.zone for node in self.nodes.values() if not node.disabled})
 
     def _await(self, zones):
         """Casts have no answer: wait until a host can be chosen in each zone. Raises NotFound."""
@@ -61,7 +61,9 @@ class Fleet:
     def report(self):
         """Every node on which something happened reports, as does one that was silent for long."""
         late_s = time.monotonic() - HEARTBEAT_S
-        self._pool.each(self._report, [node for node in self.nodes.values() if node.dirty or node.reported_s < late_s])
+        self._pool.each(
+            self._report, [node for node in self.nodes.values() if node.dirty or node.reported_s < late_s]
+        )
 
     def report_all(self):
         self._pool.each(self._report, self.nodes.values())
@@ -73,7 +75,7 @@ class Fleet:
             self._casts.delete_aggregate(aggregate)
 
     def build(self, request, selection):
-        """Build where the scheduler chose to. Raises ComputeResourcesUnavailable; a host of others never builds."""
+        """Build on the chosen host. Raises ComputeResourcesUnavailable, always if it is not of this fleet."""
         node = self.nodes.get(selection.service_host)
         if node is None:
             raise errors.ComputeResourcesUnavailable(selection.compute_node_uuid, 'it is not simulated')
@@ -95,9 +97,8 @@ class Fleet:
         """One for each zone, and one for each rack with the metadata ``rack``."""
         held = {}
         for node in self.nodes.values():
-            if node.zone is not None:
-                held.setdefault((node.zone, 'availability_zone', node.zone), []).append(node.host)
-                held.setdefault((node.rack, 'rack', node.rack), []).append(node.host)
+            held.setdefault((node.zone, 'availability_zone', node.zone), []).append(node.host)
+            held.setdefault((node.rack, 'rack', node.rack), []).append(node.host)
         return [
             objects.Aggregate(
                 id=FIRST_AGGREGATE + place,

@@ -43,7 +43,7 @@ class Shape:
 class Plan:
     """A fleet: ``nodes`` machines, evenly in ``zones`` with ``racks`` racks each.
 
-    ``disabled`` and ``failing`` are shares (0..1): of nodes that an operator has disabled, and of builds that fail.
+    Two shares (0..1): ``disabled`` of the nodes, by an operator, and ``failing`` of the builds.
     """
 
     nodes: int = 200
@@ -62,10 +62,12 @@ class Plan:
 class Node:
     """A compute node that keeps a list of instances and its own books, as an agent does.
 
-    ``zone`` and ``rack`` are names, or None for a machine that no aggregate holds.
+    ``zone`` and ``rack`` are names; ``fails`` tells of an instance's UUID whether its build fails here.
     """
 
-    def __init__(self, stats, inventories, zone=None, rack=None, disabled=False, fails=lambda instance: False):
+    def __init__(
+        self, stats, inventories, zone=None, rack=None, disabled=False, fails=lambda instance: False
+    ):
         self.zone, self.rack, self.disabled = zone, rack, disabled
         self.host, self.nodename, self.uuid = stats.host, stats.hypervisor_hostname, stats.uuid
         self.inventories = inventories
@@ -134,7 +136,9 @@ def _node(host, plan, zone, rack, disabled):
         hypervisor_type='QEMU',
         hypervisor_version=8002002,
         supported_hv_specs=[objects.HVSpec(arch='x86_64', hv_type='kvm', vm_mode='hvm')],
-        cpu_info=json.dumps({'arch': 'x86_64', 'vendor': 'Intel', 'model': 'Icelake-Server', 'features': ['aes']}),
+        cpu_info=json.dumps(
+            {'arch': 'x86_64', 'vendor': 'Intel', 'model': 'Icelake-Server', 'features': ['aes']}
+        ),
         vcpus=shape.vcpus,
         vcpus_used=0,
         memory_mb=shape.memory_mb,

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Replays a trace at full speed: servers are booted as they came and deleted as they left, in simulated time."""
+"""Replays a trace at full speed: boots servers as they came, deletes them as they left."""
 
 import collections
 import concurrent.futures
@@ -78,14 +78,16 @@ class Tally:
 
 
 def short(reason):
-    """What refusals are grouped by: the rule that removed the last host, or else the sentence without its numbers."""
+    """What refusals are grouped by: the rule that removed the last host, or the text without its numbers."""
     rule = REMOVED_THE_LAST.search(reason)
     return rule[1] if rule else re.sub(r'\d+', 'N', reason)
 
 
 class Demand:
-    """What a trace does not tell, made up from a seed: UUIDs, and for a share of the batches (``zoned``, 0..1)
-    a zone that they insist on. Each zone is half as popular as the one before it."""
+    """What a trace does not tell, made up from a seed: UUIDs, and zones.
+
+    A share of the batches (``zoned``, 0..1) insists on a zone; each is half as popular as the one before.
+    """
 
     def __init__(self, zones, zoned, seed):
         self._zones, self._zoned, self._seed = zones, zoned, seed

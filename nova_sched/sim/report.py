@@ -15,12 +15,31 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from nova_sched.objects.claiming import MEMORY_MB, VCPU
+from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.sim.progress import clock_face
 from nova_sched.sim.replay import use_by_zone
 
 BAR, BLOCKS, SPARKS = 24, ' ▏▎▍▌▋▊▉█', '▁▂▃▄▅▆▇█'
-EXTREMES = 3  # hosts shown at each end
+
+
+def announce(console, settings, machine):
+    """Say what is about to be simulated."""
+    plan, shape = settings.plan, settings.plan.shape
+    memory = (shape.memory_mb - shape.reserved_mb) / 1024
+    console.print(
+        f'Compute nodes: {plan.nodes:,} simulated, of {shape.vcpus} vCPUs and {memory:g} GiB each, in '
+        f'{_count(plan.zones, "zone")} of {_count(plan.racks, "rack")}.',
+        highlight=False,
+    )
+    if machine is not None:
+        (_, vcpus), (_, memory_mb), (_, disk_gb) = (
+            machine.usage()[name] for name in (VCPU, MEMORY_MB, DISK_GB)
+        )
+        console.print(
+            f'And this machine, {machine.host}, as its agent reads it: {vcpus} vCPUs, '
+            f'{memory_mb / 1024:.1f} GiB of memory, {disk_gb} GiB of disk.',
+            highlight=False,
+        )
 
 
 def show(console, result):
@@ -59,7 +78,9 @@ def _table(*columns):
     """A light table; a column's name that starts with > is aligned to the right."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style='dim')
     for name in columns:
-        table.add_column(name.removeprefix('>'), justify='right' if name.startswith('>') else 'left', no_wrap=True)
+        table.add_column(
+            name.removeprefix('>'), justify='right' if name.startswith('>') else 'left', no_wrap=True
+        )
     return table
 
 
@@ -74,14 +95,14 @@ def _outcome(console, result):
     for name, count, colour in (
         ('placed', tally.placed, 'green'),
         ('refused', tally.refused, 'yellow'),
-        ('built nowhere', tally.failed, 'red'),
+        ('failed to build', tally.failed, 'red'),
     ):
         share = _share((count, tally.servers))
         table.add_row(name, f'{count:,}', Text(bar(share), colour), f'{share:.1%}')
     console.print(table)
     console.print(
-        f'Of the placed, {tally.moved:,} failed to build at first and run on an alternate; {tally.left:,} have been '
-        f'deleted since, {tally.running:,} run.',
+        f'Of the placed, {tally.moved:,} failed to build at first and were built on an alternate; '
+        f'{tally.left:,} have been deleted since, and {tally.running:,} run.',
         highlight=False,
     )
 
@@ -99,31 +120,37 @@ def _refusals(console, result):
     console.print(table)
 
 
+# Name of the times, what they tell, and where they are in a Result.
+TIMES = (
+    ('alone', 'the engine, one request after the other, until its claim is durable', 'alone_s'),
+    ('decided', 'the engine during the replay: filters, weighers, booking', 'decided_s'),
+    ('answered', 'the engine during the replay: from its queue until claims are durable', 'answered_s'),
+    ('called', 'conductors during the replay: select_destinations', 'latencies_s'),
+)
+PERCENTILES = (0.5, 0.95, 0.99)
+
+
 def times(result):
-    """What was timed -> seconds, each request one."""
-    timed = {
-        'in the engine: filters, weighers, booking': result.decided_s,
-        'in the engine: from the queue to durable claims': result.answered_s,
-        'as conductors see it': result.tally.latencies_s,
-    }
-    return {name: values for name, values in timed.items() if values}
+    """(name, what it tells, seconds of each request) of everything that was timed."""
+    for name, text, place in TIMES:
+        if values := getattr(result.tally if name == 'called' else result, place):
+            yield name, text, values
 
 
 def _speed(console, result):
-    tally, inflight = result.tally, result.settings.inflight
-    heading(console, f'How fast, {inflight} calls in flight')
-    table = _table('milliseconds a request', '>p50', '>p95', '>p99')
-    for name, values in times(result).items():
-        table.add_row(name, *(f'{percentile(values, share) * 1000:,.2f}' for share in (0.5, 0.95, 0.99)))
-    console.print(table)
-    if result.decided_s:
-        console.print('(The bus inside one process, fake://, looks for messages every 50 ms.)', style='dim')
-    rate = max(tally.took_s, 1e-9)
-    console.print(
-        f'{tally.requests / rate:,.0f} requests, {tally.placed / rate:,.0f} servers a second; '
-        f'{clock_face(tally.now_s - tally.began_s)} hours of simulated time in {tally.took_s:.1f} s.',
-        highlight=False,
+    tally, took_s = result.tally, max(result.tally.took_s, 1e-9)
+    heading(
+        console,
+        f'How fast: {tally.requests / took_s:,.0f} requests, {tally.placed / took_s:,.0f} servers a second',
     )
+    table = _table('milliseconds a request', *(f'>p{share * 100:g}' for share in PERCENTILES))
+    for _, text, values in times(result):
+        table.add_row(text, *(f'{percentile(values, share) * 1000:,.2f}' for share in PERCENTILES))
+    console.print(table)
+    note = f'{clock_face(tally.now_s - tally.began_s)} h of the trace in {took_s:.1f} s, {result.settings.inflight} calls in flight.'
+    if result.embedded:
+        note += ' One process was the whole cloud, and its bus looks for messages each 50 ms.'
+    console.print(note, highlight=False)
 
 
 def _zones(console, result):
@@ -132,15 +159,15 @@ def _zones(console, result):
     counts = {}
     for node in result.nodes:
         counts[node.zone] = counts.get(node.zone, 0) + 1
-    for zone, use in sorted(use_by_zone(result.nodes).items(), key=lambda pair: (pair[0] is None, pair[0] or '')):
-        cells = [zone or 'this machine', str(counts[zone])]
+    for zone, use in sorted(use_by_zone(result.nodes).items()):
+        cells = [zone, str(counts[zone])]
         for name in (VCPU, MEMORY_MB):
             share = _share(use[name])
             cells += [Text(bar(share), 'cyan'), f'{share:.0%}']
         table.add_row(*cells)
     console.print(table)
     totals = [_share(_sum(zones, VCPU)) for _, zones in result.tally.history]
-    console.print(f'vCPUs over time: {spark(totals)}', highlight=False)
+    console.print(f'vCPUs in use over time: {spark(totals)}', highlight=False)
 
 
 def _sum(zones, name):
@@ -157,18 +184,18 @@ def _ranked(result):
 
 def _hosts(console, result):
     ranked = _ranked(result)
-    shown = ranked if len(ranked) <= 2 * EXTREMES else ranked[:EXTREMES] + ranked[-EXTREMES:]
+    ends = (0, 1, 2, len(ranked) - 3, len(ranked) - 2, len(ranked) - 1)
+    shown = [node for place, node in enumerate(ranked) if place in ends or node is result.machine]
     heading(console, 'Fullest and emptiest hosts')
     table = _table('host', 'rack', '>servers', '>vCPUs', '>memory, GiB')
-    for place, node in enumerate(shown):
+    for node in shown:
         (vcpus, most_vcpus), (memory, most_memory) = (node.usage()[name] for name in (VCPU, MEMORY_MB))
         table.add_row(
             node.host + (' (this machine)' if node is result.machine else ''),
-            node.rack or '-',
+            node.rack,
             str(len(node.instances)),
             f'{vcpus} of {most_vcpus}',
             f'{memory / 1024:.0f} of {most_memory / 1024:.0f}',
-            end_section=place == EXTREMES - 1,
         )
     console.print(table)
 
@@ -182,7 +209,9 @@ def _explained(console, result):
     table = _table('filter', '>hosts seen', '>removed', '>left', '')
     for name, seen, left in explained.trail:
         share = _share((left, explained.trail[0].seen))
-        table.add_row(name, str(seen), str(seen - left) if left < seen else '', str(left), Text(bar(share), 'cyan'))
+        table.add_row(
+            name, str(seen), str(seen - left) if left < seen else '', str(left), Text(bar(share), 'cyan')
+        )
     console.print(table)
     console.print(f'Answer: {explained.reason}', highlight=False)
 
@@ -191,11 +220,12 @@ def _verdict(console, result):
     if result.violations:
         heading(console, f'[red]Checked afterwards: {_count(len(result.violations), "violation")}')
         for violation in result.violations[:10]:
-            console.print(f'  {violation}', style='red', highlight=False)
+            console.print(f'  {violation}', style='red', highlight=False, markup=False)
         return
+    where = 'in the database' if result.embedded else 'from what the scheduler told its nodes'
     heading(
         console,
-        f'[green]Checked afterwards in the store of claims: no node is over its capacity, and each of the '
+        f'[green]Checked afterwards {where}: no node is over its capacity, and each of the '
         f'{_count(result.tally.running, "running server")} has exactly one claim.',
     )
 
@@ -216,11 +246,11 @@ def as_dict(result):
             for reason, refusal in tally.refusals.items()
         },
         'times_s': {
-            name: {f'p{share * 100:g}': percentile(values, share) for share in (0.5, 0.95, 0.99)}
-            for name, values in times(result).items()
+            name: {f'p{share * 100:g}': percentile(values, share) for share in PERCENTILES}
+            for name, _, values in times(result)
         },
         'zones': {
-            zone or '': {name: {'used': used, 'capacity': capacity} for name, (used, capacity) in use.items()}
+            zone: {name: {'used': used, 'capacity': capacity} for name, (used, capacity) in use.items()}
             for zone, use in use_by_zone(result.nodes).items()
         },
         'explained': explained

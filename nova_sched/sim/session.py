@@ -28,7 +28,7 @@ from nova_sched.sim.replay import Demand, Replay, Tally
 class Settings:
     """``inflight`` calls at once; ``zoned`` is the share (0..1) of batches that name a zone."""
 
-    plan: Plan = Plan()
+    plan: Plan = dataclasses.field(default_factory=Plan)
     inflight: int = 32
     zoned: float = 0.7
 
@@ -37,8 +37,9 @@ class Settings:
 class Result:
     """What came of it.
 
-    ``decided_s`` and ``answered_s`` are the engine's own times, empty if it is in another process, as is
-    ``explained`` None. ``violations`` is empty if all is well. ``machine`` is the node of this machine, if it took part.
+    ``decided_s``, ``answered_s`` and ``alone_s`` are the engine's own times, in seconds: of the replay's requests,
+    and of requests that came one by one. If it is in another process they are empty, and ``explained`` is None.
+    ``machine`` is this machine's node, if it took part. All is well if there are no ``violations``.
     """
 
     settings: Settings
@@ -47,16 +48,19 @@ class Result:
     machine: Any = None
     decided_s: list = dataclasses.field(default_factory=list)
     answered_s: list = dataclasses.field(default_factory=list)
+    alone_s: list = dataclasses.field(default_factory=list)
     conflicts: int = 0
     explained: explain.Explained | None = None
+    embedded: bool = False
     claims: int = 0
     violations: list = dataclasses.field(default_factory=list)
 
 
 def play(settings, arrivals, bus, service=None, machine=None, watch=lambda tally: None):
-    """Run it over a bus. ``service`` is a SchedulerService that was started in this process for this run alone; it
-    is stopped here, and its store is audited. Without one, a scheduler elsewhere is asked over the bus, and
-    forgets the fleet in the end.
+    """Run it over a bus. Returns the Result.
+
+    ``service`` is a SchedulerService that was started in this process for this run alone: its store is
+    audited. Without one, a scheduler elsewhere is asked over the bus, and forgets the fleet in the end.
     """
     with Pool(settings.inflight, 'conductor') as pool:
         members = [*machines(settings.plan), *([machine] if machine else [])]
@@ -64,7 +68,7 @@ def play(settings, arrivals, bus, service=None, machine=None, watch=lambda tally
         with _membership(fleet, temporary=service is None):
             demand = Demand(settings.plan.zone_names, settings.zoned, settings.plan.seed)
             replay = Replay(fleet, Conductor(bus, fleet), Clock(), pool, demand, watch)
-            result = Result(settings, replay.run(arrivals), members, machine)
+            result = Result(settings, replay.run(arrivals), members, machine, embedded=service is not None)
             fleet.report_all()
             accounts = audit.from_answers(fleet) if service is None else _inside(result, service)
             result.claims = sum(len(account.holders) for account in accounts)
@@ -83,11 +87,11 @@ def _membership(fleet, temporary):
 
 
 def _inside(result, service):
-    """What only the scheduler's own process can tell. Ends the scheduler, so that its store holds still."""
+    """What only the scheduler's own process can tell."""
     figures = service.scheduler.figures
     result.decided_s, result.answered_s = list(figures.decided_s), list(figures.answered_s)
     result.conflicts = figures.conflicts
+    result.alone_s = explain.one_by_one(service.scheduler)
     zones = result.settings.plan.zone_names
     result.explained = explain.refusal(service.scheduler, zones[min(1, len(zones) - 1)])
-    service.stop()
     return audit.from_store(service.store)

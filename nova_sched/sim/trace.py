@@ -54,7 +54,10 @@ class Arrival:
 
 
 def load(path=SAMPLE):
-    """All arrivals of a trace, in order of time; by default of the cut that comes with the package. Raises BadConfig, saying which line is wrong."""
+    """All arrivals of a trace, in order of time; by default of the cut that comes with the package.
+
+    Raises BadConfig with what is wrong, and in which line.
+    """
     path = pathlib.Path(path)
     flavors = dict(_rows(path.with_name('flavors.csv'), _flavor))
     middles = dict(_rows(path.with_name('duration_bins.csv'), _middle))
@@ -82,7 +85,9 @@ def _rows(path, read):
                 try:
                     found = read(row)
                 except KeyError as error:
-                    raise errors.BadConfig(f'{path}, line {table.line_num}', f'{error} is not known') from None
+                    raise errors.BadConfig(
+                        f'{path}, line {table.line_num}', f'{error} is not known'
+                    ) from None
                 except (TypeError, ValueError) as error:
                     raise errors.BadConfig(f'{path}, line {table.line_num}', str(error)) from None
                 yield found

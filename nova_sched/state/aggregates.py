@@ -53,7 +53,8 @@ def zones(aggregates):
 def number(aggregates, key, default, convert):
     """The smallest value of a metadata key over a host's aggregates.
 
-    No value: the default. A value that ``convert`` refuses, or that is not finite: a warning, and the default.
+    No value: the default. A value that ``convert`` refuses, or that is not finite: a warning, and
+    the default.
     """
     texts = {aggregate.metadata[key] for aggregate in aggregates if key in aggregate.metadata}
     if not texts:

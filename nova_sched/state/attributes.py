@@ -11,6 +11,7 @@
 # under the License.
 """Attributes of hosts by any name: what an extra spec may ask about."""
 
+import functools
 from collections.abc import Mapping
 
 import numpy as np
@@ -76,6 +77,7 @@ def map_attribute(hosts, name, judge):
     else:
         found, missing = hosts.everywhere(False), hosts.everywhere(True)
     if name in hosts.stat_names:
-        for row in np.flatnonzero(missing):
-            found[row] = verdict(hosts.nodes[row].report.stats.get(name))
+        verdict_once = functools.cache(verdict)
+        for row in np.flatnonzero(missing).tolist():
+            found[row] = verdict_once(hosts.nodes[row].report.stats.get(name))
     return found

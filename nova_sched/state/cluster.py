@@ -332,7 +332,9 @@ class Cluster:
     def told(self, host):
         """Instances on the host, as its messages and reports tell."""
         nodes = self.nodes_of(host)
-        return frozenset().union(*(node.told for node in nodes)) if nodes else self._told.get(host, frozenset())
+        if not nodes:
+            return self._told.get(host, frozenset())
+        return frozenset().union(*(node.told for node in nodes))
 
     def _tell(self, node, instances):
         for gone in node.told - instances - node.claims.keys():

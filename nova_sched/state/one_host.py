@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One Nova-like host state behind the questions that rules ask of all hosts: the scalar face of every rule."""
+"""One Nova-like host state behind the questions that rules ask of all hosts: a rule's scalar face."""
 
 import datetime
 import time

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a node says of itself, as plain values: the one form that the cluster takes, wherever it comes from."""
+"""What a node says of itself, as plain values: the one form that the cluster takes, whoever brings it."""
 
 import dataclasses
 import json
@@ -124,7 +124,7 @@ def check(report):
             refuse(f'{name} units', f'min_unit, max_unit and step_size must be between 1 and {LARGEST}')
     for name, used in report.used.items():
         total = report.inventories[name].total if name in report.inventories else 0
-        # More than the capacity happens (a lowered ratio, a surprise); more than a thousand machines' worth does not.
+        # More than the capacity happens: a lowered ratio, a surprise. Thousands of times the total does not.
         if not 0 <= used <= min(max(total, 1) * 10_000, LARGEST):
             refuse(f'{name} used', f'{used} is not possible with a total of {total}')
     for field in ('num_instances', 'io_workload', 'failed_builds'):

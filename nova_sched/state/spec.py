@@ -22,7 +22,6 @@ from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.state.request import Destination, Group, check_type, hint, is_rebuild
 
 TRAIT_PREFIX, RESOURCES_PREFIX = 'trait:', 'resources:'
-DEDICATED = ('dedicated', 'mixed')
 
 
 def read(thing, name, default=None):

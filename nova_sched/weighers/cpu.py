@@ -15,7 +15,7 @@ from nova_sched.weighers import Weigher
 
 
 class CPUWeigher(Weigher):
-    """More free vCPUs (allocation ratio applied) are better: spreads by default, a negative multiplier packs."""
+    """More free vCPUs (allocation ratio applied) are better: spreads by default, packs if negative."""
 
     minval = 0
     option = 'cpu_weight_multiplier'

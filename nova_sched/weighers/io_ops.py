@@ -15,7 +15,7 @@ from nova_sched.weighers import Weigher
 
 
 class IoOpsWeigher(Weigher):
-    """Builds, resizes and snapshots under way; the multiplier is negative by default and prefers idle hosts."""
+    """Builds, resizes and snapshots under way; negative by default, which prefers idle hosts."""
 
     minval = 0
     option = 'io_ops_weight_multiplier'

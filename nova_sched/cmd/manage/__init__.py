@@ -11,15 +11,10 @@
 # under the License.
 """nova-sched-manage: the operator's tool. One file for each noun, one function for each verb."""
 
-import sys
-import warnings
-
 from nova_sched.cmd import backend
 
 
 def main(argv=None):
-    if not sys.warnoptions:
-        warnings.simplefilter('ignore')  # what libraries tell their developers is not for operators
     backend.choose(argv)
     # Only now: these import what the backend patches.
     from nova_sched.cmd import startup

@@ -158,7 +158,7 @@ def bus(conf):
     except errors.BadConfig as error:
         yield Finding(ERROR, where, error.why, conductors)
         return
-    if conf.transport_url in (None, '', 'rabbit://'):
+    if conf.transport_url == 'rabbit://':
         problem = 'it is not set: a RabbitMQ on this machine, with the user guest, is taken'
         yield Finding(WARNING, where, problem, conductors)
     elif conf.transport_url.startswith('fake:'):

@@ -153,6 +153,18 @@ def look(daemon, context):
 
 
 @pytest.fixture
+def zone_of(boot):
+    """The zone that an answer names for a node; nothing is claimed to learn it."""
+
+    def zone_of(node):
+        there = specs.destination(host=node.host, node=node.hypervisor_hostname)
+        found = boot(hints={'_nova_check_type': ['rebuild']}, requested_destination=there)
+        return found[0][0].availability_zone
+
+    return zone_of
+
+
+@pytest.fixture
 def eventually():
     """Ask until a function returns what is expected: a cast is done some time after it was sent."""
 

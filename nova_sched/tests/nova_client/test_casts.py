@@ -18,18 +18,6 @@ from nova_sched.tests.nova_client import specs
 
 
 @pytest.fixture
-def zone_of(boot):
-    """The zone that an answer names for a node; nothing is claimed to learn it."""
-
-    def zone_of(node):
-        there = specs.destination(host=node.host, node=node.hypervisor_hostname)
-        found = boot(hints={'_nova_check_type': ['rebuild']}, requested_destination=there)
-        return found[0][0].availability_zone
-
-    return zone_of
-
-
-@pytest.fixture
 def near(look):
     """Host of an instance, by the hint same_host; None while nobody knows it."""
 

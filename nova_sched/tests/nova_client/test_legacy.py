@@ -93,10 +93,10 @@ def test_where(cloud, ask, words):
     assert [one['host'] for one in found] == 2 * [second.host]
 
 
-def test_zone(cloud, ask, scheduler, context, look, eventually):
+def test_zone(cloud, ask, scheduler, context, zone_of, eventually):
     _, there = cloud.add(2)
     scheduler.update_aggregates(context, [cloud.aggregate(there, availability_zone='legacy')])
-    eventually(there.host, lambda: look(zone='legacy'))
+    eventually('legacy', lambda: zone_of(there))
     assert [one['host'] for one in ask(3, zone='legacy')] == 3 * [there.host]
 
 

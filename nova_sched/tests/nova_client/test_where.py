@@ -22,12 +22,12 @@ IMPOSSIBLE = {'extra_specs': {'capabilities:cpu_info:vendor': 'Acme'}}
 
 
 @pytest.fixture
-def zones(cloud, scheduler, context, look, eventually):
+def zones(cloud, scheduler, context, zone_of, eventually):
     """Nodes of the zones north, south, and of none."""
     north, south, neither = cloud.add(3)
     for zone, node in (('north', north), ('south', south)):
         scheduler.update_aggregates(context, [cloud.aggregate(node, availability_zone=zone)])
-        eventually(node.host, lambda zone=zone: look(zone=zone))
+        eventually(zone, lambda node=node: zone_of(node))
     return {'north': north.host, 'south': south.host, 'nova': neither.host}
 
 

@@ -199,5 +199,7 @@ def test_usage_is_what_a_claim_is_judged_by():
     made = cluster(1, vcpus=4, vcpus_ratio=2.0, vcpus_reserved=1, disk_gb=None)
     node = made.hosts.nodes[0]
     made.add(claim(A, node.uuid, vcpus=2))
-    assert (node.usage(VCPU), node.usage(VCPU).available) == ((4, 1, 2.0, 2), 4)
+    usage = node.usage(VCPU)
+    assert (usage.total, usage.reserved, usage.ratio, usage.used, usage.largest) == (4, 1, 2.0, 2, 4)
+    assert usage.available == 4
     assert node.usage(DISK_GB) is None

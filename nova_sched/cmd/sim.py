@@ -1,0 +1,271 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""nova-sched-sim: simulated computes and conductors, and a trace of real requests, against a scheduler."""
+
+import argparse
+import contextlib
+import itertools
+import json
+import logging
+import os
+import pathlib
+import sys
+import tempfile
+
+from nova_sched.cmd import backend
+
+DESCRIPTION = """
+Simulated compute nodes report to a scheduler, simulated conductors boot and delete servers as a
+trace of real requests tells, and a summary says what became of them. Calls, claims and the database
+are real; only the hours of the trace pass at full speed. In the end no node may be over its
+capacity, and each running server must have exactly one claim.
+"""
+EPILOG = """
+examples:
+  nova-sched-sim --embedded
+        the scheduler in this process too: nothing else is needed
+  nova-sched-sim --embedded --nodes 1000 --requests 2000 --inflight 64
+  nova-sched-sim --config-file nova_sched.conf --requests 500
+        against running schedulers, over the bus of [DEFAULT] transport_url; a test cloud, for
+        its free hosts get claims, too
+
+exit status: 0 all is well, 1 it cannot run, 2 wrong usage, 3 a check failed, 130 interrupted
+"""
+VIOLATED, INTERRUPTED = 3, 130
+
+
+def _number(least):
+    def number(text):
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f'{text} is no whole number from {least}')
+        return int(text)
+
+    return number
+
+
+def _share(text):
+    with contextlib.suppress(ValueError):
+        if 0.0 <= float(text) <= 1.0:
+            return float(text)
+    raise argparse.ArgumentTypeError(f'{text} is no number from 0 to 1')
+
+
+def parser():
+    made = argparse.ArgumentParser(
+        prog='nova-sched-sim',
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    where = made.add_argument_group('the scheduler (one of the first two is needed)')
+    where.add_argument(
+        '--embedded',
+        action='store_true',
+        help='run one in this process: on fake://, with a database of its own',
+    )
+    where.add_argument(
+        '--config-file', metavar='FILE', help='configuration: of the bus, and with --embedded of the rules'
+    )
+    where.add_argument(
+        '--state-dir', metavar='DIR', help='keep the embedded database and log in this new or empty directory'
+    )
+    fleet = made.add_argument_group('the compute nodes')
+    one = _number(1)
+    fleet.add_argument('--nodes', type=one, default=200, metavar='N', help='how many (%(default)s)')
+    fleet.add_argument('--zones', type=one, default=3, metavar='N', help='availability zones (%(default)s)')
+    fleet.add_argument('--racks', type=one, default=4, metavar='N', help='racks in each zone (%(default)s)')
+    fleet.add_argument('--vcpus', type=one, default=64, metavar='N', help='of each node (%(default)s)')
+    fleet.add_argument(
+        '--memory', type=one, default=128, metavar='GIB', help='of each node, for servers (%(default)s)'
+    )
+    fleet.add_argument(
+        '--disabled', type=_share, default=0.02, metavar='SHARE', help='of nodes in maintenance (%(default)s)'
+    )
+    fleet.add_argument(
+        '--failing',
+        type=_share,
+        default=0.01,
+        metavar='SHARE',
+        help='of builds; the server goes to an alternate (%(default)s)',
+    )
+    fleet.add_argument('--this-machine', action='store_true', help='add this machine with its real facts')
+    load = made.add_argument_group('the requests')
+    load.add_argument(
+        '--trace',
+        metavar='FILE',
+        help='table of VMs, with flavors.csv and duration_bins.csv beside it (four hours of Azure, 2017)',
+    )
+    load.add_argument('--requests', type=one, metavar='N', help='only the first N of the trace (all)')
+    load.add_argument(
+        '--zoned', type=_share, default=0.7, metavar='SHARE', help='of tenants who name a zone (%(default)s)'
+    )
+    load.add_argument('--inflight', type=one, default=32, metavar='N', help='calls at once (%(default)s)')
+    load.add_argument('--seed', type=_number(0), default=1, metavar='N', help='of all chance (%(default)s)')
+    made.add_argument(
+        '--format', choices=['table', 'json'], default='table', help='of the summary (%(default)s)'
+    )
+    return made
+
+
+def main():
+    asked = parser()
+    options = asked.parse_args()
+    if not (options.embedded or options.config_file):
+        asked.error('say --embedded, or --config-file with the bus of a running scheduler')
+    if options.state_dir and not options.embedded:
+        asked.error('--state-dir is for --embedded')
+    # Without a file of its own, the embedded scheduler heeds none that lies about on this machine.
+    options.config = ['--config-file', options.config_file or os.devnull]
+    options.backend = backend.choose(options.config)
+    # Only now: these import what the backend patches.
+    from nova_sched.cmd import startup
+
+    return startup.guarded(lambda: _run(options))
+
+
+def _run(options):
+    with contextlib.ExitStack() as stack:
+        try:
+            result = _simulate(options, stack)
+        except KeyboardInterrupt:
+            print('nova-sched-sim: interrupted', file=sys.stderr)
+            return INTERRUPTED
+    if options.format == 'json':
+        from nova_sched.sim import report
+
+        print(json.dumps(report.as_dict(result), indent=2))
+    return VIOLATED if result.violations else 0
+
+
+def _simulate(options, stack):
+    from nova_sched.sim import progress, report, session
+
+    directory = _directory(options, stack)
+    conf = _configure(options, directory)
+    arrivals = _arrivals(options, conf)
+    console = _console(options)
+    settings = _settings(options)
+    machine = _machine(options, settings, directory, console)
+    _announce(console, options, settings, machine, directory)
+    bus, service = _scheduler(options, conf, stack)
+    with progress.live(console, len(arrivals)) as watch:
+        result = session.play(settings, arrivals, bus, service, machine, watch)
+    if options.format == 'table':
+        report.show(console, result)
+    return result
+
+
+def _directory(options, stack):
+    """Where the embedded scheduler keeps its state, and this machine its identity."""
+    from nova_sched import errors
+
+    if not options.state_dir:
+        return pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix='nova-sched-sim-')))
+    directory = pathlib.Path(options.state_dir)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if any(directory.iterdir()):
+            raise errors.BadConfig('--state-dir', f'{directory} is not empty')
+    except OSError as error:
+        raise errors.BadConfig('--state-dir', str(error)) from None
+    return directory
+
+
+def _configure(options, directory):
+    from nova_sched.cmd import startup
+    from nova_sched.conf import CONF
+
+    argv = list(options.config)
+    if options.embedded:
+        argv += ['--log-file', str(directory / 'nova-sched-sim.log')]
+    startup.configure(argv)
+    CONF.set_override('service_backend', options.backend)
+    if options.embedded:
+        CONF.set_override('connection', f'sqlite:///{directory / "nova-sched.sqlite"}', group='database')
+    else:
+        logging.getLogger().setLevel(logging.WARNING)
+    return CONF
+
+
+def _arrivals(options, conf):
+    from nova_sched.sim import trace
+
+    arrivals = trace.load(options.trace) if options.trace else trace.load()
+    whole = trace.split(arrivals, conf.scheduler.max_instances_per_request)
+    return list(itertools.islice(whole, options.requests))
+
+
+def _settings(options):
+    from nova_sched.sim import machines, session
+
+    reserved_mb = machines.Shape().reserved_mb
+    shape = machines.Shape(options.vcpus, options.memory * 1024 + reserved_mb, reserved_mb=reserved_mb)
+    plan = machines.Plan(
+        nodes=options.nodes,
+        zones=options.zones,
+        racks=options.racks,
+        shape=shape,
+        disabled=options.disabled,
+        failing=options.failing,
+        seed=options.seed,
+    )
+    return session.Settings(plan, options.inflight, options.zoned)
+
+
+def _console(options):
+    """Where people look: not where a script reads its JSON."""
+    from rich.console import Console
+
+    console = Console(stderr=options.format == 'json')
+    return console if console.is_terminal else Console(stderr=options.format == 'json', width=110)
+
+
+def _machine(options, settings, directory, console):
+    from nova_sched import errors
+    from nova_sched.sim import here
+
+    if not options.this_machine:
+        return None
+    try:
+        return here.this_machine(directory, settings.plan.zone_names[0])
+    except errors.BadMachineFacts as error:
+        console.print(f'This machine stays out: {error}.', style='yellow')
+        return None
+
+
+def _announce(console, options, settings, machine, directory):
+    from nova_sched.sim import report
+
+    report.announce(console, settings, machine)
+    if options.embedded:
+        kept = f' in {directory}' if options.state_dir else ''
+        console.print(f'Scheduler: in this process, on fake:// and SQLite{kept}.', highlight=False)
+    else:
+        console.print(f'Scheduler: on the bus that {options.config_file} names.', highlight=False)
+
+
+def _scheduler(options, conf, stack):
+    """The bus, and the scheduler if it runs here."""
+    from nova_sched import rpc, service
+
+    bus = rpc.transport(conf, 'fake://' if options.embedded else None)
+    stack.callback(bus.cleanup)
+    if not options.embedded:
+        return bus, None
+    embedded = service.SchedulerService(conf, bus)
+    embedded.start()
+    stack.callback(embedded.stop)
+    return bus, embedded
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,220 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A scheduler inside this process, on any bus, and those who call it."""
+
+import contextlib
+import sqlite3
+import threading
+import time
+
+import oslo_messaging as messaging
+import pytest
+
+from nova_sched import objects, rpc, service
+from nova_sched.conf import CONF
+from nova_sched.rpc import client
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.reference import golden, recorded, scenario
+
+PATIENCE_S = 20.0
+HOST = 'scheduler-under-test'
+# Quick enough that no test waits for it.
+SETTINGS = {'claims.refresh_interval': 0.2, 'claims.retry_interval': 0.05, 'default.host': HOST}
+
+
+@contextlib.contextmanager
+def settings(values):
+    """Options, as ``{'group.name': value}``, for as long as the block runs."""
+    places = [(name, None if group == 'default' else group)
+              for group, name in (key.split('.') for key in values)]  # fmt: skip
+    for (name, group), value in zip(places, values.values(), strict=True):
+        CONF.set_override(name, value, group=group)
+    try:
+        yield
+    finally:
+        for name, group in places:
+            CONF.clear_override(name, group=group)
+
+
+def eventually(is_so, patience_s=PATIENCE_S):
+    """What ``is_so`` returns as soon as that is true; a cast, or what others do, takes its time."""
+    until = time.monotonic() + patience_s
+    while not (found := is_so()):
+        if time.monotonic() > until:
+            pytest.fail(f'not so after {patience_s} s: {getattr(is_so, "__name__", is_so)}')
+        time.sleep(0.02)
+    return found
+
+
+class Daemon:
+    """One scheduler process's insides, its database in a file, and clients that call it over its bus."""
+
+    def __init__(self, url, folder):
+        self.bus = rpc.transport(CONF, url)
+        self.database = folder / 'claims.sqlite'
+        self.service = service.SchedulerService(CONF, self.bus)
+        self.scheduler = client.SchedulerClient(self.bus, timeout_s=PATIENCE_S)
+        self.stats = client.StatsClient(self.bus, timeout_s=PATIENCE_S)
+        self.claims = client.ClaimsClient(self.bus, timeout_s=PATIENCE_S)
+        self.conductor = client.Conductor(self.bus)
+
+    @property
+    def figures(self):
+        """The engine's counts."""
+        return self.service.scheduler.figures
+
+    def start(self):
+        with settings({**SETTINGS, 'database.connection': f'sqlite:///{self.database}'}):
+            self.service.start()
+
+    def stop(self):
+        self.service.stop()
+        self.bus.cleanup()
+
+    def add(self, *hosts, instances=None, cell_uuid=None, inventories=None, **fields):
+        """Hosts that have reported one compute node each; ``fields`` are ComputeNode's."""
+        for host in hosts:
+            self.stats.update_resource_stats(
+                host, compute_node(host, **fields), instances, inventories, cell_uuid
+            )
+
+    def add_nine(self):
+        """The recorded hosts: their nodes with their instances, services and aggregates."""
+        told = golden('filter-matrix')['instances_by_host']
+        for node in recorded('ComputeNodeList'):
+            self.stats.update_resource_stats(node.host, node, list(told.get(node.host, ())))
+        for one in recorded('ServiceList'):
+            # Their last sign of life was long ago.
+            seen = objects.Service(host=one.host, disabled=one.disabled, forced_down=one.forced_down)
+            self.stats.update_service(one.host, seen)
+        self.scheduler.update_aggregates(recorded('AggregateList'))
+        eventually(lambda: len(self.table('aggregates')) == len(recorded('AggregateList')))
+
+    def boot(self, *names, **words):
+        """Chosen host of each of these instances, by their names."""
+        placed = self.scheduler.select_destinations(spec(**words), [uuid_of(name) for name in names])
+        return [found[0].service_host for found in placed]
+
+    def hosts_of(self, name):
+        """host -> state of each of the instance's claims, as `claims.show` tells."""
+        return {claim.host: claim.state for claim in self.claims.show(uuid_of(name))}
+
+    def raw(self, method, version='4.5', namespace=None, fanout=False, context=None, **args):
+        """A call (or with ``fanout`` a cast) by oslo.messaging alone: plain values out, plain values in."""
+        target = messaging.Target(
+            exchange=rpc.EXCHANGE, topic=rpc.TOPIC, version=version, namespace=namespace
+        )
+        caller = messaging.get_rpc_client(self.bus, target, timeout=PATIENCE_S)
+        if fanout:
+            return caller.prepare(fanout=True).cast(context or {}, method, **args)
+        return caller.call(context or {}, method, **args)
+
+    def replay(self, message, context=None, fanout=False):
+        """Send a recorded message as it stands."""
+        version, method = message['version'], message['method']
+        return self.raw(method, version, message.get('namespace'), fanout, context, **message['args'])
+
+    def table(self, name):
+        """All rows of a table, sorted, past every layer of ours."""
+        with contextlib.closing(sqlite3.connect(self.database)) as session:
+            return sorted(session.execute(f'SELECT * FROM {name}').fetchall(), key=repr)
+
+    def state(self):
+        """All that the daemon knows, in memory and in the database, but for when it heard of it."""
+        # The one look inside: what no caller can see must not change either.
+        known = self.service.scheduler.call(_picture, self.service.scheduler._cluster)
+        tables = {name: self.table(name) for name in ('claims', 'services', 'aggregates', 'host_instances')}
+        nodes = [row[:4] + row[5:] for row in self.table('nodes')]  # without seen_s
+        return {'known': known, 'nodes': nodes, **tables}
+
+
+def _picture(cluster):
+    nodes = {
+        node.uuid: (node.report, dict(node.claims), dict(node.foreign), node.told, cluster.service(node.host))
+        for node in cluster
+    }
+    used = {name: resource.used[: len(nodes)].tolist() for name, resource in cluster.hosts.resources.items()}
+    return repr((sorted(nodes.items()), used, sorted(cluster.hosts.places.items(), key=repr)))
+
+
+@contextlib.contextmanager
+def running(url, folder):
+    """A daemon for as long as the block runs."""
+    daemon = Daemon(url, folder)
+    daemon.start()
+    try:
+        yield daemon
+    finally:
+        daemon.stop()
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    """A daemon of its own for each test, on a bus inside this process."""
+    with running('fake://', tmp_path) as started:
+        yield started
+
+
+def error_name(error):
+    """Class of the error that a server raised, whichever way the bus brought it."""
+    return getattr(error, 'exc_type', None) or type(error).__name__.removesuffix('_Remote')
+
+
+def together(*works):
+    """Run these at the same time; what each returned or raised, in their order."""
+    found = [None] * len(works)
+
+    def run(place, work):
+        try:
+            found[place] = work()
+        except Exception as error:  # noqa: BLE001, it is handed to the test
+            found[place] = error
+
+    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(works)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def compute_node(host='host-0', nodename=None, **fields):
+    """A ComputeNode as a plain host reports it: 8 CPUs, 16 GiB, 100 GB, nothing on it."""
+    name = nodename or host
+    facts = {
+        'uuid': uuid_of(f'node {name}'),
+        'host': host,
+        'hypervisor_hostname': name,
+        'vcpus': 8,
+        'memory_mb': 16384,
+        'local_gb': 100,
+        'vcpus_used': 0,
+        'memory_mb_used': 0,
+        'local_gb_used': 0,
+        'cpu_allocation_ratio': 1.0,
+        'ram_allocation_ratio': 1.0,
+        'disk_allocation_ratio': 1.0,
+        'hypervisor_type': 'QEMU',
+        'hypervisor_version': 8002001,
+        'stats': {},
+    }
+    return objects.ComputeNode(**{**facts, **fields})
+
+
+def spec(vcpus=1, memory_mb=512, root_gb=0, extra_specs=None, **fields):
+    """A RequestSpec as a conductor sends it for one small server; ``fields`` are RequestSpec's."""
+    made = scenario('boot-1')
+    made.flavor.vcpus, made.flavor.memory_mb, made.flavor.root_gb = vcpus, memory_mb, root_gb
+    made.flavor.extra_specs = extra_specs or {}
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made

@@ -1,0 +1,236 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The namespace that Nova's scheduler answers, 4.0 to 4.5: every form of its call, and every cast."""
+
+import json
+
+import pytest
+
+from nova_sched import errors, objects
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.functional.harness import daemon, error_name, eventually, settings, spec
+from nova_sched.tests.reference import REFERENCE, wire
+
+__all__ = ['daemon']
+
+CALLS = sorted(path.stem for path in (REFERENCE / 'wire').glob('select_destinations-*.json'))
+OLD_AND_NEW = [pytest.param(version, id=version) for version in ('4.0', '4.3', '4.4', '4.5')]
+
+
+def test_a_host_is_chosen_claimed_and_returned_with_alternates(daemon):
+    daemon.add('a', 'b', 'c', 'd')
+    ((chosen, *alternates),) = daemon.scheduler.select_destinations(spec(), [uuid_of('one')])
+    assert isinstance(chosen, objects.Selection)
+    assert len({chosen.service_host, *(one.service_host for one in alternates)}) == 3
+    assert chosen.compute_node_uuid == uuid_of(f'node {chosen.nodename}')
+    assert json.loads(chosen.allocation_request)['allocations'] == {
+        chosen.compute_node_uuid: {'resources': {'VCPU': 1, 'MEMORY_MB': 512}}
+    }
+    assert (chosen.allocation_request_version, chosen.availability_zone) == ('1.36', 'nova')
+    assert daemon.hosts_of('one') == {chosen.service_host: 'pending'}
+
+
+@pytest.mark.parametrize(
+    'attempts, hosts, alternates',
+    [
+        pytest.param(1, 'abcd', 0, id='one try, none'),
+        pytest.param(3, 'abcd', 2, id='three tries, two'),
+        pytest.param(9, 'abcd', 3, id='no more than there are'),
+    ],
+)
+def test_alternates_are_one_less_than_the_tries(daemon, attempts, hosts, alternates):
+    daemon.add(*hosts)
+    with settings({'scheduler.max_attempts': attempts}):
+        (found,) = daemon.scheduler.select_destinations(spec(), [uuid_of('one')])
+    assert len(found) == 1 + alternates
+
+
+def test_no_alternates_unless_asked_for(daemon):
+    daemon.add('a', 'b')
+    (found,) = daemon.scheduler.select_destinations(spec(), [uuid_of('one')], return_alternates=False)
+    assert len(found) == 1
+
+
+def test_several_instances_see_each_other_and_answers_keep_their_order(daemon):
+    daemon.add('a', 'b', vcpus=2)
+    names = ['one', 'two', 'three', 'four']
+    hosts = daemon.boot(*names)
+    assert sorted(hosts) == ['a', 'a', 'b', 'b']
+    assert [daemon.hosts_of(name) for name in names] == [{host: 'pending'} for host in hosts]
+
+
+def test_all_instances_or_none(daemon):
+    daemon.add('a', 'b', vcpus=2)
+    before = daemon.state()
+    with pytest.raises(errors.NoValidHost, match='not enough hosts'):
+        daemon.boot('one', 'two', 'three', 'four', 'five')
+    assert daemon.state() == before
+
+
+def test_a_refusal_crosses_the_bus_as_novas_own_class(daemon):
+    with pytest.raises(Exception, match='No valid host was found') as refused:  # noqa: PT011
+        daemon.raw(
+            'select_destinations', spec_obj=objects.to_primitive(spec()), instance_uuids=[uuid_of('one')]
+        )
+    assert error_name(refused.value) == 'NoValidHost'
+
+
+def test_the_same_call_twice_is_one_claim(daemon):
+    daemon.add('a', 'b', vcpus=1)
+    for _ in range(3):
+        daemon.boot('one')
+        assert len(daemon.table('claims')) == 1
+    daemon.boot('two')
+    with pytest.raises(errors.NoValidHost):
+        daemon.boot('three')
+
+
+@pytest.mark.parametrize('call', CALLS)
+def test_every_recorded_call_is_answered_in_the_form_of_its_version(daemon, call):
+    """Placed, or refused as a caller knows it: no recorded call may fail in any other way."""
+    daemon.add_nine()
+    recorded, before = wire(call), daemon.table('claims')
+    message, context = recorded['message'], recorded['context']
+    names = message['args'].get('instance_uuids') or []
+    try:
+        answer = daemon.replay(message, context)
+    except Exception as error:  # noqa: BLE001, its class is what is asserted
+        assert error_name(error) == 'NoValidHost', error
+        assert daemon.table('claims') == before
+        return
+    if message['args'].get('return_objects'):
+        chosen = [selections[0]['nova_object.data']['service_host'] for selections in answer]
+        assert {one['nova_object.version'] for selections in answer for one in selections} == {'1.1'}
+        most = 3 if message['args']['return_alternates'] else 1
+        assert all(1 <= len(selections) <= most for selections in answer)
+    else:
+        chosen = [one['host'] for one in answer]
+        assert all(set(one) == {'host', 'nodename', 'limits'} for one in answer)
+    claimed = 0 if is_rebuild(message) else len(names)
+    assert len(chosen) == max(len(names), 1)
+    assert len(daemon.table('claims')) == len(before) + claimed
+
+
+def is_rebuild(message):
+    data = message['args'].get('spec_obj', {}).get('nova_object.data', {})
+    return (data.get('scheduler_hints') or {}).get('_nova_check_type') == ['rebuild']
+
+
+@pytest.mark.parametrize('name', ['boot-1', 'retry', 'group-anti-affinity'])
+def test_every_version_of_a_call_gets_the_same_host(daemon, name):
+    daemon.add_nine()
+    chosen = {}
+    for version in ('4.0', '4.3'):  # these claim nothing, so they come first
+        (answer,) = daemon.replay(wire(f'select_destinations-{name}.rpc-{version}')['message'])
+        chosen[version] = answer['host'], answer['nodename']
+    for version in ('4.4', '4.5'):
+        message = wire(f'select_destinations-{name}.rpc-{version}')['message']
+        (answer,) = daemon.replay(message)
+        if version == '4.5':
+            answer = answer[0]['nova_object.data']
+            chosen[version] = answer['service_host'], answer['nodename']
+        else:
+            chosen[version] = answer['host'], answer['nodename']
+        daemon.claims.abort_claim(message['args']['instance_uuids'][0])
+    assert len(set(chosen.values())) == 1, chosen
+
+
+@pytest.mark.parametrize(
+    'aggregates',
+    [
+        pytest.param('object', id='one object'),
+        pytest.param('list', id='a list'),
+        pytest.param('AggregateList', id='a list object'),
+    ],
+)
+def test_update_aggregates_in_all_its_forms(daemon, aggregates):
+    daemon.add('a')
+    zone = objects.Aggregate(
+        id=7, uuid=uuid_of('zone'), name='zone', hosts=['a'], metadata={'availability_zone': 'north'}
+    )
+    form = {'object': zone, 'list': [zone], 'AggregateList': objects.AggregateList(objects=[zone])}
+    daemon.scheduler.update_aggregates(form[aggregates])
+    eventually(lambda: daemon.table('aggregates'))
+    (found,) = daemon.scheduler.select_destinations(spec(availability_zone='north'), [uuid_of('one')])
+    assert found[0].availability_zone == 'north'
+
+
+def test_a_deleted_aggregate_is_gone(daemon):
+    daemon.add('a')
+    zone = objects.Aggregate(id=7, uuid=uuid_of('zone'), name='zone', hosts=['a'])
+    zone.metadata = {'availability_zone': 'north'}
+    daemon.scheduler.update_aggregates([zone])
+    eventually(lambda: daemon.table('aggregates'))
+    daemon.scheduler.delete_aggregate(zone)
+    eventually(lambda: not daemon.table('aggregates'))
+    with pytest.raises(errors.NoValidHost):
+        daemon.boot('one', availability_zone='north')
+
+
+@pytest.mark.parametrize(
+    'cast, table',
+    [
+        pytest.param('update_aggregates', 'aggregates', id='update_aggregates'),
+        pytest.param(
+            'update_aggregates-list-object', 'aggregates', id='update_aggregates with a list object'
+        ),
+        pytest.param('update_instance_info-one', 'host_instances', id='update_instance_info'),
+        pytest.param('update_instance_info-host-start', 'host_instances', id='update_instance_info at start'),
+        pytest.param('sync_instance_info', 'host_instances', id='sync_instance_info'),
+    ],
+)
+def test_recorded_casts_are_taken(daemon, cast, table):
+    daemon.add_nine()
+    before = daemon.table(table)
+    recorded = wire(f'cast-{cast}')
+    daemon.replay(recorded['message'], recorded['context'], fanout=True)
+    if cast == 'update_aggregates-list-object':
+        # The same aggregates again: a cast that comes after it shows that it was taken.
+        daemon.scheduler.sync_instance_info('nobody', [uuid_of('one')])
+        eventually(lambda: daemon.table('host_instances'))
+        assert daemon.table(table) == before
+    else:
+        eventually(lambda: daemon.table(table) != before)
+
+
+def test_recorded_deletes_are_taken(daemon):
+    daemon.add_nine()
+    daemon.replay(wire('cast-delete_aggregate')['message'], fanout=True)
+    eventually(lambda: 3 not in {row[0] for row in daemon.table('aggregates')})
+    daemon.replay(wire('cast-sync_instance_info')['message'], fanout=True)
+    gone = wire('cast-delete_instance_info')['message']
+    eventually(lambda: gone['args']['instance_uuid'] in str(daemon.table('host_instances')))
+    daemon.replay(gone, fanout=True)
+    eventually(lambda: gone['args']['instance_uuid'] not in str(daemon.table('host_instances')))
+
+
+def test_a_claims_life_by_the_casts_of_its_host(daemon):
+    daemon.add('a')
+    for name in ('one', 'two', 'three'):
+        daemon.boot(name)
+    instance = objects.Instance(uuid=uuid_of('one'), host='a')
+    daemon.scheduler.update_instance_info('a', objects.InstanceList(objects=[instance]))
+    eventually(lambda: daemon.hosts_of('one') == {'a': 'confirmed'})
+    assert daemon.hosts_of('two') == {'a': 'pending'}
+    daemon.scheduler.delete_instance_info('a', uuid_of('one'))
+    eventually(lambda: daemon.hosts_of('one') == {})
+    daemon.scheduler.sync_instance_info('a', [uuid_of('two')])
+    eventually(lambda: daemon.hosts_of('two') == {'a': 'confirmed'})
+    assert daemon.hosts_of('three') == {'a': 'pending'}
+    daemon.scheduler.sync_instance_info('a', [])
+    eventually(lambda: daemon.hosts_of('two') == {})
+    assert daemon.hosts_of('three') == {'a': 'pending'}
+
+
+def test_ping(daemon):
+    assert daemon.raw('ping', '1.0', 'baseapi', arg='hello') == {'service': 'scheduler', 'arg': 'hello'}
+    assert daemon.raw('get_backdoor_port', '1.1', 'baseapi') is None

@@ -1,0 +1,65 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The contract of a claim store, on those that need no server."""
+
+import pytest
+
+from nova_sched.claims.memory import MemoryClaimStore
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.db import engine, schema
+from nova_sched.tests.unit.claims import battery
+from nova_sched.tests.unit.claims.databases import cleared
+
+
+@pytest.fixture(scope='module')
+def sqlite(tmp_path_factory):
+    """A database in a file, set up as the daemon sets it up."""
+    made = engine.create(f'sqlite:///{tmp_path_factory.mktemp("claims")}/claims.sqlite')
+    schema.upgrade(made)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture(params=['memory', 'sqlite'])
+def another(request):
+    if request.param == 'memory':
+        one = MemoryClaimStore()
+        return lambda: one
+    database = cleared(request.getfixturevalue('sqlite'))
+    return lambda: SqlClaimStore(database)
+
+
+@pytest.fixture
+def store(another):
+    made = another()
+    yield made
+    battery.check_books(made)
+
+
+class TestCommit(battery.Commit):
+    pass
+
+
+class TestReports(battery.Reports):
+    pass
+
+
+class TestEnds(battery.Ends):
+    pass
+
+
+class TestSmallTables(battery.SmallTables):
+    pass
+
+
+class TestNews(battery.News):
+    pass

@@ -1,0 +1,323 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""nova-sched-manage as operators run it: each verb on a database in a file."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from nova_sched.claims import Placement, ServiceFacts
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.cmd.manage import commands
+from nova_sched.db import engine, schema
+from nova_sched.objects.claiming import CONFIRMED
+from nova_sched.tests.builders import aggregate, claim, now, report, uuid_of
+
+
+@pytest.fixture
+def database(tmp_path):
+    """The database of the configuration, with its tables."""
+    made = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
+    schema.upgrade(made)
+    return made
+
+
+@pytest.fixture
+def store(database):
+    """The store of the configuration: two hosts in two zones, a confirmed and a pending claim."""
+    made = SqlClaimStore(database)
+    made.set_aggregate(1, aggregate(1, ['host-0'], availability_zone='north'))
+    reports = [report('host-0', vcpus_ratio=4.0), report('host-1', memory_mb_reserved=512)]
+    made.report(reports, now())
+    for name, one in zip(('first', 'second'), reports, strict=True):
+        made.commit([Placement((claim(uuid_of(name), one.node_uuid, created_s=now(), project_id=name),))])
+    made.confirm([uuid_of('first')], [reports[0].node_uuid])
+    return made
+
+
+def service(database, host):
+    """An operator's word on the host, as a scheduler reads it that starts now."""
+    return {one.host: one for one in SqlClaimStore(database).changes({}).services}.get(host)
+
+
+# The schema.
+
+
+def test_an_empty_database_gets_the_schema_once(manage, tmp_path):
+    url = f'sqlite:///{tmp_path}/db.sqlite'
+    first, second = (json.loads(manage('db upgrade --format json').out) for _ in range(2))
+    assert first == {'database': url, 'before': None, 'version': schema.head()}
+    assert second == {**first, 'before': schema.head()}
+    assert json.loads(manage('db version --format json').out) == {
+        'database': url,
+        'version': schema.head(),
+        'needed': schema.head(),
+    }
+
+
+def test_the_schema_in_words(manage, tmp_path):
+    url, head = f'sqlite:///{tmp_path}/db.sqlite', schema.head()
+    assert manage('db upgrade').out == f'{url} went from schema empty to {head}.\n'
+    assert manage('db upgrade').out == f'{url} has schema {head} already.\n'
+    assert manage('db version').out == f'{url} has schema {head}; this release needs {head}.\n'
+
+
+@pytest.mark.parametrize('words', ['db version', 'host list', 'claim list', 'host show x', 'host disable x'])
+def test_only_upgrade_makes_a_database(manage, tmp_path, words):
+    status, out, err = manage(words)
+    assert (status, out) == (1, '')
+    assert f'there is no file {tmp_path}/db.sqlite' in err
+    assert len(err.splitlines()) == 1
+    assert not (tmp_path / 'db.sqlite').exists()
+
+
+@pytest.mark.parametrize('words', ['host list', 'claim list', 'host disable host-0'])
+def test_a_database_of_another_schema_is_left_alone(manage, tmp_path, words):
+    engine.create(f'sqlite:///{tmp_path}/db.sqlite').connect().close()
+    (tmp_path / 'db.sqlite').touch()
+    status, out, err = manage(words)
+    assert (status, out) == (1, '')
+    assert 'the schema is empty' in err
+    assert 'run nova-sched-manage db upgrade' in err
+
+
+@pytest.mark.parametrize(
+    'config, why',
+    [
+        pytest.param('[claims]\nstore = memory\n', '[claims] store', id='claims in memory'),
+        pytest.param('[database]\nconnection = sqlite://\n', 'in memory is lost', id='database in memory'),
+        pytest.param('[database]\nconnection = nonsense\n', 'Could not parse', id='no URL'),
+        pytest.param('[claims]\nstore = disk\n', 'Valid values are [sql, memory]', id='bad value'),
+    ],
+)
+def test_a_configuration_without_a_database(manage, config, why):
+    for words in ('host list', 'db upgrade'):
+        status, out, err = manage(words, config=config)
+        assert (status, out) == (1, '')
+        assert why in err
+        assert len(err.splitlines()) == 1
+
+
+# Hosts.
+
+
+def test_host_list(manage, store):
+    lines = manage('host list').out.splitlines()
+    cells = [[cell.strip() for cell in line.split('|')[1:-1]] for line in lines if line.startswith('|')]
+    assert [row[:4] for row in cells] == [
+        ['Host', 'Node', 'Zone', 'State'],
+        ['host-0', 'host-0', 'north', 'up'],
+        ['host-1', 'host-1', 'nova', 'up'],
+    ]
+    assert [row[5:] for row in cells] == [
+        ['vCPU', 'RAM (MiB)', 'Disk (GiB)', 'Claims'],
+        ['1 / 64 (16 x 4)', '512 / 65536 (65536 x 1)', '0 / 1000 (1000 x 1)', '1'],
+        ['1 / 16 (16 x 1)', '512 / 65024 (65536 x 1)', '0 / 1000 (1000 x 1)', '1 (1)'],
+    ]
+
+
+@pytest.mark.parametrize(
+    'more, hosts',
+    [
+        pytest.param([], ['host-0', 'host-1'], id='all'),
+        pytest.param(['--zone', 'north'], ['host-0'], id='zone'),
+        pytest.param(['--host', '*-1'], ['host-1'], id='pattern'),
+        pytest.param(['--host', 'host-1', '--host', 'host-0'], ['host-0', 'host-1'], id='two'),
+        pytest.param(['--zone', 'nowhere'], [], id='none'),
+    ],
+)
+def test_host_list_as_json(manage, store, more, hosts):
+    status, out, err = manage('host list --format json', *more)
+    assert (status, err) == (0, '')
+    assert [row['host'] for row in json.loads(out)] == hosts
+
+
+def test_host_show(manage, store):
+    store.set_service(ServiceFacts('host-0', True, 'new disks', forced_down=True))
+    out = manage('host show host-0').out
+    lines = out.splitlines()
+    assert lines[0].split() == ['Host', 'host-0']
+    assert lines[1].startswith('State       forced down, last seen')
+    assert lines[2] == 'Service     disabled, forced down (new disks)'
+    assert 'Aggregates  aggregate 1 (id 1, availability_zone=north)' in lines
+    assert any(line.startswith('| VCPU ') for line in lines)
+    assert uuid_of('first') in out
+    assert uuid_of('second') not in out
+
+
+def test_host_show_as_json(manage, store):
+    found = json.loads(manage('host show host-1 --format json').out)
+    assert (found['host'], found['state'], found['zones']) == ('host-1', 'up', ['nova'])
+    assert [one['state'] for one in found['claims']] == ['pending']
+
+
+def test_host_disable_and_enable(manage, database, store):
+    assert manage('host disable host-0 host-1', '--reason', 'new disks').out.splitlines() == [
+        'Host host-0 is disabled: new disks.',
+        'Host host-1 is disabled: new disks.',
+    ]
+    assert service(database, 'host-0') == ServiceFacts('host-0', True, 'new disks')
+    assert json.loads(manage('host enable host-0 --format json').out) == [
+        {'host': 'host-0', 'disabled': False, 'disabled_reason': None, 'forced_down': False}
+    ]
+    assert service(database, 'host-0') == ServiceFacts('host-0')
+    assert service(database, 'host-1') == ServiceFacts('host-1', True, 'new disks')
+
+
+def test_a_running_scheduler_sees_a_disabled_host_at_its_next_look(manage, store):
+    store.changes({})
+    assert store.changes({}).services is None
+    manage('host disable host-0')
+    assert store.changes({}).services == (ServiceFacts('host-0', True),)
+
+
+@pytest.mark.parametrize(
+    'facts, out',
+    [
+        pytest.param({'forced_down': True}, 'Host host-0 is enabled, but forced down.\n', id='forced down'),
+        pytest.param({'disabled': True}, 'Host host-0 is enabled.\n', id='disabled before'),
+    ],
+)
+def test_enable_says_what_is_left(manage, database, store, facts, out):
+    store.set_service(ServiceFacts('host-0', seen_s=7.0, **facts))
+    assert manage('host enable host-0').out == out
+    kept = service(database, 'host-0')
+    assert (kept.forced_down, kept.seen_s) == (facts.get('forced_down', False), 7.0)
+
+
+def test_enable_says_that_the_host_itself_is_against_it(manage, store):
+    store.report([report('host-0', traits=frozenset(['COMPUTE_STATUS_DISABLED']))], now())
+    assert (
+        manage('host enable host-0').out == 'Host host-0 is enabled here, but reports itself as disabled.\n'
+    )
+
+
+@pytest.mark.parametrize('words', ['host show nobody', 'host disable host-0 nobody', 'host enable nobody'])
+def test_an_unknown_host_is_named_and_nothing_changes(manage, database, store, words):
+    status, out, err = manage(words)
+    assert (status, out) == (1, '')
+    assert 'Host nobody is not known' in err
+    assert service(database, 'host-0') is None
+
+
+# Claims.
+
+
+@pytest.mark.parametrize(
+    'more, consumers',
+    [
+        pytest.param([], ['first', 'second'], id='all, oldest first'),
+        pytest.param(['--host', 'host-1'], ['second'], id='host'),
+        pytest.param(['--project', 'first'], ['first'], id='project'),
+        pytest.param(['--state', 'pending'], ['second'], id='state'),
+        pytest.param(['--consumer', uuid_of('first')], ['first'], id='consumer'),
+        pytest.param(['--consumer', uuid_of('first'), '--state', 'pending'], [], id='both must hold'),
+    ],
+)
+def test_claim_list(manage, store, more, consumers):
+    found = json.loads(manage('claim list --format json', *more).out)
+    assert [row['consumer_uuid'] for row in found] == [uuid_of(name) for name in consumers]
+
+
+def test_claim_list_as_table(manage, store):
+    table = manage('claim list').out
+    (first,) = (line for line in table.splitlines() if uuid_of('first') in line)
+    cells = [cell.strip() for cell in first.split('|')[1:-1]]
+    assert cells[1:5] == ['host-0', CONFIRMED, '1 VCPU, 512 MEMORY_MB', 'first']
+    assert cells[6] == 'never'
+
+
+# The configuration.
+
+
+@pytest.mark.parametrize(
+    'lines, status, closing',
+    [
+        pytest.param('', 0, '0 errors, 1 warning.', id='a warning alone is no failure'),
+        pytest.param('[scheduler]\nworkers = -1\n', 1, '1 error, 1 warning.', id='an error is'),
+    ],
+)
+def test_config_check(manage, tmp_path, lines, status, closing):
+    config = f'[DEFAULT]\ntransport_url = fake://\n[database]\nconnection = sqlite:///{tmp_path}/x\n{lines}'
+    result = manage('config check', config=config)
+    assert (result.status, result.err) == (status, '')
+    assert result.out.splitlines()[0] == f'Read: {tmp_path}/nova_sched.conf'
+    assert result.out.splitlines()[-1] == closing
+    found = json.loads(manage('config check --format json', config=config).out)
+    assert found['ok'] == (not status)
+    assert found['findings'][-1]['where'] == '[DEFAULT] transport_url'
+
+
+# The command line.
+
+
+@pytest.mark.parametrize(
+    'words',
+    ['', *(module.NOUN for module in commands.NOUNS),
+     *(f'{module.NOUN} {verb[0]}' for module in commands.NOUNS for verb in module.VERBS)],
+)  # fmt: skip
+def test_help_on_every_level(capsys, words):
+    with pytest.raises(SystemExit) as ended:
+        commands.parser().parse_args([*words.split(), '--help'])
+    out = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert out.startswith(f'usage: {" ".join(["nova-sched-manage", *words.split()])} [-h]')
+    if len(words.split()) == 2:
+        assert '--config-file FILE' in out
+        assert 'Keys with --format json:' in out
+
+
+@pytest.mark.parametrize(
+    'words', ['', 'host', 'host list --no-such', 'host paint', 'claim list --state lost']
+)
+def test_a_line_that_makes_no_sense(capsys, words):
+    with pytest.raises(SystemExit) as ended:
+        commands.parser().parse_args(words.split())
+    assert ended.value.code == 2
+    assert 'error:' in capsys.readouterr().err
+
+
+def test_files_are_read_in_the_order_of_the_line():
+    args = commands.parser().parse_args(
+        '--config-file a --config-dir b host list --config-file c'.split()
+    )  # fmt: skip
+    assert (args.config, args.more_config) == (
+        [('--config-file', 'a'), ('--config-dir', 'b')],
+        [('--config-file', 'c')],
+    )
+
+
+@pytest.mark.parametrize(
+    'words, status, out, err',
+    [
+        pytest.param(['db', 'upgrade'], 0, 'went from schema empty', '', id='done'),
+        pytest.param(['host', 'list'], 1, '', 'there is no file', id='a sentence, no traceback'),
+        pytest.param(['--config-file', 'no', 'host', 'list'], 1, '', 'config files: ', id='no such file'),
+    ],
+)  # fmt: skip
+def test_the_program_itself(tmp_path, words, status, out, err):
+    file = tmp_path / 'nova_sched.conf'
+    file.write_text(f'[database]\nconnection = sqlite:///{tmp_path}/db.sqlite\n')
+    call = 'import sys; from nova_sched.cmd import manage; sys.exit(manage.main())'
+    done = subprocess.run(
+        [sys.executable, '-c', call, '--config-file', str(file), *words],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == status
+    assert out in done.stdout
+    assert err in done.stderr
+    assert 'Traceback' not in done.stderr

@@ -1,0 +1,182 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What a check of the configuration finds: a table for each kind of fault."""
+
+import pytest
+from oslo_config import cfg
+
+from nova_sched.cmd.manage import checks
+from nova_sched.conf import CONF
+
+GOOD = """
+[DEFAULT]
+transport_url = rabbit://nova:secret@192.0.2.1:5672/
+[claims]
+store = memory
+"""
+KNOWN = {
+    ('DEFAULT', 'count'): cfg.IntOpt('count', default=3, min=1),
+    ('room', 'kind'): cfg.StrOpt('kind', choices=['red', 'blue']),
+    ('room', 'many'): cfg.MultiOpt('many', item_type=cfg.types.Integer()),
+    ('room', 'listed'): cfg.ListOpt('listed', item_type=cfg.types.Integer()),
+}
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads a configuration of these lines into CONF; returns it and its files."""
+
+    def parse(text):
+        file = tmp_path / 'one.conf'
+        file.write_text(text)
+        CONF(['--config-file', str(file)], project='nova_sched', default_config_dirs=[])
+        return CONF, checks.files(CONF)
+
+    yield parse
+    CONF.reset()
+
+
+def found(findings):
+    return [f'{one.severity} {one.where}' for one in findings]
+
+
+@pytest.mark.parametrize(
+    'given, wrong',
+    [
+        pytest.param({('DEFAULT', 'count'): ['5']}, [], id='good'),
+        pytest.param({('DEFAULT', 'count'): ['0']}, ['error [DEFAULT] count'], id='too small'),
+        pytest.param({('DEFAULT', 'count'): ['x', '5']}, [], id='the last one counts'),
+        pytest.param({('DEFAULT', 'count'): ['5', 'x']}, ['error [DEFAULT] count'], id='the last one is bad'),
+        pytest.param({('DEFAULT', 'count'): ['$kind']}, [], id='the value of another option'),
+        pytest.param({('room', 'kind'): ['green']}, ['error [room] kind'], id='none of the choices'),
+        pytest.param({('room', 'many'): ['1', 'x', 'y']}, ['error [room] many'] * 2, id='each of many'),
+        pytest.param({('room', 'listed'): ['1,x']}, ['error [room] listed'], id='one of a list'),
+        pytest.param({('room', 'kin'): ['red']}, ['warning [room] kin'], id='misspelt'),
+        pytest.param({('hall', 'a'): ['1'], ('hall', 'b'): ['1']}, ['warning [hall]'], id='unknown section'),
+    ],
+)  # fmt: skip
+def test_values(given, wrong):
+    assert found(checks.values(given, KNOWN)) == wrong
+
+
+@pytest.mark.parametrize(
+    'name, advice',
+    [
+        pytest.param('cuont', 'did you mean count?', id='near'),
+        pytest.param('elephant', checks.IGNORE, id='far'),
+    ],
+)
+def test_advice_for_an_unknown_option(name, advice):
+    (finding,) = checks.values({('DEFAULT', name): ['1']}, KNOWN)
+    assert finding.advice == advice
+
+
+@pytest.mark.parametrize(
+    'group, name',
+    [
+        pytest.param('scheduler', 'max_attempts', id='ours'),
+        pytest.param('DEFAULT', 'transport_url', id='the bus'),
+        pytest.param('DEFAULT', 'debug', id='the log'),
+        pytest.param('database', 'connection', id='the database'),
+        pytest.param('DEFAULT', 'graceful_shutdown_timeout', id='the launcher'),
+        pytest.param('oslo_messaging_rabbit', 'rabbit_quorum_queue', id='the driver of the bus'),
+    ],
+)
+def test_options_of_the_libraries_are_known(group, name):
+    assert (group, name) in checks.known_options()
+
+
+@pytest.mark.parametrize(
+    'option, wrong',
+    [
+        pytest.param('scheduler.workers = 4', [], id='nothing wrong'),
+        pytest.param('filter_scheduler.enabled_filters = ComputeFilter,Foo', ['error'], id='filter'),
+        pytest.param('filter_scheduler.available_filters = no.such', ['error'], id='plug-in'),
+        pytest.param('filter_scheduler.weight_classes = A,RAMWeigher,no.such', ['error'] * 2, id='weighers'),
+        pytest.param('DEFAULT.transport_url = rabit://h/', ['error'], id='no such driver'),
+        pytest.param('DEFAULT.transport_url = rabbit://u:p@h:port/', ['error'], id='port'),
+        pytest.param('DEFAULT.transport_url =', ['error'], id='empty address'),
+        pytest.param('DEFAULT.transport_url = rabbit://', ['warning'], id='address not set'),
+        pytest.param('DEFAULT.transport_url = fake://', ['warning'], id='no bus at all'),
+        pytest.param('DEFAULT.service_down_time = 10', ['error'], id='impatient'),
+    ],
+)  # fmt: skip
+def test_rules_and_bus(read, option, wrong):
+    where, _, value = option.partition(' ')
+    group, _, name = where.partition('.')
+    findings = checks.everything(*read(f'{GOOD}[{group}]\n{name} {value}'))
+    assert found(one for one in findings if one.where != '[claims] store') == [
+        f'{severity} [{group}] {name}' for severity in wrong
+    ]
+
+
+def test_an_agent_must_report_more_often_than_it_may_be_silent(read):
+    findings = checks.everything(*read(f'{GOOD}[agent]\nreport_interval = 60'))
+    assert found(findings) == ['error [DEFAULT] service_down_time', 'warning [claims] store']
+
+
+@pytest.mark.parametrize(
+    'connection, wrong',
+    [
+        pytest.param('sqlite:///{folder}/new.sqlite', [], id='the daemon will make the file'),
+        pytest.param(
+            'sqlite:///{folder}/none/x.sqlite', ['there is no directory {folder}/none'], id='no folder'
+        ),
+        pytest.param(
+            'sqlite:///{folder}/one.conf', ['{folder}/one.conf is no SQLite database'], id='other file'
+        ),
+        pytest.param('sqlite://', ['in memory'], id='in memory'),
+        pytest.param('nonsense', ['Could not parse'], id='no URL'),
+        pytest.param('oracle://h/x', ['No module named'], id='no driver'),
+        pytest.param('mysql+pymysql://u:p@127.0.0.1:1/x', ['does not answer'], id='no server'),
+    ],
+)
+def test_database(read, tmp_path, connection, wrong):
+    conf, paths = read(f'[database]\nconnection = {connection.format(folder=tmp_path)}\n[DEFAULT]\n')
+    findings = [one for one in checks.everything(conf, paths) if one.where == '[database] connection']
+    assert len(findings) == len(wrong)
+    for finding, words in zip(findings, wrong, strict=True):
+        assert words.format(folder=tmp_path) in finding.problem
+        assert finding.advice
+
+
+def test_everything_is_told_at_once(read):
+    lines = """
+[scheduler]
+max_attempts = 0
+[claims]
+store = disk
+[filter_scheduler]
+enabled_filters = Foo
+weight_classes = Bar
+"""
+    assert found(checks.everything(*read(GOOD + lines))) == [
+        'error [claims] store',
+        'error [scheduler] max_attempts',
+        'error [filter_scheduler] enabled_filters',
+        'error [filter_scheduler] weight_classes',
+    ]
+
+
+def test_a_later_file_has_the_last_word(tmp_path):
+    folder = tmp_path / 'conf.d'
+    folder.mkdir()
+    files = [tmp_path / 'main.conf', folder / 'a.conf', folder / 'b.conf']
+    for count, file in enumerate(files):
+        file.write_text(f'[Scheduler]\nmax-attempts = {count}\n')
+    (folder / 'README').write_text('no configuration')
+    try:
+        CONF(['--config-file', str(files[0]), '--config-dir', str(folder)])
+        assert checks.files(CONF) == list(map(str, files))
+        assert checks.words(checks.files(CONF)) == {('scheduler', 'max_attempts'): ['0', '1', '2']}
+    finally:
+        CONF.reset()
