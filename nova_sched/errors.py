@@ -27,6 +27,7 @@ SchedError
 |  +- NodeNotFound
 +- MaxRetriesExceeded        every alternate failed
 +- StoreUnavailable          the database is away; the same call may succeed later
++- NoAnswer                  no scheduler answered a call in time; what it asked for may be done or not
 +- BadConfig                 the daemon cannot start with this configuration
 |  +- UnknownRule            no filter or weigher of that name
 +- BadMachineFacts           the agent cannot trust what this machine tells
@@ -126,6 +127,11 @@ class MaxRetriesExceeded(SchedError):
 class StoreUnavailable(SchedError):
     facts = ('why',)
     message = 'The database does not answer: {why}'
+
+
+class NoAnswer(SchedError):
+    facts = ('method', 'why')
+    message = 'No scheduler answered {method}: {why}'
 
 
 class BadConfig(SchedError):

@@ -110,8 +110,9 @@ class Reporter:
         except Exception as error:
             LOG.debug('Reporting failed', exc_info=True)
             pause = min(pause, RETRY_S)
-            why = f'{type(error).__name__}: {_line(error)}'
-            self._complain(AWAY, '', 'Node %s cannot be reported (%s); trying until it can', name, why)
+            self._complain(
+                AWAY, '', 'Node %s cannot be reported; trying until it can. %s', name, _line(error)
+            )
         else:
             self._relieve(AWAY, 'The scheduler answers again')
             self._relieve(REFUSED, 'The scheduler accepts the reports again')

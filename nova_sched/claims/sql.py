@@ -63,7 +63,9 @@ def _chunks(items):
 
 def _rows(connection, statement, given):
     """Rows of a statement about many names, in the order of the names."""
-    return [row for chunk in _chunks(sorted(given)) for row in connection.execute(statement, {'given': chunk})]
+    return [
+        row for chunk in _chunks(sorted(given)) for row in connection.execute(statement, {'given': chunk})
+    ]
 
 
 def _claims(connection, statement, given):

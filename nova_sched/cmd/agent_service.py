@@ -34,23 +34,24 @@ MEASURED = frozenset({'VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB'})
 
 def settings(conf):
     """What the configuration says of this node. Raises BadConfig."""
-    wanted, state = conf.agent, Path(conf.agent.state_path)
+    wanted = dict(conf.agent)  # all of them now, so that a bad one is told at the start
+    state = Path(wanted['state_path'])
     try:
         state.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise errors.BadConfig('[agent] state_path', f'{state} cannot be made: {error.strerror}') from None
-    instances = wanted.instances_path or (NOVA_INSTANCES if NOVA_INSTANCES.is_dir() else state)
+    instances = wanted['instances_path'] or (NOVA_INSTANCES if NOVA_INSTANCES.is_dir() else state)
     if not Path(instances).is_dir():
         why = f'there is no directory {instances}; make it, or name the one that holds the disks of instances'
         raise errors.BadConfig('[agent] instances_path', why)
-    if known := sorted(MEASURED & wanted.resources.keys()):
+    if known := sorted(MEASURED & wanted['resources'].keys()):
         raise errors.BadConfig('[agent] resources', f'{", ".join(known)} is read from the machine')
     # An option has the name of the setting that it makes.
-    same = {field.name for field in dataclasses.fields(Settings)} & set(wanted) - {'instances_path'}
+    same = {field.name for field in dataclasses.fields(Settings)} & wanted.keys() - {'instances_path'}
     read = {name: wanted[name] for name in same if wanted[name] is not None}
     return Settings(
         host=conf.host,
-        node=wanted.nodename,
+        node=wanted['nodename'],
         uuid_file=state / 'compute_id',
         instances_path=Path(instances),
         **read,
@@ -99,15 +100,13 @@ class AgentService(oslo_service.ServiceBase):
         self._server = server
 
     def stop(self, graceful=True):
-        """Take no more instances, answer the calls in flight, then end."""
-        quiet = self._server is not None
+        """Report no more, take no more instances, answer the calls in flight, then end."""
+        quiet = self.reporter is not None and self.reporter.stop()
         if self._server is not None:
             self._server.stop()
             self._server.wait()
-        if self.reporter is not None:
-            quiet &= self.reporter.stop()
         # A bus that is away would hold up its own cleaning until it is back.
-        if quiet and not self._keep_bus:
+        if quiet and self._server is not None and not self._keep_bus:
             self._bus.cleanup()
         LOG.info('Stopped')
         self._ended.set()

@@ -192,7 +192,7 @@ def _configure(options, directory):
     if options.embedded:
         CONF.set_override('connection', f'sqlite:///{directory / "nova-sched.sqlite"}', group='database')
     else:
-        logging.getLogger().setLevel(logging.WARNING)
+        logging.getLogger().setLevel(logging.ERROR)
     return CONF
 
 

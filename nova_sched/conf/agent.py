@@ -19,12 +19,12 @@ from oslo_config import cfg, types
 SYSTEM_STATE = Path('/var/lib/nova-sched')
 
 
-def _state_path():
-    """Where the system keeps state; an account without that has a place of its own."""
-    if os.geteuid() == 0 or SYSTEM_STATE.is_dir():
-        return str(SYSTEM_STATE)
-    own = os.environ.get('XDG_STATE_HOME') or Path('~/.local/state').expanduser()
-    return str(Path(own, 'nova-sched'))
+OWN_STATE = Path(os.environ.get('XDG_STATE_HOME') or os.path.expanduser('~/.local/state'))
+
+
+def state_path(is_root, is_installed, own=OWN_STATE):
+    """Where the system keeps state; an account on a machine without that has a place of its own."""
+    return str(SYSTEM_STATE if is_root or is_installed else own / 'nova-sched')
 
 
 GROUP = 'agent'
@@ -63,7 +63,7 @@ OPTS = [
     ),
     cfg.StrOpt(
         'state_path',
-        default=_state_path(),
+        default=state_path(os.geteuid() == 0, SYSTEM_STATE.is_dir()),
         sample_default=str(SYSTEM_STATE),
         help="Directory that keeps the node's UUID (`compute_id`) and the list of its instances "
         '(`instances.json`). It is made if it is not there. An agent that loses it comes back as a '

@@ -56,4 +56,6 @@ EMBEDDED = 'sqlite:////var/lib/nova-sched/nova-sched.sqlite'
 
 def register_opts(conf):
     conf.register_opts(OPTS, group=GROUP)
-    db_options.set_defaults(conf, connection=EMBEDDED)
+    # In place, so that the generated sample tells it too.
+    cfg.set_defaults(db_options.database_opts, connection=EMBEDDED)
+    conf.register_opts(db_options.database_opts, group='database')

@@ -54,12 +54,11 @@ def _tune_sqlite(engine):
         connection.execute('PRAGMA synchronous=FULL')
         connection.execute('PRAGMA busy_timeout=30000')
 
-    @sa.event.listens_for(engine, 'begin', insert=True)
-    def _begin(connection):
-        # A transaction that reads first and writes later could not be granted the lock in between.
-        if not connection.info.get('in_transaction'):
-            connection.exec_driver_sql('BEGIN IMMEDIATE')
-            connection.info['in_transaction'] = True
+    @sa.event.listens_for(engine, 'before_cursor_execute', retval=True)
+    def _begin(_connection, _cursor, statement, parameters, *_):
+        # oslo.db says BEGIN; but a transaction that reads first and writes later could not be granted the lock
+        # in between.
+        return ('BEGIN IMMEDIATE' if statement == 'BEGIN' else statement), parameters
 
     engine.dispose()
 

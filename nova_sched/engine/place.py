@@ -134,7 +134,9 @@ class Placer:
         if want_alternates and len(decision.rows) > 1:
             ranked = self._rank_again(decision)
         return [
-            self._describe([row, *self._alternates(row, ranked, taken, settings.alternates)], request, settings)
+            self._describe(
+                [row, *self._alternates(row, ranked, taken, settings.alternates)], request, settings
+            )
             for row, request in zip(decision.rows, decision.requests, strict=True)
         ]
 

@@ -58,4 +58,6 @@ def select(hosts, row, request, default_zone, resources=None, limits=None):
 def allocation_request(node_uuid, resources):
     """One of Placement's allocation requests, as text: everything from the node's root provider."""
     provider = json.dumps(node_uuid)
-    return f'{{"allocations": {{{provider}: {{"resources": {resources}}}}}, "mappings": {{"": [{provider}]}}}}'
+    return (
+        f'{{"allocations": {{{provider}: {{"resources": {resources}}}}}, "mappings": {{"": [{provider}]}}}}'
+    )

@@ -42,11 +42,13 @@ class Client:
         self._client = messaging.get_rpc_client(bus, target, **options)
 
     def call(self, context, method, **kwargs):
-        """Call and wait. ``context`` None makes a new one."""
+        """Call and wait. ``context`` None makes a new one. Raises NoAnswer."""
         try:
             return self._client.call(context or RequestContext(overwrite=False), method, **kwargs)
         except (messaging.RemoteError, NoValidHost, errors.SchedError) as error:
             raise known(error) from None
+        except messaging.MessagingTimeout as error:
+            raise errors.NoAnswer(method, str(error)) from None
 
     def cast(self, context, method, version, **kwargs):
         """Tell every scheduler, and wait for none."""

@@ -60,7 +60,7 @@ def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
     if tree and not root:
         refuse('inventories', f'they have no provider {uuid}, the node itself')
     found, used = _inventories(node, root, refuse)
-    stats = {key: str(value) for key, value in (_get(node, 'stats') or {}).items()}
+    stats = {key: str(value) for key, value in (_get(node, 'stats') or {}).items() if value is not None}
     providers = _text(tree, refuse) if tree else None
     facts = {
         'cpu_info': _get(node, 'cpu_info'),
@@ -77,7 +77,7 @@ def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
             nodename=nodename,
             inventories=found,
             used=used,
-            cell_uuid=cell_uuid,
+            cell_uuid=cell_uuid or CONF.stats.cell_uuid,
             instances=_instances(instances, refuse),
             traits=frozenset(root.get('traits', ())),
             disk_slack_gb=_slack_gb(node),

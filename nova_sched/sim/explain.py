@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Questions to a running engine, through its own door: why a request cannot be met, and how long one takes."""
+"""Asks a running engine, through its own door: why a request cannot be met, and how long one takes."""
 
 import dataclasses
 import time
@@ -52,7 +52,7 @@ def refusal(scheduler, zone):
 
 
 def one_by_one(scheduler, count=100):
-    """Place servers one after the other, and end each one's claim again. Returns the seconds that each took."""
+    """Place servers one after the other, ending each claim again. Returns the seconds that each took."""
     found = []
     for _ in range(count):
         server = str(uuid.uuid4())

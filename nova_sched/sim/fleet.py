@@ -81,11 +81,17 @@ class Fleet:
             raise errors.ComputeResourcesUnavailable(selection.compute_node_uuid, 'it is not simulated')
         node.build(request)
 
+    @property
+    def reports(self):
+        """Reports that were accepted so far."""
+        return sum(node.reports for node in self.nodes.values())
+
     def _report(self, node):
         stats, instances = node.report()
         self.answers[node.host] = self._stats.update_resource_stats(
             node.host, stats, instances=instances, inventories=node.inventories
         )
+        node.reports += 1
 
     def _disable(self, node):
         service = objects.Service(

@@ -19,9 +19,9 @@ from nova_sched.sim.machines import Node
 
 
 def this_machine(directory, zone):
-    """A Node with this machine's real CPUs, memory and disk, in the first rack of a zone; it builds nothing either.
+    """A Node with this machine's real CPUs, memory and disk, in the first rack of a zone.
 
-    The directory keeps its UUID. Raises BadMachineFacts.
+    It builds nothing either. The directory keeps its UUID. Raises BadMachineFacts.
     """
     directory = pathlib.Path(directory)
     settings = Settings(

@@ -74,6 +74,7 @@ class Node:
         self.instances = {}
         self.dirty = True  # something happened since the last report
         self.reported_s = 0.0  # time.monotonic
+        self.reports = 0
         self._stats = stats
         self._root = inventories[stats.uuid]['inventories']
         self._fails = fails

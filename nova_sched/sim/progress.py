@@ -74,7 +74,7 @@ class Lines:
         self._next_s = time.monotonic() + PLAIN_INTERVAL_S
         face = clock_face(tally.now_s - tally.began_s)
         self._console.print(
-            f'{face:>5}  {tally.requests:,}/{self._requests:,} requests  {facts(tally)}  {tally.took_s:.0f} s',
+            f'{face:>5} {tally.requests:,}/{self._requests:,} requests {facts(tally)}  {tally.took_s:.0f} s',
             highlight=False,
             soft_wrap=True,
         )

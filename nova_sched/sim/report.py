@@ -101,8 +101,8 @@ def _outcome(console, result):
         table.add_row(name, f'{count:,}', Text(bar(share), colour), f'{share:.1%}')
     console.print(table)
     console.print(
-        f'Of the placed, {tally.moved:,} failed to build at first and were built on an alternate; '
-        f'{tally.left:,} have been deleted since, and {tally.running:,} run.',
+        f'Of the placed: built on an alternate {tally.moved:,}, deleted since {tally.left:,}, '
+        f'running {tally.running:,}.',
         highlight=False,
     )
 
@@ -122,10 +122,10 @@ def _refusals(console, result):
 
 # Name of the times, what they tell, and where they are in a Result.
 TIMES = (
-    ('alone', 'the engine, one request after the other, until its claim is durable', 'alone_s'),
-    ('decided', 'the engine during the replay: filters, weighers, booking', 'decided_s'),
-    ('answered', 'the engine during the replay: from its queue until claims are durable', 'answered_s'),
-    ('called', 'conductors during the replay: select_destinations', 'latencies_s'),
+    ('alone', 'engine, one at a time, until the claim is durable', 'alone_s'),
+    ('decided', 'engine in the replay: filters, weighers, booking', 'decided_s'),
+    ('answered', 'engine in the replay: from its queue until claims are durable', 'answered_s'),
+    ('called', 'conductors in the replay: select_destinations', 'latencies_s'),
 )
 PERCENTILES = (0.5, 0.95, 0.99)
 
@@ -147,10 +147,14 @@ def _speed(console, result):
     for _, text, values in times(result):
         table.add_row(text, *(f'{percentile(values, share) * 1000:,.2f}' for share in PERCENTILES))
     console.print(table)
-    note = f'{clock_face(tally.now_s - tally.began_s)} h of the trace in {took_s:.1f} s, {result.settings.inflight} calls in flight.'
+    console.print(
+        f'{clock_face(tally.now_s - tally.began_s)} h of the trace took {took_s:.1f} s, with '
+        f'{result.reports:,} reports of nodes, and {result.settings.inflight} calls in flight.',
+        highlight=False,
+    )
     if result.embedded:
-        note += ' One process was the whole cloud, and its bus looks for messages each 50 ms.'
-    console.print(note, highlight=False)
+        note = 'One process was the whole cloud here, and its bus looks for messages every 50 ms.'
+        console.print(note, style='dim')
 
 
 def _zones(console, result):
@@ -222,12 +226,9 @@ def _verdict(console, result):
         for violation in result.violations[:10]:
             console.print(f'  {violation}', style='red', highlight=False, markup=False)
         return
-    where = 'in the database' if result.embedded else 'from what the scheduler told its nodes'
-    heading(
-        console,
-        f'[green]Checked afterwards {where}: no node is over its capacity, and each of the '
-        f'{_count(result.tally.running, "running server")} has exactly one claim.',
-    )
+    where = 'in the database' if result.embedded else 'with what the scheduler told its nodes'
+    running = _count(result.tally.running, 'running server')
+    heading(console, f'[green]Checked {where}: no node over its capacity, one claim for each of {running}.')
 
 
 def as_dict(result):
@@ -238,6 +239,7 @@ def as_dict(result):
         **{name: getattr(tally, name) for name in names},
         'nodes': len(result.nodes),
         'conflicts': result.conflicts,
+        'reports': result.reports,
         'claims': result.claims,
         'simulated_s': tally.now_s - tally.began_s,
         'took_s': tally.took_s,

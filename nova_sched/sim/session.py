@@ -37,9 +37,9 @@ class Settings:
 class Result:
     """What came of it.
 
-    ``decided_s``, ``answered_s`` and ``alone_s`` are the engine's own times, in seconds: of the replay's requests,
-    and of requests that came one by one. If it is in another process they are empty, and ``explained`` is None.
-    ``machine`` is this machine's node, if it took part. All is well if there are no ``violations``.
+    ``decided_s`` and ``answered_s`` are the engine's own times for the requests of the replay, ``alone_s``
+    those of requests that came one by one. If it is in another process (``embedded`` False) they are
+    empty, and ``explained`` is None. ``machine`` is this machine's node, if it took part.
     """
 
     settings: Settings
@@ -52,6 +52,7 @@ class Result:
     conflicts: int = 0
     explained: explain.Explained | None = None
     embedded: bool = False
+    reports: int = 0
     claims: int = 0
     violations: list = dataclasses.field(default_factory=list)
 
@@ -70,6 +71,7 @@ def play(settings, arrivals, bus, service=None, machine=None, watch=lambda tally
             replay = Replay(fleet, Conductor(bus, fleet), Clock(), pool, demand, watch)
             result = Result(settings, replay.run(arrivals), members, machine, embedded=service is not None)
             fleet.report_all()
+            result.reports = fleet.reports
             accounts = audit.from_answers(fleet) if service is None else _inside(result, service)
             result.claims = sum(len(account.holders) for account in accounts)
             result.violations = audit.audit(accounts, members)

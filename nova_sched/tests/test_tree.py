@@ -147,7 +147,9 @@ def test_every_plug_in_is_an_entry_point(group):
 @pytest.mark.parametrize('target', entry_points('console_scripts').values())
 def test_a_command_has_its_main(target):
     module, function = target.split(':')
-    body = ast.parse((ROOT / module.replace('.', '/')).with_suffix('.py').read_text()).body
+    path = ROOT / module.replace('.', '/')
+    path = path / '__init__.py' if path.is_dir() else path.with_suffix('.py')
+    body = ast.parse(path.read_text()).body
     assert function in [node.name for node in body if isinstance(node, ast.FunctionDef)]
 
 

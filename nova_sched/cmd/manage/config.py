@@ -12,6 +12,7 @@
 """`config`: everything that is wrong with a configuration, at once."""
 
 import dataclasses
+import textwrap
 
 from nova_sched.cmd.manage import checks, tables
 
@@ -43,14 +44,19 @@ def page(files, findings):
     """The findings for people."""
     lines = [f'Read: {", ".join(files) or "no file, all options have their defaults"}']
     for one in findings:
-        lines += ['', f'{one.severity.upper()} {one.where}', f'  {one.problem}', f'  -> {one.advice}']
-    errors = sum(one.severity == checks.ERROR for one in findings)
-    warnings = len(findings) - errors
-    return '\n'.join([*lines, '', f'{_count(errors, "error")}, {_count(warnings, "warning")}.'])
+        lines += [
+            '',
+            f'{one.severity.upper()} {one.where}',
+            _fill(one.problem, '  '),
+            _fill(one.advice, '  -> '),
+        ]
+    wrong = sum(one.severity == checks.ERROR for one in findings)
+    counts = tables.count(wrong, 'error'), tables.count(len(findings) - wrong, 'warning')
+    return '\n'.join([*lines, '', f'{", ".join(counts)}.'])
 
 
-def _count(number, word):
-    return f'{number} {word}{"" if number == 1 else "s"}'
+def _fill(text, start):
+    return textwrap.fill(text, 110, initial_indent=start, subsequent_indent=' ' * len(start))
 
 
 def _none(parser):

@@ -12,6 +12,7 @@
 """`host`: what the schedulers know of compute hosts, and an operator's word on them."""
 
 import dataclasses
+import textwrap
 import time
 
 from nova_sched import errors
@@ -151,13 +152,18 @@ def page(found, now_s):
         f'Service     {_word(found["service"])}',
         f'Zones       {", ".join(found["zones"])}',
         f'Aggregates  {"; ".join(map(_aggregate, found["aggregates"])) or "none"}',
-        f'Instances   {", ".join(found["instances"]) or "none told"}',
+        _words('Instances', found['instances'], 'none told'),
     ]
     for node in found['nodes']:
         lines += ['', *_node_lines(node), tables.table(INVENTORY, list(node['resources'].items()))]
     if found['claims']:
         lines += ['', 'Claims', tables.table(claim.columns(now_s), found['claims'])]
     return '\n'.join(lines)
+
+
+def _words(label, words, none):
+    """A line for a list of words, or several."""
+    return textwrap.fill(f'{label:12}{", ".join(words) or none}', 110, subsequent_indent=' ' * 12)
 
 
 def _word(service):
@@ -179,8 +185,8 @@ def _node_lines(node):
         f'Cell        {node["cell_uuid"] or "not told"}',
         f'Hypervisor  {node["hypervisor_type"] or "not told"}{version}',
         f'Address     {node["host_ip"] or "not told"}',
-        f'Traits      {", ".join(node["traits"]) or "none"}',
-        f'Foreign     {node["foreign_instances"]} instances that no claim explains',
+        _words('Traits', node['traits'], 'none'),
+        f'Foreign     {tables.count(node["foreign_instances"], "instance")} that no claim explains',
     ]
 
 

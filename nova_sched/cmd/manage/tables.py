@@ -84,6 +84,11 @@ def number(value):
     return f'{value:g}'
 
 
+def count(value, word):
+    """A number of things: `1 host`, `2 hosts`."""
+    return f'{value} {word}{"" if value == 1 else "s"}'
+
+
 def amounts(resources):
     """Amounts by resource class, as `1 VCPU, 512 MEMORY_MB`."""
     return ', '.join(f'{amount} {name}' for name, amount in sorted(resources.items(), key=_usual_order))

@@ -11,9 +11,9 @@
 # under the License.
 """A scheduler inside this process, on any bus, and those who call it."""
 
+import concurrent.futures
 import contextlib
 import sqlite3
-import threading
 import time
 
 import oslo_messaging as messaging
@@ -82,22 +82,34 @@ class Daemon:
 
     def add(self, *hosts, instances=None, cell_uuid=None, inventories=None, **fields):
         """Hosts that have reported one compute node each; ``fields`` are ComputeNode's."""
-        for host in hosts:
-            self.stats.update_resource_stats(
-                host, compute_node(host, **fields), instances, inventories, cell_uuid
-            )
+        report = self.stats.update_resource_stats
+        at_once(
+            lambda host: report(host, compute_node(host, **fields), instances, inventories, cell_uuid), hosts
+        )
 
     def add_nine(self):
         """The recorded hosts: their nodes with their instances, services and aggregates."""
         told = golden('filter-matrix')['instances_by_host']
-        for node in recorded('ComputeNodeList'):
-            self.stats.update_resource_stats(node.host, node, list(told.get(node.host, ())))
-        for one in recorded('ServiceList'):
-            # Their last sign of life was long ago.
-            seen = objects.Service(host=one.host, disabled=one.disabled, forced_down=one.forced_down)
-            self.stats.update_service(one.host, seen)
+        report, serve = self.stats.update_resource_stats, self.stats.update_service
+        at_once(lambda node: report(node.host, node, told.get(node.host, [])), recorded('ComputeNodeList'))
+        at_once(lambda one: serve(one.host, _without_age(one)), recorded('ServiceList'))
         self.scheduler.update_aggregates(recorded('AggregateList'))
         eventually(lambda: len(self.table('aggregates')) == len(recorded('AggregateList')))
+
+    def clear(self):
+        """Take away what tests have brought: nodes with their claims, aggregates, instance lists."""
+        at_once(lambda row: self.stats.remove_node(row[1], row[2]), self.table('nodes'))
+        at_once(lambda row: self.stats.update_service(row[0], objects.Service()), self.table('services'))
+        for number, *_ in self.table('aggregates'):
+            self.scheduler.delete_aggregate(objects.Aggregate(id=number))
+        for host, listed in self.table('host_instances'):
+            if listed != '[]':
+                self.scheduler.sync_instance_info(host, [])
+        eventually(self._is_clear)
+
+    def _is_clear(self):
+        lists = {listed for _, listed in self.table('host_instances')}
+        return not self.table('nodes') and not self.table('aggregates') and lists <= {'[]'}
 
     def boot(self, *names, **words):
         """Chosen host of each of these instances, by their names."""
@@ -137,6 +149,11 @@ class Daemon:
         return {'known': known, 'nodes': nodes, **tables}
 
 
+def _without_age(service):
+    """The recorded service: its last sign of life was long ago."""
+    return objects.Service(host=service.host, disabled=service.disabled, forced_down=service.forced_down)
+
+
 def _picture(cluster):
     nodes = {
         node.uuid: (node.report, dict(node.claims), dict(node.foreign), node.told, cluster.service(node.host))
@@ -157,11 +174,24 @@ def running(url, folder):
         daemon.stop()
 
 
+@pytest.fixture(scope='module')
+def bus_url():
+    """A bus inside this process."""
+    return 'fake://'
+
+
+@pytest.fixture(scope='module')
+def started(bus_url, tmp_path_factory):
+    """One daemon for all tests of a module: to stop one takes a second."""
+    with running(bus_url, tmp_path_factory.mktemp('daemon')) as made:
+        yield made
+
+
 @pytest.fixture
-def daemon(tmp_path):
-    """A daemon of its own for each test, on a bus inside this process."""
-    with running('fake://', tmp_path) as started:
-        yield started
+def daemon(started):
+    """The daemon, with nothing in it."""
+    yield started
+    started.clear()
 
 
 def error_name(error):
@@ -169,22 +199,18 @@ def error_name(error):
     return getattr(error, 'exc_type', None) or type(error).__name__.removesuffix('_Remote')
 
 
-def together(*works):
-    """Run these at the same time; what each returned or raised, in their order."""
-    found = [None] * len(works)
+def at_once(work, items):
+    """``work(item)`` of all items at the same time; raises what the first that failed did."""
+    with concurrent.futures.ThreadPoolExecutor(max(len(items), 1)) as pool:
+        return list(pool.map(work, items))
 
-    def run(place, work):
-        try:
-            found[place] = work()
-        except Exception as error:  # noqa: BLE001, it is handed to the test
-            found[place] = error
 
-    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(works)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found
+def outcome(work, *args):
+    """What it returns, or the error that it raises."""
+    try:
+        return work(*args)
+    except Exception as error:  # noqa: BLE001, it is handed to the test
+        return error
 
 
 def compute_node(host='host-0', nodename=None, **fields):

@@ -259,7 +259,7 @@ def test_a_scheduler_that_restarts(cloud, conf, caplog, store):
     assert cloud.states(before) == []
     assert not cloud.takes(vcpus=6)
     lines = [record.getMessage() for record in caplog.records if record.name == 'nova_sched.agent.reporter']
-    assert [line.partition(' (')[0] for line in lines] == [
+    assert [line.partition(';')[0] for line in lines] == [
         'Reporting node cmp1 each 1 s, and each change at once',
         'Node cmp1 cannot be reported',
         'The scheduler answers again',

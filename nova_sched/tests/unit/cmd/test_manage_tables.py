@@ -66,6 +66,11 @@ def test_amounts_stand_in_the_usual_order():
     assert tables.amounts(given) == '1 VCPU, 2 MEMORY_MB, 3 DISK_GB, 5 CUSTOM_A, 4 CUSTOM_B'
 
 
+@pytest.mark.parametrize('value, text', [(0, '0 hosts'), (1, '1 host'), (2, '2 hosts')])
+def test_a_count_has_its_plural(value, text):
+    assert tables.count(value, 'host') == text
+
+
 LINE = '+------+------+'
 COLUMNS = {'Name': lambda row: row['name'], 'Size': lambda row: row['size']}
 

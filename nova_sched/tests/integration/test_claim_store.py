@@ -1,0 +1,224 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The contract of a claim store on database servers, and what only several schedulers at once can show."""
+
+import contextlib
+import functools
+import time
+from concurrent import futures
+
+import pytest
+import sqlalchemy as sa
+
+from nova_sched import errors
+from nova_sched.claims import Placement
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.db import engine, schema
+from nova_sched.db.tables import NODES
+from nova_sched.tests.builders import NOW, claim, report, uuid_of
+from nova_sched.tests.unit.claims import battery
+from nova_sched.tests.unit.claims.battery import A, B, node, place, ready
+from nova_sched.tests.unit.claims.databases import cleared
+
+
+@pytest.fixture(scope='module', params=['postgresql', 'mariadb'])
+def upgraded(request):
+    made = engine.create(request.getfixturevalue(request.param).fresh())
+    schema.upgrade(made)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def database(upgraded):
+    return cleared(upgraded)
+
+
+@pytest.fixture
+def another(database):
+    return lambda: SqlClaimStore(database)
+
+
+@pytest.fixture
+def store(another):
+    made = another()
+    yield made
+    battery.check_books(made)
+
+
+class TestCommit(battery.Commit):
+    pass
+
+
+class TestReports(battery.Reports):
+    pass
+
+
+class TestEnds(battery.Ends):
+    pass
+
+
+class TestSmallTables(battery.SmallTables):
+    pass
+
+
+class TestNews(battery.News):
+    pass
+
+
+def waiting(database, count):
+    """Come back when so many sessions wait for a lock."""
+    query = {
+        'postgresql': 'SELECT count(*) FROM pg_locks WHERE NOT granted',
+        'mysql': "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'",
+    }[database.dialect.name]
+    with database.connect() as connection:
+        for _ in range(100):
+            time.sleep(0.15)  # MariaDB shows the same picture to whoever looks again within 0.1 s
+            if connection.scalar(sa.text(query)) >= count:
+                return
+            connection.rollback()
+    raise AssertionError('nobody waits')
+
+
+def held_up(database, first, second):
+    """Let two works run into the lock of a node, one after the other, before either goes on; results."""
+    with futures.ThreadPoolExecutor(2) as pool:
+        with database.begin() as connection:
+            lock(connection, node())
+            running = []
+            for work in (first, second):
+                running.append(pool.submit(work))
+                waiting(database, len(running))
+        return [one.result(30) for one in running]
+
+
+def lock(connection, uuid):
+    connection.execute(sa.update(NODES).where(NODES.c.uuid == uuid).values(seen_s=NODES.c.seen_s + 1))
+
+
+@contextlib.contextmanager
+def just_before(database, words, work):
+    """Do some work, once, when a statement with these words is about to run."""
+    todo = [work]
+
+    def listen(_connection, _cursor, statement, *_):
+        if todo and words in statement:
+            todo.pop()()
+
+    sa.event.listen(database, 'before_cursor_execute', listen)
+    yield
+    sa.event.remove(database, 'before_cursor_execute', listen)
+    assert not todo
+
+
+def test_two_schedulers_cannot_both_take_the_last_slot(store, another, database):
+    ready(store, vcpus=4)
+    wants = [claim(consumer, node(), vcpus=3) for consumer in (A, B)]
+    outcomes = held_up(database, *(lambda one=one: place(another(), one) for one in wants))
+    assert sorted(outcome.won for outcome in outcomes) == [False, True]
+    assert len(store.claims()) == 1
+
+
+def test_two_schedulers_claim_for_one_consumer(store, another, database):
+    ready(store, vcpus=4)
+    wants = [claim(A, node(), vcpus=3) for _ in range(2)]
+    outcomes = held_up(database, *(lambda one=one: place(another(), one) for one in wants))
+    assert [outcome.won for outcome in outcomes] == [True, True]
+    assert len(store.claims()) == 1
+
+
+@pytest.mark.parametrize(
+    'end',
+    [
+        pytest.param(lambda store: store.expire(NOW), id='expire'),
+        pytest.param(lambda store: store.release([(A, node())]), id='release'),
+        pytest.param(lambda store: store.confirm([A], [node()]), id='confirm'),
+    ],
+)
+def test_two_schedulers_end_one_claim_once(store, another, database, end):
+    ready(store)
+    place(store, claim(A, node(), expires_s=NOW))
+    found = held_up(database, lambda: end(another()), lambda: end(another()))
+    assert sorted(map(len, found)) == [0, 1]
+
+
+def test_a_node_leaves_while_somebody_claims_on_it(store, another, database):
+    ready(store)
+    held_up(database, lambda: another().remove_node(node()), lambda: place(another(), claim(A, node())))
+    assert store.changes({}).nodes == ()
+    assert store.claims() == []
+
+
+def test_many_schedulers_never_exceed_the_capacity(store, another):
+    ready(store, 'host-0', 'host-1', vcpus=10)
+
+    def take(name):
+        mine, won = another(), 0
+        for number in range(10):
+            both = [claim(uuid_of(f'{name} {number} {host}'), node(host)) for host in ('host-0', 'host-1')]
+            won += until_it_answers(mine.commit, [Placement(tuple(both[:: 1 - 2 * (number % 2)]))])[0].won
+        return won
+
+    with futures.ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(take, 'abcd')) == 10
+    assert len(store.claims()) == 20
+
+
+def until_it_answers(work, *args):
+    """As the engine does it: what a deadlock stopped is done again."""
+    while True:
+        with contextlib.suppress(errors.StoreUnavailable):
+            return work(*args)
+
+
+def test_the_first_report_of_a_node_to_two_schedulers_at_once(store, another, database):
+    """The later one finds the node where there was none, and is told to do it again."""
+    first = functools.partial(store.report, [report()], NOW)
+    with just_before(database, 'INSERT INTO nodes', first), pytest.raises(errors.StoreUnavailable):
+        another().report([report(vcpus=9)], NOW)
+    (found,) = another().report([report(vcpus=9)], NOW)
+    assert found == store.changes({}).nodes[0]
+    assert found.report == report(vcpus=9)
+
+
+def test_a_look_never_takes_old_claims_for_new(store, another, database):
+    """Somebody claims between the statements of a look: at the next look, at the latest, it is seen."""
+    ready(store)
+    reader, made = another(), claim(A, node())
+    with just_before(database, 'FROM claims', lambda: place(store, made)):
+        (seen,) = reader.changes({}).nodes
+    news = reader.changes({node(): seen.generation}).nodes
+    assert (seen, *news)[-1].claims == (made,)
+
+
+def test_what_a_claim_is_judged_by_is_read_under_the_lock(store, another, database):
+    """Somebody else moves the consumer between the look at its claims and the lock."""
+    ready(store, vcpus=4)
+    ours, theirs = claim(A, node(), vcpus=3), claim(A, node(), vcpus=2)
+    with just_before(database, 'FOR UPDATE', lambda: place(store, theirs)):
+        assert place(another(), ours).won
+    assert store.claims() == [ours]
+
+
+def test_who_loses_a_deadlock_may_try_again(store, another, database):
+    ready(store, 'host-0', 'host-1')
+    first, second = sorted([node('host-0'), node('host-1')])
+    with futures.ThreadPoolExecutor(1) as pool:
+        with database.begin() as connection:
+            lock(connection, second)
+            running = pool.submit(place, another(), claim(A, first), claim(B, second))
+            waiting(database, 1)
+            lock(connection, first)
+        with pytest.raises(errors.StoreUnavailable):
+            running.result(30)
+    assert place(store, claim(A, first), claim(B, second)).won

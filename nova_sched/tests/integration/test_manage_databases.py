@@ -1,0 +1,76 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""nova-sched-manage on real database servers: their schema, and what it says when they refuse."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from nova_sched.db import schema
+
+CALL = 'import sys; from nova_sched.cmd import manage; sys.exit(manage.main())'
+
+
+@pytest.fixture(params=['postgresql', 'mariadb'])
+def url(request):
+    """A new, empty database on each server in turn."""
+    return request.getfixturevalue(request.param).fresh()
+
+
+@pytest.fixture
+def manage(tmp_path):
+    """``manage(url, 'host list')`` runs the program in a process of its own."""
+    file = tmp_path / 'nova_sched.conf'
+
+    def run(connection, words):
+        file.write_text(f'[DEFAULT]\ntransport_url = fake://\n[database]\nconnection = {connection}\n')
+        command = [sys.executable, '-c', CALL, '--config-file', str(file), *words.split(), '--format', 'json']
+        return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+    return run
+
+
+def test_the_schema_is_made_once_and_used(manage, url):
+    upgrades = [json.loads(manage(url, 'db upgrade').stdout) for _ in range(2)]
+    assert [one['before'] for one in upgrades] == [None, schema.head()]
+    version = json.loads(manage(url, 'db version').stdout)
+    assert (version['version'], version['needed']) == (schema.head(), schema.head())
+    assert json.loads(manage(url, 'host list').stdout) == []
+    assert json.loads(manage(url, 'claim list').stdout) == []
+    assert json.loads(manage(url, 'config check').stdout)['ok']
+
+
+def test_an_empty_database_is_told_from_a_missing_one(manage, url):
+    refused = manage(url, 'host list')
+    assert refused.returncode == 1
+    assert 'the schema is empty' in refused.stderr
+    check = json.loads(manage(url, 'config check').stdout)
+    assert [one['advice'] for one in check['findings'] if one['severity'] == 'error'] == [
+        'run nova-sched-manage db upgrade'
+    ]
+
+
+@pytest.mark.parametrize(
+    'before, after, word',
+    [
+        pytest.param('nova_sched@', 'stranger:secret@', 'stranger', id='unknown user'),
+        pytest.param('/test', '/none_test', 'none_test', id='unknown database'),
+    ],
+)
+def test_a_refusal_is_one_sentence_without_the_password(manage, url, before, after, word):
+    refused = manage(url.replace(before, after), 'db upgrade')
+    assert refused.returncode == 1
+    assert word in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert 'secret' not in refused.stderr

@@ -1,0 +1,38 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of the migrations on database servers, and of how such a server is set up."""
+
+import pytest
+import sqlalchemy as sa
+
+from nova_sched.db import engine
+from nova_sched.tests.unit.db import migrations
+
+
+@pytest.fixture(params=['postgresql', 'mariadb'])
+def database(request):
+    made = engine.create(request.getfixturevalue(request.param).fresh())
+    yield made
+    made.dispose()
+
+
+class TestMigrations(migrations.Migrations):
+    pass
+
+
+def test_a_statement_sees_what_is_committed_by_then(database):
+    query = {'postgresql': 'SHOW transaction_isolation', 'mysql': 'SELECT @@tx_isolation'}[
+        database.dialect.name
+    ]
+    with engine.transaction(database) as connection:
+        found = connection.execute(sa.text(query)).scalar()
+    assert found.lower().replace('-', ' ') == 'read committed'

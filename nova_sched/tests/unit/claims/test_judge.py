@@ -1,0 +1,312 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of the judgement: tables, and a search for a batch on which it differs from a naive model."""
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nova_sched.claims import Placement
+from nova_sched.claims.judge import Held, Ledger, judge
+from nova_sched.objects.claiming import CONFIRMED, PENDING, PLANNED, VCPU, Claim
+from nova_sched.state.report import Inventory
+
+GOLD = 'CUSTOM_GOLD'
+
+
+def ledger(total, used=0, generation=5, **inventory):
+    return Ledger({VCPU: Inventory(total, **inventory)}, {VCPU: used}, generation)
+
+
+def claim(consumer, node, vcpus=1, **fields):
+    return Claim(consumer, node, {VCPU: vcpus}, **fields)
+
+
+@pytest.mark.parametrize(
+    'inventory, used, asked, fits',
+    [
+        pytest.param({'total': 4}, 0, 4, True, id='exact fit'),
+        pytest.param({'total': 4}, 1, 4, False, id='one short'),
+        pytest.param({'total': 4, 'reserved': 1}, 0, 3, True, id='beside the reserve'),
+        pytest.param({'total': 4, 'reserved': 1}, 0, 4, False, id='into the reserve'),
+        pytest.param({'total': 4, 'ratio': 2.0}, 4, 4, True, id='ratio'),
+        pytest.param({'total': 4, 'ratio': 2.0}, 0, 5, False, id='one consumer gets no more than the total'),
+        pytest.param(
+            {'total': 4, 'reserved': 3, 'ratio': 4.0}, 0, 4, True, id='the reserve is for all together'
+        ),
+        pytest.param({'total': 4, 'max_unit': 2}, 0, 3, False, id='one consumer gets no more than max_unit'),
+        pytest.param({'total': 5, 'ratio': 1.5}, 3, 4, True, id='capacity 7.5'),
+        pytest.param({'total': 5, 'ratio': 1.5}, 3, 5, False, id='is 7'),
+        pytest.param({'total': 4}, 5, 0, False, id='nothing on a node above its capacity'),
+    ],
+)
+def test_fits(inventory, used, asked, fits):
+    one = Ledger({VCPU: Inventory(**inventory)}, {VCPU: used}, 0)
+    assert one.fits({VCPU: asked}) == fits
+
+
+def test_a_class_without_inventory_never_fits():
+    assert not Ledger({}, {}, 0).fits({VCPU: 1})
+    assert Ledger({}, {}, 0).fits({})
+
+
+A, B = 'a', 'b'
+
+
+@pytest.mark.parametrize(
+    'before, placements, after, won',
+    [
+        pytest.param([], [Placement((claim(A, 'm'),))], {(A, 'm'): 1}, [True], id='new'),
+        pytest.param(
+            [claim(A, 'm')],
+            [Placement((claim(A, 'n'),))],
+            {(A, 'n'): 1},
+            [True],
+            id='elsewhere ends what waits',
+        ),
+        pytest.param(
+            [claim(A, 'm', state=CONFIRMED)],
+            [Placement((claim(A, 'n'),))],
+            {(A, 'm'): 1, (A, 'n'): 1},
+            [True],
+            id='beside a confirmed one',
+        ),
+        pytest.param(
+            [claim(A, 'm', 3, state=CONFIRMED)],
+            [Placement((claim(A, 'm', 2),))],
+            {(A, 'm'): 3},
+            [True],
+            id='a confirmed one does not shrink',
+        ),
+        pytest.param(
+            [claim(A, 'm', 3, state=CONFIRMED)],
+            [Placement((claim(A, 'm', 2),), ((A, 'm'),))],
+            {(A, 'm'): 2},
+            [True],
+            id='unless it is released with it',
+        ),
+        pytest.param(
+            [],
+            [Placement((claim(A, 'm'),)), Placement((claim(A, 'n'),)), Placement((claim(A, 'm', 2),))],
+            {(A, 'm'): 2},
+            [True, True, True],
+            id='there and back',
+        ),
+        pytest.param(
+            [claim(A, 'm', 4)],
+            [Placement((claim(B, 'm', 4),)), Placement((), ((A, 'm'),)), Placement((claim(B, 'm', 4),))],
+            {(B, 'm'): 4},
+            [False, True, True],
+            id='in order',
+        ),
+        pytest.param(
+            [claim(A, 'm', 4)],
+            [Placement((claim(A, 'n', 4), claim(B, 'm', 4)))],
+            {(A, 'n'): 4, (B, 'm'): 4},
+            [True],
+            id='one makes room for the other',
+        ),
+        pytest.param(
+            [claim(A, 'm', 4)],
+            [Placement((claim(A, 'n', 4), claim(B, 'm', 5)))],
+            {(A, 'm'): 4},
+            [False],
+            id='all or nothing',
+        ),
+    ],
+)
+def test_judge(before, placements, after, won):
+    ledgers, held = {'m': ledger(4), 'n': ledger(4)}, Held(before)
+    for one in before:
+        ledgers[one.node_uuid].take(one.resources)
+    outcomes = judge(placements, ledgers, held)
+    assert [outcome.won for outcome in outcomes] == won
+    assert {key: one.resources[VCPU] for key, one in standing(before, held).items()} == after
+    assert {node: one.used[VCPU] for node, one in ledgers.items()} == {
+        node: sum(amount for (_, where), amount in after.items() if where == node) for node in ledgers
+    }
+
+
+def standing(before, held):
+    """What stands afterwards, by what is added and removed."""
+    left = {one.key: one for one in before if held.removed.get(one.key) != one}
+    assert held.removed.keys() <= {one.key for one in before}
+    assert not left.keys() & held.added.keys()
+    return left | held.added
+
+
+def test_generations_and_changes():
+    """Only nodes whose claims differ in the end are changed."""
+    ledgers = {node: ledger(4, generation=number) for number, node in enumerate('mnop')}
+    held = Held([claim(A, 'm')])
+    ledgers['m'].take({VCPU: 1})
+    outcomes = judge(
+        [
+            Placement((claim(A, 'n'),)),
+            Placement((claim(B, 'o'),)),
+            Placement((), ((B, 'o'),)),
+            Placement((claim(B, 'p', 5),)),
+        ],
+        ledgers,
+        held,
+    )
+    assert {node: one.changed for node, one in ledgers.items()} == {
+        'm': True,
+        'n': True,
+        'o': False,
+        'p': False,
+    }
+    assert [outcome.generations for outcome in outcomes] == [{'n': (1, 2)}, {'o': (2, 2)}, {'o': (2, 2)}, {}]
+    assert [outcome.used for outcome in outcomes] == [{}, {}, {}, {'p': {VCPU: 0}}]
+
+
+# The search.
+
+NODES, CONSUMERS = ['m', 'n', 'unknown'], ['a', 'b', 'c']
+
+amounts = st.dictionaries(st.sampled_from([VCPU, GOLD]), st.integers(0, 6), min_size=1)
+inventories = st.builds(
+    Inventory,
+    total=st.integers(0, 6),
+    reserved=st.just(0),
+    ratio=st.sampled_from([1.0, 1.5, 2.0]),
+    max_unit=st.none() | st.integers(1, 6),
+)
+known = st.fixed_dictionaries(
+    {
+        node: st.tuples(st.dictionaries(st.sampled_from([VCPU, GOLD]), inventories), amounts)
+        for node in NODES[:2]
+    }
+)
+
+
+@st.composite
+def holdings(draw):
+    """Claims that stand at the start: of each consumer at most one that is not confirmed."""
+    found = []
+    for consumer in CONSUMERS:
+        states = draw(st.lists(st.sampled_from([PENDING, PLANNED, CONFIRMED, None]), min_size=2, max_size=2))
+        for node, state in zip(NODES[:2], states, strict=True):
+            waits = any(one.consumer_uuid == consumer and not one.is_confirmed for one in found)
+            if state is not None and not (waits and state != CONFIRMED):
+                found.append(Claim(consumer, node, draw(amounts), state))
+    return found
+
+
+@st.composite
+def batches(draw, before):
+    placements, used = [], list(before)
+    for _ in range(draw(st.integers(1, 5))):
+        consumers = draw(st.lists(st.sampled_from(CONSUMERS), unique=True, max_size=3))
+        claims = []
+        for consumer in consumers:
+            old = [one for one in used if one.consumer_uuid == consumer]
+            if old and draw(st.integers(0, 4)) == 0:
+                claims.append(
+                    dataclasses.replace(draw(st.sampled_from(old)), state=PENDING)
+                )  # the same once more
+            else:
+                claims.append(Claim(consumer, draw(st.sampled_from(NODES)), draw(amounts)))
+        used += claims
+        releases = st.lists(st.tuples(st.sampled_from(CONSUMERS), st.sampled_from(NODES)), max_size=2)
+        placements.append(Placement(tuple(claims), tuple(draw(releases))))
+    return placements
+
+
+class Naive:
+    """Every claim in one dictionary; a placement is tried on a copy, and stands if that is allowed."""
+
+    def __init__(self, nodes, before):
+        self.nodes = nodes
+        self.claims = {one.key: one for one in before}
+
+    def place(self, placement):
+        after, new = dict(self.claims), {}
+        for key in placement.releases:
+            after.pop(key, None)
+        for one in placement.claims:
+            old = self.claims.get(one.key)
+            for key in [key for key in after if key[0] == one.consumer_uuid and key != one.key]:
+                if not after[key].is_confirmed:
+                    del after[key]
+            same = old is not None and old.uuid == one.uuid
+            released = one.key in placement.releases
+            if same:
+                after[one.key] = old
+            elif old is not None and old.is_confirmed and not released:
+                names = {*old.resources, *one.resources}
+                larger = {name: max(old.resources.get(name, 0), one.resources.get(name, 0)) for name in names}
+                after[one.key] = dataclasses.replace(old, resources=larger)
+            else:
+                after[one.key] = one
+            if after[one.key] != old:
+                new[one.key] = after[one.key]
+        won = all(self.allows(one, after) for one in new.values())
+        if won:
+            self.claims = after
+        return won
+
+    def allows(self, new, claims):
+        if new.node_uuid not in self.nodes:
+            return False
+        inventory, _ = self.nodes[new.node_uuid]
+        for name, amount in new.resources.items():
+            has = inventory.get(name)
+            if has is None or amount > has.total or (has.max_unit and amount > has.max_unit):
+                return False
+            if self.used(new.node_uuid, name, claims) > math.floor(has.total * has.ratio):
+                return False
+        return True
+
+    def used(self, node, name, claims):
+        return self.nodes[node][1].get(name, 0) + sum(
+            one.resources.get(name, 0) for one in claims.values() if one.node_uuid == node
+        )
+
+
+@settings(max_examples=400)
+@given(st.data())
+def test_no_batch_is_judged_differently_by_the_naive_model(data):
+    nodes, before = data.draw(known), data.draw(holdings())
+    placements = data.draw(batches(before))
+    model = Naive(nodes, before)
+    ledgers = {node: Ledger(inventory, dict(foreign), 7) for node, (inventory, foreign) in nodes.items()}
+    for one in before:
+        ledgers[one.node_uuid].take(one.resources)
+    began = {node: dict(one.used) for node, one in ledgers.items()}
+    held = Held(before)
+
+    outcomes = judge(placements, ledgers, held)
+
+    assert [outcome.won for outcome in outcomes] == [model.place(placement) for placement in placements]
+    assert standing(before, held) == model.claims
+    for node, one in ledgers.items():
+        for name in (VCPU, GOLD):
+            assert one.used.get(name, 0) == model.used(node, name, model.claims)
+            grown = one.used.get(name, 0) > began[node].get(name, 0)
+            assert not grown or one.used[name] <= one.inventories[name].capacity
+        assert one.changed == any(node == where for _, where in (*held.added, *held.removed))
+    for consumer in CONSUMERS:
+        mine = [one for one in model.claims.values() if one.consumer_uuid == consumer]
+        assert sum(not one.is_confirmed for one in mine) <= 1
+    for placement, outcome in zip(placements, outcomes, strict=True):
+        named = {one.node_uuid for one in placement.claims} | {node for _, node in placement.releases}
+        seen = outcome.generations if outcome.won else outcome.used
+        assert set(seen) == named & set(ledgers)
+        for node in seen:
+            if outcome.won:
+                assert seen[node] == (7, 7 + ledgers[node].changed)
+            else:
+                assert seen[node] == ledgers[node].used

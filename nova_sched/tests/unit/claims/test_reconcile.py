@@ -1,0 +1,107 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of what a node's report says about the claims on it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nova_sched.claims.reconcile import foreign_use, settle
+from nova_sched.objects.claiming import CONFIRMED, MEMORY_MB, PCPU, PENDING, PLANNED, VCPU, Claim
+from nova_sched.state.report import Inventory
+from nova_sched.tests.builders import report
+
+A, B, C, D = 'abcd'
+
+
+def claims(**states):
+    return {consumer: Claim(consumer, 'node', {VCPU: 2}, state) for consumer, state in states.items()}
+
+
+@pytest.mark.parametrize(
+    'listed, before, confirmed, released',
+    [
+        pytest.param('a', {A: PENDING}, 'a', '', id='listed'),
+        pytest.param('a', {A: PLANNED}, 'a', '', id='planned and listed'),
+        pytest.param('a', {A: CONFIRMED}, '', '', id='still listed'),
+        pytest.param('', {A: CONFIRMED}, '', 'a', id='no longer listed'),
+        pytest.param('', {A: PENDING, B: PLANNED}, '', '', id='not listed yet'),
+        pytest.param('d', {A: CONFIRMED, B: PENDING, C: CONFIRMED}, '', 'ac', id='a stranger only'),
+        pytest.param('abd', {A: CONFIRMED, B: PENDING, C: CONFIRMED}, 'b', 'c', id='all at once'),
+        pytest.param(None, {A: CONFIRMED, B: PENDING, C: PLANNED}, '', '', id='no list'),
+    ],
+)
+def test_states(listed, before, confirmed, released):
+    instances = None if listed is None else frozenset(listed)
+    settled = settle(report(instances=instances), claims(**before))
+    assert (''.join(settled.confirmed), ''.join(settled.released)) == (confirmed, released)
+
+
+@pytest.mark.parametrize(
+    'listed, num_instances, before, strangers',
+    [
+        pytest.param('ad', 7, {A: CONFIRMED}, 1, id='listed without a claim'),
+        pytest.param('ab', 7, {A: CONFIRMED, B: PENDING}, 0, id='all claimed'),
+        pytest.param('', 7, {A: CONFIRMED}, 0, id='the list counts, not the number'),
+        pytest.param(None, 3, {A: CONFIRMED, B: PENDING}, 2, id='more than confirmed'),
+        pytest.param(None, 0, {A: CONFIRMED}, 0, id='never negative'),
+    ],
+)
+def test_foreign_instances(listed, num_instances, before, strangers):
+    instances = None if listed is None else frozenset(listed)
+    words = report(instances=instances, num_instances=num_instances)
+    assert settle(words, claims(**before)).foreign_instances == strangers
+
+
+@pytest.mark.parametrize(
+    'words, explained, foreign',
+    [
+        pytest.param({'vcpus_used': 3}, [], {VCPU: 3}, id='nothing explains it'),
+        pytest.param({'vcpus_used': 3}, [{VCPU: 2}], {VCPU: 1}, id='in part'),
+        pytest.param({'vcpus_used': 3}, [{VCPU: 2}, {VCPU: 1}], {}, id='fully'),
+        pytest.param({'vcpus_used': 3}, [{VCPU: 9}], {}, id='never negative'),
+        pytest.param({'vcpus_used': 3, 'vcpus_reserved': 2}, [], {VCPU: 1}, id='reserved is not foreign'),
+        pytest.param({'vcpus_used': 1, 'vcpus_reserved': 2}, [{VCPU: 1}], {}, id='nor is less than reserved'),
+        pytest.param({'vcpus_used': 3}, [{MEMORY_MB: 3}], {VCPU: 3}, id='class by class'),
+        pytest.param({'vcpus_used': 3}, [{PCPU: 2}], {VCPU: 1}, id='pinned CPUs are among the vCPUs'),
+        pytest.param(
+            {'used': {VCPU: 3, PCPU: 2}}, [{PCPU: 2}], {VCPU: 3}, id='unless the node counts them apart'
+        ),
+        pytest.param(
+            {'used': {'CUSTOM_X': 1}, 'inventories': {}}, [], {'CUSTOM_X': 1}, id='without inventory'
+        ),
+        pytest.param({'used': {}}, [{VCPU: 2}], {}, id='a node that reports no use'),
+    ],
+)
+def test_foreign_use(words, explained, foreign):
+    held = [Claim(str(number), 'node', resources) for number, resources in enumerate(explained)]
+    assert foreign_use(report(**words), held) == foreign
+
+
+@given(
+    used=st.integers(0, 20),
+    reserved=st.integers(0, 8),
+    listed=st.none() | st.frozensets(st.sampled_from('abcd')),
+    states=st.dictionaries(st.sampled_from('abc'), st.sampled_from([PLANNED, PENDING, CONFIRMED])),
+)
+def test_nothing_is_counted_twice_and_nothing_is_forgotten(used, reserved, listed, states):
+    words = report(inventories={VCPU: Inventory(16, reserved)}, used={VCPU: used}, instances=listed)
+    before = claims(**states)
+    settled = settle(words, before)
+    after = {one: claim for one, claim in before.items() if one not in settled.released}
+    here = {one for one in after if (one in listed if listed is not None else states[one] == CONFIRMED)}
+    counted = reserved + settled.foreign.get(VCPU, 0) + sum(after[one].resources[VCPU] for one in here)
+    assert counted == max(used, reserved + 2 * len(here))
+    assert set(settled.confirmed) == (
+        {one for one in here if states[one] != CONFIRMED} if listed is not None else set()
+    )
+    assert not set(settled.released) & here

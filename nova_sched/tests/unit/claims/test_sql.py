@@ -1,0 +1,129 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of the store in SQL beside its contract: small looks, and a database that is away."""
+
+import sqlite3
+
+import pytest
+import sqlalchemy as sa
+
+from nova_sched import errors
+from nova_sched.claims import Placement, ServiceFacts
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.db import engine, schema
+from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
+
+A, NODE = uuid_of('instance A'), uuid_of('node host-0')
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / 'claims.sqlite'
+
+
+@pytest.fixture
+def database(path):
+    made = engine.create(f'sqlite:///{path}')
+    schema.upgrade(made)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def store(database):
+    return SqlClaimStore(database)
+
+
+@pytest.mark.parametrize(
+    'name, change',
+    [
+        pytest.param('services', lambda store: store.set_service(ServiceFacts('host-0')), id='services'),
+        pytest.param(
+            'aggregates', lambda store: store.set_aggregate(1, aggregate(1, ['host-0'])), id='aggregates'
+        ),
+        pytest.param(
+            'instances', lambda store: store.set_instances('host-0', frozenset([A])), id='instances'
+        ),
+    ],
+)
+def test_a_small_table_is_read_only_after_a_change(database, store, name, change):
+    reader = SqlClaimStore(database)
+    assert getattr(reader.changes({}), name) is not None
+    assert getattr(reader.changes({}), name) is None
+    change(store)
+    assert len(getattr(reader.changes({}), name)) == 1
+    change(store)  # every scheduler hears the same cast
+    after = reader.changes({})
+    assert (after.services, after.aggregates, after.instances) == (None, None, None)
+
+
+def test_a_look_that_fails_forgets_nothing(database, store):
+    """What a broken look was about to tell is told by the next one."""
+    reader = SqlClaimStore(database)
+    reader.changes({})
+    store.set_service(ServiceFacts('host-0'))
+    with database.begin() as connection:
+        connection.execute(sa.text('ALTER TABLE services RENAME TO elsewhere'))
+    with pytest.raises(Exception, match='services'):
+        reader.changes({})
+    with database.begin() as connection:
+        connection.execute(sa.text('ALTER TABLE elsewhere RENAME TO services'))
+    assert reader.changes({}).services == (ServiceFacts('host-0'),)
+
+
+CALLS = {
+    'commit': lambda store: store.commit([Placement((claim(A, NODE),))]),
+    'report': lambda store: store.report([report()], NOW),
+    'confirm': lambda store: store.confirm([A], [NODE]),
+    'release': lambda store: store.release([(A, NODE)]),
+    'expire': lambda store: store.expire(NOW),
+    'claims': lambda store: store.claims(),
+    'remove_node': lambda store: store.remove_node(NODE),
+    'set_service': lambda store: store.set_service(ServiceFacts('host-0')),
+    'set_aggregate': lambda store: store.set_aggregate(1, None),
+    'set_instances': lambda store: store.set_instances('host-0', frozenset()),
+    'changes': lambda store: store.changes({}),
+}
+
+
+@pytest.fixture
+def impatient(database):
+    """The same database; whoever finds it locked gives up at once."""
+
+    @sa.event.listens_for(database, 'connect')
+    def _connect(connection, _record):
+        connection.execute('PRAGMA busy_timeout=1')
+
+    database.dispose()
+    return SqlClaimStore(database)
+
+
+@pytest.mark.parametrize('name', CALLS)
+def test_every_call_says_that_the_database_is_away(path, impatient, name):
+    impatient.report([report()], NOW)
+    rival = sqlite3.connect(path, isolation_level=None)
+    rival.execute('BEGIN IMMEDIATE')
+    with pytest.raises(errors.StoreUnavailable, match='database is locked'):
+        CALLS[name](impatient)
+    rival.execute('COMMIT')
+    rival.close()
+    CALLS[name](impatient)
+
+
+def test_a_broken_placement_leaves_nothing(store, database):
+    """A statement that fails in the middle undoes those before it."""
+    store.report([report()], NOW)
+    with database.begin() as connection:
+        connection.execute(sa.text('ALTER TABLE nodes RENAME COLUMN used TO elsewhere'))
+    with pytest.raises(Exception, match='used'):
+        store.commit([Placement((claim(A, NODE),))])
+    assert store.claims() == []

@@ -1,0 +1,159 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of what the configuration makes of an agent."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from oslo_config import cfg
+
+from nova_sched import errors
+from nova_sched.agent import Settings
+from nova_sched.cmd import agent_service
+from nova_sched.conf import agent, base
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """The settings that lines of the [agent] group make; state is kept in ``tmp_path/state``."""
+
+    def read(*lines):
+        file = tmp_path / 'agent.conf'
+        plain = ['[DEFAULT]', 'host = cmp1', '[agent]', f'state_path = {tmp_path}/state']
+        file.write_text('\n'.join([*plain, *lines]))
+        conf = cfg.ConfigOpts()
+        agent.register_opts(conf)
+        base.register_opts(conf)
+        conf(['--config-file', str(file)])
+        return agent_service.settings(conf)
+
+    return read
+
+
+def test_without_options_the_defaults_of_the_settings_stand(settings, tmp_path):
+    made = settings(f'instances_path = {tmp_path}')
+    plain = Settings(host='cmp1', uuid_file=tmp_path / 'state' / 'compute_id', instances_path=tmp_path)
+    assert said(made) == said(plain)
+    assert (tmp_path / 'state').is_dir()
+
+
+def test_instances_are_beside_the_state_if_nova_has_no_place_for_them(settings, tmp_path):
+    expected = agent_service.NOVA_INSTANCES if agent_service.NOVA_INSTANCES.is_dir() else tmp_path / 'state'
+    assert settings().instances_path == expected
+
+
+def said(made):
+    """Settings without those that are empty."""
+    return {name: value for name, value in dataclasses.asdict(made).items() if value or value == 0}
+
+
+@pytest.mark.parametrize(
+    'line, name, value',
+    [
+        pytest.param('nodename = node7', 'node', 'node7', id='nodename'),
+        pytest.param('host_ip = 192.0.2.9', 'host_ip', '192.0.2.9', id='host_ip'),
+        pytest.param('cpu_allocation_ratio = 0', 'cpu_allocation_ratio', 0.0, id='ratio'),
+        pytest.param('reserved_host_memory_mb = 0', 'reserved_host_memory_mb', 0, id='reserved'),
+        pytest.param('cpu_shared_set = 0-3,^2', 'cpu_shared_set', '0-3,^2', id='cpu_shared_set'),
+        pytest.param('cpu_dedicated_set = 4-7', 'cpu_dedicated_set', '4-7', id='cpu_dedicated_set'),
+        pytest.param(
+            'reserved_huge_pages = node:0,size:2048,count:64\nreserved_huge_pages = node:1,size:1GB,count:2',
+            'reserved_huge_pages',
+            [
+                {'node': '0', 'size': '2048', 'count': '64'},
+                {'node': '1', 'size': '1GB', 'count': '2'},
+            ],
+            id='reserved_huge_pages',
+        ),
+        pytest.param(
+            'device_spec = {"vendor_id": "10de"}\ndevice_spec = [{"product_id": "154c"}, {}]',
+            'device_spec',
+            ['{"vendor_id": "10de"}', '[{"product_id": "154c"}, {}]'],
+            id='device_spec',
+        ),
+        pytest.param(
+            'physnet_cells = physnet0:[0],physnet1:[0,1]',
+            'physnet_cells',
+            {'physnet0': [0], 'physnet1': [0, 1]},
+            id='physnet_cells',
+        ),
+        pytest.param('tunnel_cells = 0, 1', 'tunnel_cells', [0, 1], id='tunnel_cells'),
+        pytest.param(
+            'resources = CUSTOM_GOLD:3, CUSTOM_FPGA:1',
+            'resources',
+            {'CUSTOM_GOLD': 3, 'CUSTOM_FPGA': 1},
+            id='resources',
+        ),
+        pytest.param('traits = CUSTOM_A, CUSTOM_B', 'traits', ['CUSTOM_A', 'CUSTOM_B'], id='traits'),
+        pytest.param('hypervisor_type = lxc', 'hypervisor_type', 'lxc', id='hypervisor_type'),
+        pytest.param('hypervisor_version = 8002001', 'hypervisor_version', 8002001, id='hypervisor_version'),
+        pytest.param('metrics = true', 'metrics', True, id='metrics'),
+    ],
+)
+def test_an_option_becomes_a_setting(settings, line, name, value):
+    assert getattr(settings(line), name) == value
+
+
+def test_every_setting_has_an_option():
+    """But for the places where the machine itself is read, and those that have other names."""
+    elsewhere = {'host', 'node', 'uuid_file', 'sys_root', 'proc_root', 'kvm_device'}
+    assert {field.name for field in dataclasses.fields(Settings)} - elsewhere <= {
+        option.name for option in agent.OPTS
+    }
+
+
+@pytest.mark.parametrize(
+    'line, where, why',
+    [
+        pytest.param(
+            'instances_path = /no/such/directory',
+            '[agent] instances_path',
+            '/no/such/directory',
+            id='no place',
+        ),
+        pytest.param('state_path = /dev/null/state', '[agent] state_path', '/dev/null/state', id='no state'),
+        pytest.param('resources = VCPU:3', '[agent] resources', 'VCPU', id='a measured resource'),
+    ],
+)
+def test_what_cannot_be_is_told(settings, line, where, why):
+    with pytest.raises(errors.BadConfig) as error:
+        settings(line)
+    assert error.value.where == where
+    assert why in error.value.why
+
+
+@pytest.mark.parametrize(
+    'line',
+    [
+        pytest.param('report_interval = 0', id='report_interval'),
+        pytest.param('host_ip = nowhere', id='host_ip'),
+        pytest.param('physnet_cells = physnet0:0', id='physnet_cells'),
+        pytest.param('resources = CUSTOM_GOLD:0', id='resources'),
+        pytest.param('tunnel_cells = -1', id='tunnel_cells'),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_told(settings, line):
+    with pytest.raises((cfg.Error, ValueError), match=line.split()[0]):
+        settings(line)
+
+
+@pytest.mark.parametrize(
+    'root, there, path',
+    [
+        pytest.param(True, False, '/var/lib/nova-sched', id='root'),
+        pytest.param(False, True, '/var/lib/nova-sched', id='an installed service'),
+        pytest.param(False, False, '/somewhere/nova-sched', id='anybody on a laptop'),
+    ],
+)
+def test_where_state_is_kept_by_default(root, there, path):
+    assert agent.state_path(root, there, Path('/somewhere')) == path

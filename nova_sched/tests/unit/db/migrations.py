@@ -1,0 +1,67 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What the migrations must do on every database: tests that each database runs.
+
+A module of tests brings the fixture ``database``: an engine on an empty database.
+"""
+
+import alembic.autogenerate
+import alembic.migration
+import sqlalchemy as sa
+
+from nova_sched.db import schema
+from nova_sched.db.tables import METADATA, REVISIONS
+
+
+def differences(engine, metadata=METADATA):
+    """What alembic finds different between a database and the tables that the code names."""
+    with engine.connect() as connection:
+        options = {'compare_type': True, 'compare_server_default': True}
+        context = alembic.migration.MigrationContext.configure(connection, opts=options)
+        return alembic.autogenerate.compare_metadata(context, metadata)
+
+
+class Migrations:
+    def test_an_empty_database_has_no_version(self, database):
+        assert schema.version(database) is None
+
+    def test_an_upgrade_makes_what_the_code_names(self, database):
+        schema.upgrade(database)
+        assert differences(database) == []
+        assert schema.version(database) == schema.head()
+
+    def test_a_second_upgrade_changes_nothing(self, database):
+        schema.upgrade(database)
+        with database.begin() as connection:
+            connection.execute(sa.update(REVISIONS).values(value=7))
+        schema.upgrade(database)
+        assert differences(database) == []
+        with database.connect() as connection:
+            assert set(connection.scalars(sa.select(REVISIONS.c.value))) == {7}
+            assert set(connection.scalars(sa.select(REVISIONS.c.name))) == {
+                'services',
+                'aggregates',
+                'host_instances',
+            }
+
+    def test_a_difference_is_found(self, database):
+        schema.upgrade(database)
+        other = sa.MetaData(naming_convention=METADATA.naming_convention)
+        for table in METADATA.sorted_tables:
+            table.to_metadata(other)
+        claims = other.tables['claims']
+        claims.append_column(sa.Column('new', sa.Integer))
+        claims.c.state.type = sa.String(99)
+        claims.c.project_id.nullable = False
+        sa.Index('new_index', claims.c.state)
+        kinds = {one[0] if isinstance(one, tuple) else one[0][0] for one in differences(database, other)}
+        assert kinds == {'add_column', 'modify_type', 'modify_nullable', 'add_index'}

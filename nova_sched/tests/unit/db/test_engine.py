@@ -1,0 +1,165 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of the database engine: how SQLite is set up, and how errors are told apart."""
+
+import sqlite3
+import threading
+
+import pytest
+import sqlalchemy as sa
+from oslo_db import exception as db_error
+
+from nova_sched import errors
+from nova_sched.db import engine
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / 'some.sqlite'
+
+
+@pytest.fixture
+def database(path):
+    made = engine.create(f'sqlite:///{path}')
+    with engine.transaction(made) as connection:
+        connection.execute(sa.text('CREATE TABLE t (n INTEGER PRIMARY KEY)'))
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def rival(path, database):
+    """Somebody else at the same file, who does not wait for locks."""
+    made = sqlite3.connect(path, isolation_level=None, timeout=0)
+    yield made
+    made.close()
+
+
+def count(connection):
+    return connection.execute(sa.text('SELECT count(*) FROM t')).scalar()
+
+
+@pytest.mark.parametrize(
+    'pragma, value',
+    [
+        pytest.param('journal_mode', 'wal', id='a log that readers read beside the writer'),
+        pytest.param('synchronous', 2, id='on the disk at each commit'),
+        pytest.param('foreign_keys', 1, id='foreign keys are checked'),
+        pytest.param('busy_timeout', 30000, id='waits for a lock, in ms'),
+    ],
+)
+def test_sqlite_is_set_up(database, pragma, value):
+    with engine.transaction(database) as connection:
+        assert connection.execute(sa.text(f'PRAGMA {pragma}')).scalar() == value
+
+
+def test_a_transaction_that_has_only_read_has_the_lock_already(database, rival):
+    for _ in range(2):  # on the same connection too
+        with engine.transaction(database) as connection:
+            assert count(connection) == 0
+            with pytest.raises(sqlite3.OperationalError, match='locked'):
+                rival.execute('INSERT INTO t VALUES (1)')
+    rival.execute('INSERT INTO t VALUES (1)')
+
+
+def test_a_transaction_is_done_or_undone(database):
+    with engine.transaction(database) as connection:
+        connection.execute(sa.text('INSERT INTO t VALUES (1)'))
+    with pytest.raises(ZeroDivisionError), engine.transaction(database) as connection:
+        connection.execute(sa.text('INSERT INTO t VALUES (2)'))
+        raise ZeroDivisionError
+    with engine.transaction(database) as connection:
+        assert count(connection) == 1
+
+
+@pytest.mark.parametrize(
+    'url, error, words',
+    [
+        pytest.param('no url at all', errors.BadConfig, 'URL', id='no URL'),
+        pytest.param('nothing://host/name', errors.BadConfig, 'nothing', id='unknown dialect'),
+        pytest.param('sqlite+nothing:///x', errors.BadConfig, 'nothing', id='unknown driver'),
+        pytest.param('sqlite:////no/such/folder/x.sqlite', errors.BadConfig, 'open', id='no such folder'),
+        pytest.param(
+            'postgresql+psycopg2://a@127.0.0.1:1/b', errors.StoreUnavailable, 'refused', id='PostgreSQL away'
+        ),
+        pytest.param('mysql+pymysql://a@127.0.0.1:1/b', errors.StoreUnavailable, 'connect', id='MySQL away'),
+    ],
+)
+def test_a_database_that_cannot_be_used(url, error, words):
+    with pytest.raises(error, match=words):
+        engine.create(url)
+
+
+def a_lock_that_took_too_long(connection):
+    raise sa.exc.OperationalError('SELECT', {}, Exception('database is locked'))
+
+
+def a_lost_connection(connection):
+    raise db_error.DBConnectionError(Exception('gone'))
+
+
+def a_deadlock(connection):
+    raise db_error.DBDeadlock(Exception('deadlock'))
+
+
+def no_connection_left(connection):
+    raise sa.exc.TimeoutError('QueuePool limit')
+
+
+def a_duplicate(connection):
+    connection.execute(sa.text('INSERT INTO t VALUES (1), (1)'))
+
+
+def a_fault_of_ours(connection):
+    connection.execute(sa.text('INSERT INTO no_such_table VALUES (1)'))
+
+
+KINDS = [
+    (a_lock_that_took_too_long, errors.StoreUnavailable),
+    (a_lost_connection, errors.StoreUnavailable),
+    (a_deadlock, errors.StoreUnavailable),
+    (no_connection_left, errors.StoreUnavailable),
+    (a_duplicate, db_error.DBDuplicateEntry),
+    (a_fault_of_ours, db_error.DBNonExistentTable),
+]
+
+
+@pytest.mark.parametrize('fail, error', KINDS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize('opened', ['transaction', 'session'])
+def test_errors_are_told_apart(database, opened, fail, error):
+    """Some may be over when the same is tried again; every other one is final. Either way the next transaction works."""
+    sessions = engine.Sessions(database)
+
+    def begin():
+        return engine.transaction(database) if opened == 'transaction' else sessions.transaction()
+
+    with pytest.raises(error), begin() as connection:
+        connection.execute(sa.text('INSERT INTO t VALUES (7)'))
+        fail(connection)
+    with begin() as connection:
+        assert count(connection) == 0
+
+
+def test_a_thread_keeps_its_own_connection(database):
+    sessions, seen = engine.Sessions(database), []
+
+    def look():
+        for _ in range(2):
+            with sessions.transaction() as connection:
+                seen.append(connection)
+
+    look()
+    other = threading.Thread(target=look)
+    other.start()
+    other.join()
+    assert [seen[0] is one for one in seen] == [True, True, False, False]
+    assert seen[2] is seen[3]
