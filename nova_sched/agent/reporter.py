@@ -50,6 +50,7 @@ class Reporter:
         self._cell_uuid = cell_uuid
         self._clock = clock
         self._last: Facts | None = None  # what the last report said
+        self._told_pause: float | None = None
         self._due_s = -math.inf
         self._troubles: set[tuple[str, str]] = set()  # (kind, reason) that was said and is not over
         self._stopping = threading.Event()
@@ -97,9 +98,9 @@ class Reporter:
 
     def _report(self, facts: Facts) -> None:
         name, pause = facts.node.hypervisor_hostname, self._interval_s()
-        if self._last is None:
+        if pause != self._told_pause:
             LOG.info('Reporting node %s each %s s, and each change at once', name, pause)
-        self._last = facts
+        self._last, self._told_pause = facts, pause
         try:
             self._client.update_resource_stats(
                 facts.node.host, facts.node, sorted(facts.instances), facts.inventories, self._cell_uuid

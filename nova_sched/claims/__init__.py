@@ -132,5 +132,17 @@ class ClaimStore(abc.ABC):
         """Keep the list of instances that a host's messages tell."""
 
     @abc.abstractmethod
+    def heads(self) -> dict[str, tuple[int, float]]:
+        """Each node's generation and last sign of life: cheap, and may be asked from another thread."""
+
+    @abc.abstractmethod
+    def look(self, nodes: Sequence[str]) -> Changes:
+        """These nodes as they are now, or gone; and each small table that changed since the last look."""
+
     def changes(self, generations: Mapping[str, int]) -> Changes:
-        """What differs from nodes of these generations, and from the last call. At first: everything."""
+        """All that differs from nodes of these generations, and from the last look. At first: everything."""
+        heads = self.heads()
+        stale = [uuid for uuid, (generation, _) in heads.items() if generations.get(uuid) != generation]
+        missing = [uuid for uuid in generations if uuid not in heads]
+        seen = {uuid: seen_s for uuid, (_, seen_s) in heads.items()}
+        return dataclasses.replace(self.look(stale + missing), seen=seen)

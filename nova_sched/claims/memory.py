@@ -182,14 +182,16 @@ class MemoryClaimStore(ClaimStore):
         with self._lock:
             self._instances[host] = instances
 
-    def changes(self, generations):
+    def heads(self):
+        with self._lock:
+            return {uuid: (facts.generation, facts.seen_s) for uuid, facts in self._nodes.items()}
+
+    def look(self, nodes):
         """As a store of its own for everybody who asks: the small tables come whole each time."""
         with self._lock:
-            stale = [uuid for uuid, facts in self._nodes.items() if generations.get(uuid) != facts.generation]
             return Changes(
-                nodes=tuple(self._facts(uuid) for uuid in stale),
-                gone=tuple(uuid for uuid in generations if uuid not in self._nodes),
-                seen={uuid: facts.seen_s for uuid, facts in self._nodes.items()},
+                nodes=tuple(self._facts(uuid) for uuid in nodes if uuid in self._nodes),
+                gone=tuple(uuid for uuid in nodes if uuid not in self._nodes),
                 services=tuple(self._services.values()),
                 aggregates=tuple(self._aggregates.values()),
                 instances=dict(self._instances),

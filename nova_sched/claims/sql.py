@@ -54,6 +54,8 @@ _CLAIMS_OF = sa.select(CLAIMS).where(CLAIMS.c.consumer_uuid.in_(_GIVEN))
 _CLAIMS_ON = sa.select(CLAIMS).where(CLAIMS.c.node_uuid.in_(_GIVEN))
 _READ_NODES = sa.select(NODES).where(NODES.c.uuid.in_(_GIVEN)).order_by(NODES.c.uuid)
 _LOCK_NODES = _READ_NODES.with_for_update()
+_HEADS = sa.select(NODES.c.uuid, NODES.c.generation, NODES.c.seen_s)
+_READ_REVISIONS = sa.select(REVISIONS.c.name, REVISIONS.c.value)
 
 
 def _chunks(items):
@@ -300,17 +302,20 @@ class SqlClaimStore(ClaimStore):
 
     # What others changed.
 
-    def changes(self, generations):
-        with self._sessions.transaction() as connection:
-            rows = connection.execute(sa.select(REVISIONS.c.name, REVISIONS.c.value))
-            revisions = {row.name: row.value for row in rows}
-            heads = connection.execute(sa.select(NODES.c.uuid, NODES.c.generation, NODES.c.seen_s)).all()
-            stale = [row.uuid for row in heads if generations.get(row.uuid) != row.generation]
-            there = {row.uuid for row in heads}
+    def heads(self):
+        with self._sessions.transaction(reads=True) as connection:
+            # The driver's own rows: there are as many as nodes, and this is asked every few seconds.
+            rows = connection.execute(_HEADS).cursor.fetchall()
+        return {uuid: (generation, seen_s) for uuid, generation, seen_s in rows}
+
+    def look(self, nodes):
+        with self._sessions.transaction(reads=True) as connection:
+            revisions = dict(connection.execute(_READ_REVISIONS).all())
+            facts = self._facts(connection, nodes)
+            there = {one.report.node_uuid for one in facts}
             changes = Changes(
-                nodes=self._facts(connection, stale),
-                gone=tuple(uuid for uuid in generations if uuid not in there),
-                seen={row.uuid: row.seen_s for row in heads},
+                nodes=facts,
+                gone=tuple(uuid for uuid in nodes if uuid not in there),
                 services=self._if_new(revisions, 'services', _services, connection),
                 aggregates=self._if_new(revisions, 'aggregates', _aggregates, connection),
                 instances=self._if_new(revisions, 'host_instances', _instances, connection),

@@ -30,8 +30,8 @@ def _run():
     from nova_sched.cmd import agent_service, startup
 
     conf = startup.configure()
-    agent_service.check(conf)
-    launcher = oslo_service.launch(conf, agent_service.AgentService(conf), restart_method='mutate')
+    service = agent_service.AgentService(conf, agent_service.check(conf))
+    launcher = oslo_service.launch(conf, service, restart_method='mutate')
     return launcher.wait()
 
 

@@ -58,46 +58,56 @@ def settings(conf):
     )
 
 
-def agent(conf):
-    """The agent of this node, with the instances that it was told of. Raises BadConfig or BadMachineFacts."""
-    return Agent(settings(conf), Instances(Path(conf.agent.state_path, 'instances.json')))
+def agent(chosen):
+    """The agent of a node with these settings, with the instances it was told of. Raises BadMachineFacts."""
+    return Agent(chosen, Instances(chosen.uuid_file.with_name('instances.json')))
 
 
 def check(conf):
     """Find out what the configuration or the machine lacks before a process is started on it.
 
-    Raises BadConfig or BadMachineFacts.
+    Returns the settings. Raises BadConfig or BadMachineFacts.
     """
-    agent(conf).look()
+    chosen = settings(conf)
+    agent(chosen).look()
     rpc.transport(conf).cleanup()
+    return chosen
 
 
 class AgentService(oslo_service.ServiceBase):
-    """The agent's process. Everything is made in ``start``, that is after the fork.
+    """The agent's process. What runs is made in ``start``, that is after the fork."""
 
-    ``make`` is a function of the configuration that makes the agent.
-    """
-
-    def __init__(self, conf, bus=None, make=agent):
+    def __init__(self, conf, chosen, bus=None):
         self._conf = conf
-        self._make = make
+        self._settings = chosen
         self._bus = bus
         self._keep_bus = bus is not None
+        self._timeout_s, self._cell_uuid = conf.agent.report_timeout, conf.agent.cell_uuid
+        self._interval_s, self._bad_interval = conf.agent.report_interval, None
         self._server = self.reporter = None
         self._ended = threading.Event()
 
     def start(self):
-        conf = self._conf
-        made = self._make(conf)
+        made = agent(self._settings)
         if self._bus is None:
-            self._bus = rpc.transport(conf)
-        client = ReportClient(self._bus, conf.agent.report_timeout)
-        self.reporter = Reporter(made, client, lambda: conf.agent.report_interval, conf.agent.cell_uuid)
+            self._bus = rpc.transport(self._conf)
+        client = ReportClient(self._bus, self._timeout_s)
+        self.reporter = Reporter(made, client, self._interval, self._cell_uuid)
         self.reporter.start()
         server = agent_server.server(self._bus, made.host, made)
         # While the bus is away this waits for it; a server that has not started yet cannot be stopped.
         server.start()
         self._server = server
+
+    def _interval(self):
+        """Seconds between reports as configured now; a reloaded file that makes no sense changes nothing."""
+        try:
+            self._interval_s, self._bad_interval = self._conf.agent.report_interval, None
+        except ValueError as error:
+            if str(error) != self._bad_interval:
+                self._bad_interval = str(error)
+                LOG.error('%s; reporting each %s s as before', error, self._interval_s)
+        return self._interval_s
 
     def stop(self, graceful=True):
         """Report no more, take no more instances, answer the calls in flight, then end."""

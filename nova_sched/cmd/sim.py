@@ -40,6 +40,7 @@ examples:
 
 exit status: 0 all is well, 1 it cannot run, 2 wrong usage, 3 a check failed, 130 interrupted
 """
+ORIGIN = 'from a public cloud (Azure, 2017; CC BY 4.0)'
 VIOLATED, INTERRUPTED = 3, 130
 
 
@@ -117,6 +118,14 @@ def parser():
 
 
 def main():
+    try:
+        return _main()
+    except KeyboardInterrupt:
+        print('nova-sched-sim: interrupted', file=sys.stderr)
+        return INTERRUPTED
+
+
+def _main():
     asked = parser()
     options = asked.parse_args()
     if not (options.embedded or options.config_file):
@@ -134,11 +143,7 @@ def main():
 
 def _run(options):
     with contextlib.ExitStack() as stack:
-        try:
-            result = _simulate(options, stack)
-        except KeyboardInterrupt:
-            print('nova-sched-sim: interrupted', file=sys.stderr)
-            return INTERRUPTED
+        result = _simulate(options, stack)
     if options.format == 'json':
         from nova_sched.sim import report
 
@@ -245,7 +250,8 @@ def _machine(options, settings, directory, console):
 def _announce(console, options, settings, machine, directory):
     from nova_sched.sim import report
 
-    report.announce(console, settings, machine)
+    origin = options.trace or ORIGIN
+    report.announce(console, settings, machine, origin)
     if options.embedded:
         kept = f' in {directory}' if options.state_dir else ''
         console.print(f'Scheduler: in this process, on fake:// and SQLite{kept}.', highlight=False)

@@ -23,6 +23,15 @@ from nova_sched import errors
 # Whoever waits for a database does it in its own loop, where it can be stopped: here one try is enough.
 OPTIONS = {'sqlite_fk': True, 'max_retries': 1, 'retry_interval': 0}
 
+# What only another URL, another driver or another database will cure.
+UNUSABLE = (
+    sa.exc.ArgumentError,
+    sa.exc.NoSuchModuleError,
+    ImportError,
+    ValueError,
+    db_error.DBNonExistentDatabase,
+)
+
 
 def create(connection):
     """An engine for a database URL.
@@ -31,13 +40,11 @@ def create(connection):
     """
     facade = enginefacade.transaction_context()
     facade.configure(connection=connection, **OPTIONS)
-    try:
-        with _told_apart():
+    with _told_apart():
+        try:
             engine = facade.writer.get_engine()
-    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError, ValueError) as error:
-        raise errors.BadConfig('[database] connection', str(error)) from error
-    except db_error.DBNonExistentDatabase as error:
-        raise errors.BadConfig('[database] connection', _first_line(error)) from error
+        except UNUSABLE as error:
+            raise errors.BadConfig('[database] connection', _first_line(error)) from error
     if engine.dialect.name == 'sqlite':
         _tune_sqlite(engine)
     if engine.dialect.name in ('mysql', 'mariadb'):
@@ -55,10 +62,11 @@ def _tune_sqlite(engine):
         connection.execute('PRAGMA busy_timeout=30000')
 
     @sa.event.listens_for(engine, 'before_cursor_execute', retval=True)
-    def _begin(_connection, _cursor, statement, parameters, *_):
-        # oslo.db says BEGIN; but a transaction that reads first and writes later could not be granted the lock
-        # in between.
-        return ('BEGIN IMMEDIATE' if statement == 'BEGIN' else statement), parameters
+    def _begin(connection, _cursor, statement, parameters, *_):
+        # oslo.db says BEGIN; but who reads first and writes later could not be granted the lock in between.
+        if statement == 'BEGIN' and not connection.info.get('reads'):
+            statement = 'BEGIN IMMEDIATE'
+        return statement, parameters
 
     engine.dispose()
 
@@ -80,6 +88,7 @@ def _tune_mysql(engine):
 AWAY = (
     db_error.DBConnectionError,
     db_error.DBDeadlock,
+    db_error.DBNonExistentDatabase,  # it was there when the engine was made
     sa.exc.DisconnectionError,
     sa.exc.OperationalError,
     sa.exc.TimeoutError,
@@ -117,12 +126,16 @@ class Sessions:
         self._of_thread = threading.local()
 
     @contextlib.contextmanager
-    def transaction(self):
-        """The thread's connection in a transaction; StoreUnavailable if the database is away."""
+    def transaction(self, reads=False):
+        """The thread's connection in a transaction; StoreUnavailable if the database is away.
+
+        One that only reads waits for no writer, and none waits for it.
+        """
         with _told_apart():
             connection = getattr(self._of_thread, 'connection', None)
             if connection is None:
                 connection = self._of_thread.connection = self._engine.connect()
+            connection.info['reads'] = reads
             try:
                 with connection.begin():
                     yield connection

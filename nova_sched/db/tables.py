@@ -23,7 +23,7 @@ METADATA = sa.MetaData(
 
 UUID = sa.String(36)
 NAME = sa.String(255)
-SECONDS = sa.Float(53)
+SECONDS = sa.Double()
 JSON_TEXT = sa.Text().with_variant(mysql.LONGTEXT(), 'mysql', 'mariadb')
 
 # Names are what they are on every database: no two that differ in case are the same.

@@ -21,8 +21,6 @@ from nova_sched.objects.claiming import CONFIRMED
 
 LOG = logging.getLogger(__name__)
 
-EXPIRE_INTERVAL_S = 30.0
-
 
 class Books:
     """What the engine knows, in step with what the store keeps. Its methods run in the loop only."""
@@ -32,14 +30,20 @@ class Books:
         self._store = store
         self._settings = settings
         self._clock = clock
-        self._next_refresh = self._next_expiry = 0.0
         self._lists = {}  # host -> instances, as the store has them from messages
 
     # From the store.
 
     def refresh(self):
-        """Take over what others changed in the store."""
-        changes = self._store.changes({node.uuid: node.generation for node in self._cluster})
+        """Take over all that others changed in the store."""
+        generations = {node.uuid: node.generation for node in self._cluster}
+        self._take_over(self._store.changes(generations))
+
+    def catch_up(self, nodes, seen):
+        """Take over what others did to these nodes and to the small tables, and these signs of life."""
+        self._take_over(dataclasses.replace(self._store.look(nodes), seen=seen))
+
+    def _take_over(self, changes):
         for service in changes.services or ():
             self._cluster.set_service(**dataclasses.asdict(service))
         if changes.aggregates is not None:
@@ -88,18 +92,9 @@ class Books:
             if node is not None:
                 self._cluster.correct(node, amounts)
 
-    def upkeep(self):
-        """Refresh and expire, each in its time. Returns whether the store was asked."""
-        now, asked = time.monotonic(), False
-        if now >= self._next_refresh:
-            self._next_refresh = now + self._settings().refresh_interval_s
-            self.refresh()
-            asked = True
-        if now >= self._next_expiry:
-            self._next_expiry = now + EXPIRE_INTERVAL_S
-            self._dropped(self._store.expire(self._clock()), 'were never confirmed')
-            asked = True
-        return asked
+    def expire(self):
+        """End the claims that nobody confirmed in time."""
+        self._dropped(self._store.expire(self._clock()), 'were never confirmed')
 
     def _dropped(self, claims, why):
         for claim in claims:
@@ -110,11 +105,13 @@ class Books:
     # Nodes, services, aggregates.
 
     def check_owner(self, report):
-        """Raise NodeOwned if another host reports this node and is alive."""
+        """Raise NodeOwned if another host reports this node and is up."""
         node = self._cluster.node(report.node_uuid)
         if node is None or node.host == report.host:
             return
-        if self._clock() - self._cluster.service(node.host).seen_s <= self._settings().service_down_time_s:
+        owner = self._cluster.service(node.host)
+        silent_s = self._clock() - owner.seen_s
+        if not owner.forced_down and silent_s <= self._settings().service_down_time_s:
             why = f'host {report.host} reports it, but it belongs to host {node.host}, which is up'
             raise errors.NodeOwned(report.nodename, 'host', why)
 

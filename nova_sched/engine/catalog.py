@@ -23,8 +23,8 @@ from nova_sched.conf.filter_scheduler import ALL_FILTERS, ALL_WEIGHERS
 from nova_sched.filters import Filter
 from nova_sched.filters.disabled_compute import DisabledCompute
 from nova_sched.filters.foreign import adopt as adopt_filter
-from nova_sched.filters.required_traits import RequiredTraits
 from nova_sched.filters.requested_zone import RequestedZone
+from nova_sched.filters.required_traits import RequiredTraits
 from nova_sched.filters.resource_capacity import ResourceCapacity
 from nova_sched.filters.understood import Understood
 from nova_sched.weighers import Weigher
@@ -59,38 +59,42 @@ def _complain(manager, entry_point, error):
 
 def filters(enabled, available=(ALL_FILTERS,)):
     """The enabled filters, in order. Raises UnknownRule for a name that nobody brings."""
-    classes = known('nova_sched.filters')
+    ours = known('nova_sched.filters')
+    classes = dict(ours)
     for path in available:
         if path != ALL_FILTERS:
-            classes.update(_classes(path, 'filter_scheduler.available_filters'))
+            classes.update(_classes(path, ours, 'nova.scheduler.filters.', 'available_filters'))
     missing = [name for name in enabled if name not in classes]
     if missing:
-        raise errors.UnknownRule(
-            'filter_scheduler.enabled_filters',
-            f'no filter is named {", ".join(missing)}; there are {", ".join(sorted(classes))}',
-        )
+        raise _unknown('enabled_filters', f'no filter is named {", ".join(missing)}', classes)
     return tuple(adopt_filter(classes[name]) for name in enabled)
 
 
 def weighers(paths=(ALL_WEIGHERS,)):
-    """The configured weighers: all of ours, names of entry points, or dotted paths."""
+    """The configured weighers: all of ours, names of entry points, or dotted paths. Raises UnknownRule."""
     ours, chosen = known('nova_sched.weighers'), {}
     for path in paths:
-        name = path.rpartition('.')[2]
         if path == ALL_WEIGHERS:
             chosen.update(ours)
-        elif name in ours and (path == name or path.startswith(('nova.scheduler.weights.', 'nova_sched.'))):
-            chosen[name] = ours[name]
         else:
-            chosen.update(_classes(path, 'filter_scheduler.weight_classes'))
-    return tuple(adopt_weigher(chosen[name]) for name in chosen)
+            chosen.update(_classes(path, ours, 'nova.scheduler.weights.', 'weight_classes'))
+    return tuple(adopt_weigher(one) for one in chosen.values())
 
 
-def _classes(path, option):
-    """The class at a dotted path, or those that the function at that path returns."""
+def _classes(path, ours, nova, option):
+    """What a path means: one of ours by its name or by the path of Nova's own, else what is at that path.
+
+    That is a class, or a function that returns a list of classes.
+    """
     module, _, name = path.rpartition('.')
+    if name in ours and (not module or path.startswith(nova)):
+        return {name: ours[name]}
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise errors.UnknownRule(option, f'{path} cannot be loaded: {error}') from None
+        raise _unknown(option, f'{path} cannot be loaded: {error}', ours) from None
     return {one.__name__: one for one in ([found] if inspect.isclass(found) else found())}
+
+
+def _unknown(option, what, classes):
+    return errors.UnknownRule(f'filter_scheduler.{option}', f'{what}; there are {", ".join(sorted(classes))}')

@@ -46,16 +46,14 @@ class Loop:
 
     ``handlers`` maps a kind to a function of a list of messages; it answers or fails each, and
     returns those that must be handled again, before any newer one. A handler that raises has changed
-    nothing. ``idle`` is called about each ``tick_s`` seconds.
+    nothing.
     """
 
-    def __init__(self, handlers, idle, max_batch, tick_s=0.25):
+    def __init__(self, handlers, max_batch):
         self._handlers = handlers
-        self._idle = idle
         self._max_batch = max_batch
-        self._tick_s = tick_s
         self._queue: queue.SimpleQueue = queue.SimpleQueue()
-        self._again, self._next_idle = [], 0.0
+        self._again: list[Message] = []
         self._hurried = threading.Event()
         self._stopping = threading.Event()
         self._ended = threading.Event()
@@ -99,15 +97,12 @@ class Loop:
         return message.future
 
     def turn(self, patience_s=0.0):
-        """Handle one batch; for its first message there is some patience. The thread does nothing else."""
+        """Handle one batch; for its first message wait that many seconds, or (None) as long as it takes."""
         self._again = self._handle(self._take(patience_s))
-        if time.monotonic() >= self._next_idle:
-            self._look_after()
-            self._next_idle = time.monotonic() + self._tick_s
 
     def _run(self):
         while not self.stopping or self._again or not self._queue.empty():
-            self.turn(self._tick_s)
+            self.turn(None)
         self._end()
 
     def _take(self, patience_s):
@@ -147,12 +142,6 @@ class Loop:
             for message in waiting:
                 message.fail(error)
             return []
-
-    def _look_after(self):
-        try:
-            self._idle()
-        except Exception:
-            LOG.exception('Upkeep failed; it is tried again')
 
     def _end(self):
         self._ended.set()

@@ -22,6 +22,7 @@ from nova_sched.claims import Placement
 from nova_sched.engine.books import Books
 from nova_sched.engine.loop import Loop, Message
 from nova_sched.engine.place import Placer
+from nova_sched.engine.watch import Watch
 
 LOG = logging.getLogger(__name__)
 
@@ -78,10 +79,9 @@ class Scheduler:
         self._settings = settings
         self._clock = clock
         self._placer = Placer(cluster, rules, random)
-        self.loop = Loop(
-            {PLACE: self._place, REPORT: self._report, CALL: self._call}, self._upkeep, max_batch
-        )
+        self.loop = Loop({PLACE: self._place, REPORT: self._report, CALL: self._call}, max_batch)
         self.books = Books(cluster, store, settings, clock)
+        self._watch = Watch(cluster, store, settings, self._ask)
         self.figures = Figures()
         self._away = False  # whether the database did not answer last time
 
@@ -89,6 +89,7 @@ class Scheduler:
         """Learn what the store knows, then take messages. Raises StoreUnavailable."""
         self.books.refresh()
         self.loop.start()
+        self._watch.start()
 
     def leave(self):
         """Answer what is in flight now: with StoreUnavailable, where the database does not answer."""
@@ -96,7 +97,9 @@ class Scheduler:
 
     def stop(self):
         """Answer what is in flight and take no more."""
+        self._watch.leave()
         self.loop.stop()
+        self._watch.join()
 
     # Doors.
 
@@ -114,6 +117,10 @@ class Scheduler:
     def call(self, work, *args):
         """Run a function (of ``books``) in the loop and return what it returns."""
         return self.loop.send(CALL, (work, args)).result()
+
+    def _ask(self, method, *args):
+        """Have the books do something, by name, for the watch."""
+        return self.call(getattr(self.books, method), *args)
 
     # Handlers: these run in the loop.
 
@@ -240,13 +247,6 @@ class Scheduler:
             except Exception as error:
                 LOG.exception('The engine failed on %s', getattr(work, '__name__', work))
                 message.fail(error)
-
-    def _upkeep(self):
-        try:
-            if self.books.upkeep():
-                self._tell(None)
-        except errors.StoreUnavailable as error:
-            self._tell(error)
 
     def _tell(self, error):
         """Say that the database went away, and that it is back: each once."""

@@ -38,5 +38,5 @@ def server(bus, host, endpoints):
         target,
         endpoints,
         serializer=ServerSerializer(),
-        access_policy=messaging.DefaultRPCAccessPolicy,
+        access_policy=messaging.ExplicitRPCAccessPolicy,
     )

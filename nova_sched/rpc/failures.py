@@ -64,7 +64,7 @@ def expected(method):
                 raise errors.InvalidRequest(f'arguments of {method.__name__}', str(error)) from None
             return method(*args, **kwargs)
 
-    return answer
+    return messaging.expose(answer)
 
 
 def known(error):

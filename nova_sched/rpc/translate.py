@@ -72,7 +72,7 @@ def _read(name, reader, spec_obj):
 
 
 def _check_hints(hints):
-    size = sum(len(str(name)) + len(str(value)) for name, value in hints.items())
+    size = sum(len(text) for name, values in hints.items() for text in (name, *map(str, values)))
     if size > CONF.scheduler.max_hints_size:
         why = f'they have {size} characters; at most {CONF.scheduler.max_hints_size} are accepted'
         raise errors.InvalidRequest('scheduler_hints', why)

@@ -52,16 +52,17 @@ def refusal(scheduler, zone):
 
 
 def one_by_one(scheduler, count=100):
-    """Place servers one after the other, ending each claim again. Returns the seconds that each took."""
-    found = []
-    for _ in range(count):
-        server = str(uuid.uuid4())
+    """Place servers one after the other, then end their claims. Returns the seconds that each took."""
+    placed, took_s = [], []
+    for server in (str(uuid.uuid4()) for _ in range(count)):
         requests = translate.requests(conductor.spec(SMALL, [server]), [server])
         begin_s = time.perf_counter()
         try:
             scheduler.place(requests, alternates=True)
         except errors.NoValidHost:
-            return found
-        found.append(time.perf_counter() - begin_s)
+            break
+        took_s.append(time.perf_counter() - begin_s)
+        placed.append(server)
+    for server in placed:
         scheduler.call(scheduler.books.abort_claim, server)
-    return found
+    return took_s

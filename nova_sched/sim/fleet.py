@@ -22,8 +22,9 @@ from nova_sched.sim.trace import Flavor
 
 # Far from the numbers that a cloud gives its own aggregates.
 FIRST_AGGREGATE = 900_001
-# Seconds: a node that nothing happens on reports as often as a real one does, so that it counts as up.
-HEARTBEAT_S = 10.0
+# A node on which nothing happens reports all the same, so that it counts as up.
+HEARTBEAT_S = 25.0
+REPORT_TIMEOUT_S = 30.0
 CAST_TIMEOUT_S = 30.0
 SMALLEST = Flavor('smallest', 1, 64)
 
@@ -34,7 +35,7 @@ class Fleet:
     def __init__(self, members, bus, pool):
         self.nodes = {node.host: node for node in members}
         self.answers = {}  # host -> what the scheduler told at its last report
-        self._stats, self._casts = StatsClient(bus), SchedulerClient(bus)
+        self._stats, self._casts = StatsClient(bus, REPORT_TIMEOUT_S), SchedulerClient(bus)
         self._pool = pool
 
     def join(self):
@@ -69,8 +70,9 @@ class Fleet:
         self._pool.each(self._report, self.nodes.values())
 
     def leave(self):
-        """Have the scheduler forget all of it."""
-        self._pool.each(lambda node: self._stats.remove_node(node.host, node.nodename), self.nodes.values())
+        """Have the scheduler forget all that it was told."""
+        told = [node for node in self.nodes.values() if node.reports]
+        self._pool.each(lambda node: self._stats.remove_node(node.host, node.nodename), told)
         for aggregate in self.aggregates():
             self._casts.delete_aggregate(aggregate)
 

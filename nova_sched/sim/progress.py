@@ -36,7 +36,7 @@ def clock_face(seconds):
 class Bar:
     def __init__(self, console, requests):
         self._progress = Progress(
-            TextColumn('[bold]{task.fields[face]:>5}[/]'),
+            TextColumn('trace [bold]{task.fields[face]:>5}[/] h'),
             BarColumn(bar_width=28),
             TextColumn('{task.completed:,}/{task.total:,} requests'),
             TextColumn('{task.fields[facts]}'),
@@ -73,8 +73,9 @@ class Lines:
             return
         self._next_s = time.monotonic() + PLAIN_INTERVAL_S
         face = clock_face(tally.now_s - tally.began_s)
+        done = f'{tally.requests:,}/{self._requests:,}'
         self._console.print(
-            f'{face:>5} {tally.requests:,}/{self._requests:,} requests {facts(tally)}  {tally.took_s:.0f} s',
+            f'trace {face:>5} h  {done} requests  {facts(tally)}  {tally.took_s:.0f} s',
             highlight=False,
             soft_wrap=True,
         )

@@ -121,10 +121,11 @@ class Replay:
             tally.began_s = tally.began_s if tally.requests else now_s
             tally.now_s = now_s
             self._depart(now_s, tally)
-            for boot in self._arrive(together, now_s, tally):
+            for arrival, zone, uuids, boot in self._arrive(together):
+                tally.add(arrival, zone, boot)
                 tally.took_s = time.monotonic() - begin_s
                 self._watch(tally)
-                self._schedule_departures(*boot)
+                self._schedule_departures(arrival, uuids, boot.hosts)
             tally.history.append((now_s, use_by_zone(self._fleet.nodes.values())))
         tally.took_s = time.monotonic() - begin_s
         return tally
@@ -138,24 +139,22 @@ class Replay:
         self._pool.each(self._conductors.abandon, early)
         self._fleet.report()
 
-    def _arrive(self, together, now_s, tally):
-        """Boot all; gives (when, hosts, lifetimes) of each request as it comes back."""
+    def _arrive(self, together):
+        """Boot all; gives each arrival with its zone, its UUIDs and its Boot as that comes back."""
         flying = {}
         for arrival in together:
             zone, uuids = self._demand.zone(arrival.batch), self._demand.uuids(len(arrival))
             flying[self._pool.submit(self._boot, arrival, zone, uuids)] = arrival, zone, uuids
         for future in concurrent.futures.as_completed(flying):
-            arrival, zone, uuids = flying[future]
-            tally.add(arrival, zone, future.result())
-            yield now_s, future.result().hosts, dict(zip(uuids, arrival.lifetimes_s, strict=True))
+            yield *flying[future], future.result()
 
     def _boot(self, arrival, zone, uuids):
         return self._conductors.boot(conductor.spec(arrival.flavor, uuids, zone), uuids)
 
-    def _schedule_departures(self, now_s, hosts, lifetimes_s):
-        for instance, host in hosts.items():
-            if lifetimes_s[instance] is not None:
-                self._clock.at(now_s + lifetimes_s[instance], (host, instance))
+    def _schedule_departures(self, arrival, uuids, hosts):
+        for instance, lifetime_s in zip(uuids, arrival.lifetimes_s, strict=True):
+            if instance in hosts and lifetime_s is not None:
+                self._clock.at(arrival.time_s + lifetime_s, (hosts[instance], instance))
 
 
 def use_by_zone(nodes):

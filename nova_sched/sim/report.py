@@ -22,8 +22,8 @@ from nova_sched.sim.replay import use_by_zone
 BAR, BLOCKS, SPARKS = 24, ' ▏▎▍▌▋▊▉█', '▁▂▃▄▅▆▇█'
 
 
-def announce(console, settings, machine):
-    """Say what is about to be simulated."""
+def announce(console, settings, machine, origin):
+    """Say what is about to be simulated; ``origin`` tells where the requests are from."""
     plan, shape = settings.plan, settings.plan.shape
     memory = (shape.memory_mb - shape.reserved_mb) / 1024
     console.print(
@@ -40,6 +40,10 @@ def announce(console, settings, machine):
             f'{memory_mb / 1024:.1f} GiB of memory, {disk_gb} GiB of disk.',
             highlight=False,
         )
+    console.print(
+        f'Requests: {origin}. Zones are made up: {settings.zoned:.0%} of the tenants insist on one.',
+        highlight=False,
+    )
 
 
 def show(console, result):
@@ -212,10 +216,9 @@ def _explained(console, result):
     console.print(f'Asked for: {explained.asked}.', highlight=False)
     table = _table('filter', '>hosts seen', '>removed', '>left', '')
     for name, seen, left in explained.trail:
-        share = _share((left, explained.trail[0].seen))
-        table.add_row(
-            name, str(seen), str(seen - left) if left < seen else '', str(left), Text(bar(share), 'cyan')
-        )
+        share = _share((left, explained.trail[0][1]))
+        removed, style = (str(seen - left), 'bold') if left < seen else ('', 'dim')
+        table.add_row(name, str(seen), removed, str(left), Text(bar(share), 'cyan'), style=style)
     console.print(table)
     console.print(f'Answer: {explained.reason}', highlight=False)
 

@@ -105,6 +105,10 @@ class Cluster:
     def __iter__(self):
         return iter(self._nodes.values())
 
+    def snapshot(self):
+        """The nodes as a list of its own, which another thread may walk."""
+        return list(self._nodes.values())
+
     def node(self, uuid):
         return self._nodes.get(uuid)
 

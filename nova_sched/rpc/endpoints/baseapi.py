@@ -17,8 +17,10 @@ import oslo_messaging as messaging
 class BaseApi:
     target = messaging.Target(namespace='baseapi', version='1.1')
 
+    @messaging.expose
     def ping(self, context, arg):
         return {'service': 'scheduler', 'arg': arg}
 
+    @messaging.expose
     def get_backdoor_port(self, context):
         """None: there is no back door."""

@@ -27,6 +27,7 @@ from nova_sched.tests.reference import golden, recorded, scenario
 
 PATIENCE_S = 20.0
 HOST = 'scheduler-under-test'
+DATA, VERSION = 'nova_object.data', 'nova_object.version'
 # Quick enough that no test waits for it.
 SETTINGS = {'claims.refresh_interval': 0.2, 'claims.retry_interval': 0.05, 'default.host': HOST}
 
@@ -100,16 +101,17 @@ class Daemon:
         """Take away what tests have brought: nodes with their claims, aggregates, instance lists."""
         at_once(lambda row: self.stats.remove_node(row[1], row[2]), self.table('nodes'))
         at_once(lambda row: self.stats.update_service(row[0], objects.Service()), self.table('services'))
-        for number, *_ in self.table('aggregates'):
-            self.scheduler.delete_aggregate(objects.Aggregate(id=number))
-        for host, listed in self.table('host_instances'):
-            if listed != '[]':
-                self.scheduler.sync_instance_info(host, [])
-        eventually(self._is_clear)
+        eventually(self._cleared)
 
-    def _is_clear(self):
-        lists = {listed for _, listed in self.table('host_instances')}
-        return not self.table('nodes') and not self.table('aggregates') and lists <= {'[]'}
+    def _cleared(self):
+        """Whether no aggregate and no instance list is left; those that are, are told to go."""
+        aggregates = self.table('aggregates')
+        told = [host for host, listed in self.table('host_instances') if listed != '[]']
+        for number, *_ in aggregates:
+            self.scheduler.delete_aggregate(objects.Aggregate(id=number))
+        for host in told:
+            self.scheduler.sync_instance_info(host, [])
+        return not aggregates and not told
 
     def boot(self, *names, **words):
         """Chosen host of each of these instances, by their names."""
@@ -197,6 +199,25 @@ def daemon(started):
 def error_name(error):
     """Class of the error that a server raised, whichever way the bus brought it."""
     return getattr(error, 'exc_type', None) or type(error).__name__.removesuffix('_Remote')
+
+
+def primitive(thing, version=None, drop=(), **data):
+    """An object as it travels, with some of its data changed or left out."""
+    made = objects.to_primitive(thing)
+    made[DATA].update(data)
+    for name in drop:
+        del made[DATA][name]
+    return made if version is None else {**made, VERSION: version}
+
+
+def refused_as(work, name, *words):
+    """The error that it raises has this name, and says all of this, in few words."""
+    error = outcome(work)
+    assert isinstance(error, Exception), f'accepted: {error}'
+    assert error_name(error) == name, error
+    text = str(error).partition('Traceback')[0]
+    assert all(word in text for word in words), text
+    assert len(text) < 300, text
 
 
 def at_once(work, items):

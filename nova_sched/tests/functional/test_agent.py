@@ -19,8 +19,7 @@ import uuid
 import pytest
 
 from nova_sched import errors, objects, rpc, service
-from nova_sched.agent.instances import Instances
-from nova_sched.agent.service import Agent
+from nova_sched.cmd import agent_service
 from nova_sched.cmd.agent_service import AgentService
 from nova_sched.conf import CONF
 from nova_sched.rpc.agent_client import AgentClient
@@ -32,13 +31,19 @@ PATIENCE_S = 20
 DEDICATED = {'hw__cpu_policy': 'dedicated'}
 
 
+def write(folder, interval):
+    """A configuration file that says how often agents report; returns its path."""
+    path = folder / 'nova_sched.conf'
+    path.write_text(f'[agent]\nreport_interval = {interval}\n')
+    return str(path)
+
+
 @pytest.fixture
 def conf(tmp_path):
     """The configuration: reports each second, an empty database."""
-    CONF([], project='nova_sched', default_config_files=[], default_config_dirs=[])
+    CONF([], project='nova_sched', default_config_files=[write(tmp_path, 1)], default_config_dirs=[])
     CONF.set_override('connection', f'sqlite:///{tmp_path}/claims.sqlite', group='database')
     CONF.set_override('store', 'memory', group='claims')
-    CONF.set_override('report_interval', 1, group='agent')
     CONF.set_override('report_timeout', 1, group='agent')
     CONF.set_override('state_path', str(tmp_path / 'state'), group='agent')
     yield CONF
@@ -76,13 +81,10 @@ class Cloud:
 
     def this_machine(self):
         """An agent as the configuration says."""
-        return self._start(AgentService(self._conf, self.bus))
+        return self._start(AgentService(self._conf, agent_service.check(self._conf), self.bus))
 
     def agent(self, host, **options):
         """An agent of a machine of eight CPUs in two cells; ``options`` are settings."""
-        return self._start(AgentService(self._conf, self.bus, lambda conf: self.made(host, **options)))
-
-    def made(self, host, **options):
         home = self._root / host
         fake = two_cells(home)
         plain = {
@@ -94,7 +96,7 @@ class Cloud:
             'sys_root': fake.sys,
             'proc_root': fake.proc,
         }
-        return Agent(settings(**plain | options), Instances(home / 'instances.json'))
+        return self._start(AgentService(self._conf, settings(**plain | options), self.bus))
 
     def boot(self, spec):
         """UUID of a new server and the host that has built it."""
@@ -317,6 +319,21 @@ def test_a_build_that_goes_on(cloud):
     agent.finish(instance)
     assert [one['vm_state'] for one in agent.instances()] == ['active']
     assert (agent.destroy(instance), agent.destroy(instance)) == (True, False)
+
+
+def test_the_interval_is_reloaded_unless_it_makes_no_sense(cloud, conf, caplog, tmp_path):
+    caplog.set_level(logging.INFO)
+    cloud.scheduler()
+    cloud.agent('cmp1')
+    until(lambda: 'Reporting node cmp1 each 1 s' in caplog.text)
+    write(tmp_path, 'soon')
+    conf.mutate_config_files()
+    until(lambda: 'reporting each 1 s as before' in caplog.text)
+    time.sleep(2.5)  # some more reports
+    assert caplog.text.count('as before') == 1
+    write(tmp_path, 2)
+    conf.mutate_config_files()
+    until(lambda: 'Reporting node cmp1 each 2 s' in caplog.text)
 
 
 def test_the_agent_of_this_machine(cloud, conf):

@@ -18,6 +18,12 @@ from nova_sched.tests.reference import REFERENCE, wire
 
 CALLS = sorted(path.stem for path in (REFERENCE / 'wire').glob('select_destinations-*.json'))
 
+# What the recorded hosts cannot give, or what no rule of this release knows.
+REFUSED = (
+    'accelerator bandwidth extra-specs-aggregate force-nodes image-properties pci-alias-in-placement '
+    'requested-destination-node'
+).split()
+
 
 @pytest.fixture(scope='module')
 def nine(started):
@@ -36,11 +42,10 @@ def nine_idle(nine):
 
 @pytest.mark.parametrize('call', CALLS)
 def test_every_recorded_call_is_answered_in_the_form_of_its_version(nine_idle, call):
-    """Placed, or refused as a caller knows it: no recorded call may fail in any other way."""
     message, before = wire(call)['message'], nine_idle.table('claims')
     names = message['args'].get('instance_uuids') or []
     answer = outcome(nine_idle.replay, message, wire(call)['context'])
-    if isinstance(answer, Exception):
+    if call.removeprefix('select_destinations-') in REFUSED:
         assert error_name(answer) == 'NoValidHost', answer
         assert nine_idle.table('claims') == before
         return

@@ -28,11 +28,17 @@ from nova_sched.tests.builders import NOW, claim, report, uuid_of
 from nova_sched.tests.unit.claims import battery
 from nova_sched.tests.unit.claims.battery import A, B, node, place, ready
 from nova_sched.tests.unit.claims.databases import cleared
+from nova_sched.tests.unit.claims.test_sql import CALLS, LOOKS
 
 
 @pytest.fixture(scope='module', params=['postgresql', 'mariadb'])
-def upgraded(request):
-    made = engine.create(request.getfixturevalue(request.param).fresh())
+def server(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope='module')
+def upgraded(server):
+    made = engine.create(server.fresh())
     schema.upgrade(made)
     yield made
     made.dispose()
@@ -222,3 +228,20 @@ def test_who_loses_a_deadlock_may_try_again(store, another, database):
         with pytest.raises(errors.StoreUnavailable):
             running.result(30)
     assert place(store, claim(A, first), claim(B, second)).won
+
+
+def test_while_the_server_is_away_every_call_says_so_and_then_goes_on(store, server):
+    ready(store)
+    place(store, claim(A, node(), created_s=NOW))
+    before = store.claims()
+    server.kill()
+    said = []
+    for call in (*CALLS.values(), *LOOKS.values()):
+        with pytest.raises(errors.StoreUnavailable) as away:
+            call(store)
+        said.append(str(away.value))
+    server.start()
+    assert len(said) == len(CALLS) + len(LOOKS)
+    assert store.claims() == before
+    for call in (*CALLS.values(), *LOOKS.values()):
+        call(store)

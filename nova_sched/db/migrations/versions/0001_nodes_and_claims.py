@@ -29,7 +29,7 @@ def upgrade():
         sa.Column('host', sa.String(255), nullable=False),
         sa.Column('nodename', sa.String(255), nullable=False),
         sa.Column('generation', sa.BigInteger, nullable=False),
-        sa.Column('seen_s', sa.Float(53), nullable=False),
+        sa.Column('seen_s', sa.Double(), nullable=False),
         sa.Column('inventories', TEXT, nullable=False),
         sa.Column('used', TEXT, nullable=False),
         sa.Column('foreign_use', TEXT, nullable=False),
@@ -49,8 +49,8 @@ def upgrade():
         sa.Column('user_id', sa.String(255)),
         sa.Column('group_uuid', sa.String(36)),
         sa.Column('request_id', sa.String(255)),
-        sa.Column('created_s', sa.Float(53), nullable=False),
-        sa.Column('expires_s', sa.Float(53)),
+        sa.Column('created_s', sa.Double(), nullable=False),
+        sa.Column('expires_s', sa.Double()),
         sa.UniqueConstraint('consumer_uuid', 'node_uuid', name='uq_claims_consumer_uuid'),
         **OPTIONS,
     )
@@ -62,7 +62,7 @@ def upgrade():
         sa.Column('disabled', sa.Boolean(create_constraint=False), nullable=False),
         sa.Column('disabled_reason', sa.Text),
         sa.Column('forced_down', sa.Boolean(create_constraint=False), nullable=False),
-        sa.Column('seen_s', sa.Float(53), nullable=False),
+        sa.Column('seen_s', sa.Double(), nullable=False),
         **OPTIONS,
     )
     op.create_table(

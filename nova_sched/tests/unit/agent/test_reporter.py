@@ -137,11 +137,13 @@ def test_news_is_told_at_once_and_once(news, times):
     assert stage.run(11) == times
 
 
-def test_the_interval_is_read_each_time():
+def test_the_interval_is_read_each_time(said):
     stage = Stage()
-    stage.reporter.step()
+    stage.run(10)
     stage.interval_s = 5
-    assert stage.run(31) == [10, 15, 20, 25, 30]
+    assert stage.run(21) == [0, 5, 10, 15, 20]
+    each = 'Reporting node cmp1 each {} s, and each change at once'
+    assert said() == [('INFO', each.format(10)), ('INFO', each.format(5))]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import dataclasses
 
 import pytest
 
-from nova_sched.claims import Changes, Placement, ServiceFacts
+from nova_sched.claims import Placement, ServiceFacts
 from nova_sched.objects.claiming import CONFIRMED, DISK_GB, MEMORY_MB, PCPU, PENDING, PLANNED, VCPU, Claim
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
@@ -751,5 +751,23 @@ class News:
         change(store)
         assert getattr(reader.changes({}), name) == getattr(another().changes({}), name)
 
-    def test_what_is_told_is_a_changes(self, store):
-        assert isinstance(store.changes({}), Changes)
+    def test_heads(self, store, another):
+        assert store.heads() == {}
+        ready(store, HOST, OTHER)
+        place(store, claim(A, node()))
+        ready(store, OTHER, now_s=NOW + 10)
+        assert another().heads() == {
+            node(): (generation(store), NOW),
+            node(OTHER): (generation(store, OTHER), NOW + 10),
+        }
+
+    def test_a_look_at_some_nodes(self, store, another):
+        ready(store, HOST, OTHER)
+        made = claim(A, node())
+        place(store, made)
+        store.set_service(ServiceFacts(HOST))
+        reader = another()
+        found = reader.look([node(), node('nowhere')])
+        assert [one.claims for one in found.nodes] == [(made,)]
+        assert (found.gone, found.services) == ((node('nowhere'),), (ServiceFacts(HOST),))
+        assert reader.look([]).nodes == reader.look([]).gone == ()

@@ -11,6 +11,7 @@
 # under the License.
 """Tests of the store in SQL beside its contract: small looks, and a database that is away."""
 
+import contextlib
 import sqlite3
 
 import pytest
@@ -91,6 +92,10 @@ CALLS = {
     'set_service': lambda store: store.set_service(ServiceFacts('host-0')),
     'set_aggregate': lambda store: store.set_aggregate(1, None),
     'set_instances': lambda store: store.set_instances('host-0', frozenset()),
+}
+LOOKS = {
+    'heads': lambda store: store.heads(),
+    'look': lambda store: store.look([NODE]),
     'changes': lambda store: store.changes({}),
 }
 
@@ -117,6 +122,23 @@ def test_every_call_says_that_the_database_is_away(path, impatient, name):
     rival.execute('COMMIT')
     rival.close()
     CALLS[name](impatient)
+
+
+@pytest.mark.parametrize('name', LOOKS)
+def test_a_look_waits_for_nobody(path, impatient, name):
+    """It shows what was committed before somebody began to write."""
+    impatient.report([report()], NOW)
+    before = LOOKS[name](impatient)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as rival:
+        rival.execute('BEGIN IMMEDIATE')
+        rival.execute('UPDATE nodes SET generation = 99')
+        assert nodes_of(LOOKS[name](impatient)) == nodes_of(before)
+        rival.execute('COMMIT')
+        assert nodes_of(LOOKS[name](impatient)) != nodes_of(before)
+
+
+def nodes_of(found):
+    return getattr(found, 'nodes', found)
 
 
 def test_a_broken_placement_leaves_nothing(store, database):

@@ -23,6 +23,9 @@ from nova_sched.cmd.manage import commands
 from nova_sched.db import engine, schema
 from nova_sched.objects.claiming import CONFIRMED
 from nova_sched.tests.builders import aggregate, claim, now, report, uuid_of
+from nova_sched.tests.test_layers import PACKAGE
+
+ROOT = PACKAGE.parent
 
 
 @pytest.fixture
@@ -260,6 +263,35 @@ def test_config_check(manage, tmp_path, lines, status, closing):
 
 
 # The command line.
+
+
+def keys(value):
+    """Names of all keys in a JSON document, but for resource classes, which are in capitals."""
+    if isinstance(value, list):
+        return {name for one in value for name in keys(one)}
+    if not isinstance(value, dict):
+        return set()
+    below = {name for one in value.values() for name in keys(one)}
+    return below | {name for name in value if not name.isupper() and not name.startswith('availability_')}
+
+
+@pytest.mark.parametrize(
+    'words',
+    [
+        'db version',
+        'db upgrade',
+        'host list',
+        'host show host-0',
+        'host enable host-0',
+        'claim list',
+        'config check',
+    ],
+)
+def test_what_json_holds_is_documented(manage, store, words):
+    document = json.loads(manage(f'{words} --format json').out)
+    page = (ROOT / 'doc/source/command-line.rst').read_text()
+    assert keys(document)
+    assert [name for name in sorted(keys(document)) if f'``{name}``' not in page] == []
 
 
 @pytest.mark.parametrize(

@@ -74,9 +74,8 @@ def test_a_transaction_that_has_only_read_has_the_lock_already(database, rival):
 def test_a_transaction_is_done_or_undone(database):
     with engine.transaction(database) as connection:
         connection.execute(sa.text('INSERT INTO t VALUES (1)'))
-    with pytest.raises(ZeroDivisionError), engine.transaction(database) as connection:
-        connection.execute(sa.text('INSERT INTO t VALUES (2)'))
-        raise ZeroDivisionError
+    with pytest.raises(db_error.DBDuplicateEntry), engine.transaction(database) as connection:
+        a_duplicate(connection)
     with engine.transaction(database) as connection:
         assert count(connection) == 1
 
@@ -99,27 +98,37 @@ def test_a_database_that_cannot_be_used(url, error, words):
         engine.create(url)
 
 
+def insert(connection):
+    connection.execute(sa.text('INSERT INTO t VALUES (7)'))
+
+
 def a_lock_that_took_too_long(connection):
+    insert(connection)
     raise sa.exc.OperationalError('SELECT', {}, Exception('database is locked'))
 
 
 def a_lost_connection(connection):
+    insert(connection)
     raise db_error.DBConnectionError(Exception('gone'))
 
 
 def a_deadlock(connection):
+    insert(connection)
     raise db_error.DBDeadlock(Exception('deadlock'))
 
 
 def no_connection_left(connection):
+    insert(connection)
     raise sa.exc.TimeoutError('QueuePool limit')
 
 
 def a_duplicate(connection):
-    connection.execute(sa.text('INSERT INTO t VALUES (1), (1)'))
+    insert(connection)
+    insert(connection)
 
 
 def a_fault_of_ours(connection):
+    insert(connection)
     connection.execute(sa.text('INSERT INTO no_such_table VALUES (1)'))
 
 
@@ -136,14 +145,13 @@ KINDS = [
 @pytest.mark.parametrize('fail, error', KINDS, ids=lambda one: one.__name__)
 @pytest.mark.parametrize('opened', ['transaction', 'session'])
 def test_errors_are_told_apart(database, opened, fail, error):
-    """Some may be over when the same is tried again; every other one is final. Either way the next transaction works."""
+    """Some may be over when the same is tried again, every other one is final; the next transaction works."""
     sessions = engine.Sessions(database)
 
     def begin():
         return engine.transaction(database) if opened == 'transaction' else sessions.transaction()
 
     with pytest.raises(error), begin() as connection:
-        connection.execute(sa.text('INSERT INTO t VALUES (7)'))
         fail(connection)
     with begin() as connection:
         assert count(connection) == 0

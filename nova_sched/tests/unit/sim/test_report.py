@@ -192,15 +192,17 @@ def test_of_many_hosts_the_ends_and_this_machine_are_shown():
 @pytest.mark.parametrize(
     'machine, lines',
     [
-        pytest.param(None, 1, id='simulated nodes only'),
-        pytest.param(node(vcpus=6, memory_gib=10), 2, id='with this machine'),
+        pytest.param(None, 2, id='simulated nodes only'),
+        pytest.param(node(vcpus=6, memory_gib=10), 3, id='with this machine'),
     ],
 )
 def test_what_is_about_to_happen(machine, lines):
     screen = console()
-    report.announce(screen, Settings(plan(nodes=1200, zones=3, racks=4, vcpus=8, memory_gib=16)), machine)
+    settings = Settings(plan(nodes=1200, zones=3, racks=4, vcpus=8, memory_gib=16), zoned=0.25)
+    report.announce(screen, settings, machine, 'a trace')
     text = screen.file.getvalue().splitlines()
     assert text[0] == 'Compute nodes: 1,200 simulated, of 8 vCPUs and 16 GiB each, in 3 zones of 4 racks.'
+    assert text[-1] == 'Requests: a trace. Zones are made up: 25% of the tenants insist on one.'
     assert len(text) == lines
     assert machine is None or '6 vCPUs, 10.0 GiB of memory, 2000 GiB of disk' in text[1]
 
@@ -241,8 +243,8 @@ def test_progress_without_a_terminal_is_a_line_now_and_then():
         for done in range(1, 41):
             watch(tally(done, now_s=60.0 * done))
     first, last = screen.file.getvalue().splitlines()
-    assert first.split() == '0:01 1/40 requests placed 1,234 refused 5 running 1,200 6 s'.split()
-    assert last.split() == '0:40 40/40 requests placed 1,234 refused 5 running 1,200 6 s'.split()
+    assert first.split() == 'trace 0:01 h 1/40 requests placed 1,234 refused 5 running 1,200 6 s'.split()
+    assert last.split() == 'trace 0:40 h 40/40 requests placed 1,234 refused 5 running 1,200 6 s'.split()
 
 
 def test_progress_at_a_terminal_is_a_bar():

@@ -1,0 +1,78 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Looks at the store beside the loop, and brings the loop what others changed there."""
+
+import logging
+import threading
+import time
+
+from nova_sched import errors
+
+LOG = logging.getLogger(__name__)
+
+EXPIRE_INTERVAL_S = 30.0
+
+
+class Watch:
+    """A thread that finds out which nodes others have changed, so that the loop need not look at all of them.
+
+    ``tell`` runs a method of the engine's books in the loop, by name. Nothing depends on how often this
+    happens: a claim is judged by the store, and a late look only means more lost races.
+    """
+
+    def __init__(self, cluster, store, settings, tell):
+        self._cluster = cluster
+        self._store = store
+        self._settings = settings
+        self._tell = tell
+        self._seen = {}
+        self._next_expiry = 0.0
+        self._leaving = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='nova-sched-watch', daemon=True)
+
+    def start(self):
+        self._thread.start()
+
+    def leave(self):
+        self._leaving.set()
+
+    def join(self):
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self):
+        away = False
+        while not self._leaving.wait(self._settings().refresh_interval_s):
+            try:
+                self.look()
+                away = False
+            except errors.StoreUnavailable as error:
+                if not away:
+                    LOG.warning('%s; what other schedulers do is not seen until it does', error)
+                away = True
+            except Exception:
+                if not self._leaving.is_set():
+                    LOG.exception('A look at the store failed; it is repeated')
+
+    def look(self):
+        """One look: tell the loop which nodes differ, who gave a sign of life, and to end what is overdue."""
+        heads = self._store.heads()
+        # Read beside the loop that writes them: a node that changes just now is found stale, and read again.
+        nodes = {node.uuid: node.generation for node in self._cluster.snapshot()}
+        stale = [uuid for uuid, (generation, _) in heads.items() if nodes.get(uuid) != generation]
+        stale += [uuid for uuid in nodes if uuid not in heads]
+        seen = {uuid: seen_s for uuid, (_, seen_s) in heads.items() if self._seen.get(uuid) != seen_s}
+        self._tell('catch_up', stale, seen)
+        self._seen.update(seen)
+        if time.monotonic() >= self._next_expiry:
+            self._next_expiry = time.monotonic() + EXPIRE_INTERVAL_S
+            self._tell('expire')

@@ -1,0 +1,158 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The namespace `stats`: reports, services, and nodes that leave."""
+
+import datetime
+
+import pytest
+
+from nova_sched import errors, objects
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.functional.harness import compute_node, eventually, outcome, settings
+from nova_sched.tests.reference import recorded
+
+CELL = uuid_of('cell')
+
+
+def test_a_report_is_answered_with_what_was_accepted(daemon):
+    daemon.add('a', cell_uuid=CELL)
+    daemon.boot('one', vcpus=2, memory_mb=1024)
+    accepted = daemon.stats.update_resource_stats(
+        'a',
+        compute_node('a', vcpus_used=3, memory_mb_used=4096, local_gb_used=10),
+        instances=[uuid_of('one'), uuid_of('stranger')],
+        cell_uuid=CELL,
+    )
+    assert accepted == {
+        'node': uuid_of('node a'),
+        'generation': 3,
+        'claims': {uuid_of('one'): 'confirmed'},
+        'foreign': {'VCPU': 1, 'MEMORY_MB': 3072, 'DISK_GB': 10},
+    }
+
+
+def test_every_recorded_node_is_accepted(daemon):
+    nodes = recorded('ComputeNodeList')
+    accepted = [daemon.stats.update_resource_stats(node.host, node)['node'] for node in nodes]
+    assert accepted == [node.uuid for node in nodes]
+
+
+def test_reports_settle_claims(daemon):
+    daemon.add('a')
+    daemon.boot('one')
+    daemon.add('a', instances=[])  # it may not have heard of it yet
+    assert daemon.hosts_of('one') == {'a': 'pending'}
+    daemon.add('a')  # a report without a list settles nothing
+    assert daemon.hosts_of('one') == {'a': 'pending'}
+    daemon.add('a', instances=[uuid_of('one')], vcpus_used=1, memory_mb_used=512)
+    assert daemon.hosts_of('one') == {'a': 'confirmed'}
+    daemon.add('a', instances=[])
+    assert daemon.hosts_of('one') == {}
+
+
+def test_use_that_nobody_claimed_counts(daemon):
+    daemon.add('a', vcpus=4, vcpus_used=3)
+    with pytest.raises(errors.NoValidHost):
+        daemon.boot('one', vcpus=2)
+    assert daemon.boot('one', vcpus=1) == ['a']
+
+
+def test_a_provider_tree_replaces_what_the_node_says_itself(daemon):
+    node, gpu = uuid_of('node a'), uuid_of('gpu')
+    tree = {
+        node: {
+            'inventories': {
+                'VCPU': {'total': 4, 'reserved': 2, 'allocation_ratio': 1.0},
+                'CUSTOM_LICENCE': {'total': 1},
+            },
+            'traits': ['HW_CPU_X86_AVX2'],
+        },
+        gpu: {'parent_provider_uuid': node, 'inventories': {'VGPU': {'total': 1}}, 'traits': []},
+    }
+    daemon.add('a', inventories=tree)
+    daemon.add('b')
+    wanted = {'resources:CUSTOM_LICENCE': '1', 'trait:HW_CPU_X86_AVX2': 'required'}
+    assert daemon.boot('one', extra_specs=wanted) == ['a']
+    with pytest.raises(errors.NoValidHost):
+        daemon.boot('two', extra_specs=wanted)
+    with pytest.raises(errors.NoValidHost):
+        daemon.boot('three', vcpus=2, extra_specs={'trait:HW_CPU_X86_AVX2': 'required'})
+
+
+def test_the_cell_of_a_node_that_names_none_is_the_callers(daemon):
+    daemon.add('a', cell_uuid=CELL)
+    daemon.add('b')
+    wanted = objects.Destination(cell=objects.CellMapping(uuid=CELL), host='b')
+    assert daemon.boot('one', requested_destination=wanted) == ['b']
+    elsewhere = objects.Destination(cell=objects.CellMapping(uuid=uuid_of('another cell')), host='a')
+    with pytest.raises(errors.NoValidHost):
+        daemon.boot('two', requested_destination=elsewhere)
+
+
+@pytest.mark.parametrize(
+    'facts',
+    [
+        pytest.param({'disabled': True, 'disabled_reason': 'it burns'}, id='disabled'),
+        pytest.param({'forced_down': True}, id='forced down'),
+    ],
+)
+def test_an_operators_word_on_a_host(daemon, facts):
+    daemon.add('a', 'b')
+    daemon.stats.update_service('a', objects.Service(**facts))
+    assert [daemon.boot(name) for name in ('one', 'two')] == [['b'], ['b']]
+    daemon.stats.update_service('a', objects.Service(disabled=False, forced_down=False))
+    assert daemon.boot('three', force_hosts=['a']) == ['a']
+
+
+@pytest.mark.parametrize('sign_of_life', ['report', 'service'])
+def test_a_host_that_is_silent_for_too_long_is_down_until_it_shows_itself(daemon, sign_of_life):
+    daemon.add('a')
+    with settings({'default.service_down_time': 1}):
+        eventually(lambda: isinstance(outcome(daemon.boot, 'one', 'two'), errors.NoValidHost))
+        if sign_of_life == 'report':
+            daemon.add('a')
+        else:
+            now = objects.Service(last_seen_up=datetime.datetime.now(datetime.UTC))
+            daemon.stats.update_service('a', now)
+        assert daemon.boot('one') == ['a']
+
+
+def test_an_old_sign_of_life_does_not_make_a_host_older(daemon):
+    daemon.add('a')
+    long_ago = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    daemon.stats.update_service('a', objects.Service(last_seen_up=long_ago))
+    assert daemon.boot('one') == ['a']
+
+
+def test_a_removed_node_takes_its_claims_along(daemon):
+    daemon.add('a', 'b')
+    daemon.boot('one', force_hosts=['a'])
+    daemon.stats.remove_node('a', 'a')
+    assert daemon.hosts_of('one') == {}
+    assert daemon.boot('two') == ['b']
+    with pytest.raises(errors.NodeNotFound, match='There is no node a on host a'):
+        daemon.stats.remove_node('a', 'a')
+
+
+def test_a_node_that_is_rebuilt_under_its_name_takes_the_place_of_the_old_one(daemon):
+    daemon.add('a', vcpus=1)
+    daemon.add('a', vcpus=2, uuid=uuid_of('another board'))
+    assert [row[0] for row in daemon.table('nodes')] == [uuid_of('another board')]
+    assert daemon.boot('one', vcpus=2) == ['a']
+
+
+def test_one_host_with_several_nodes(daemon):
+    for name in ('n1', 'n2'):
+        daemon.stats.update_resource_stats('a', compute_node('a', nodename=name, vcpus=1))
+    assert daemon.boot('one', 'two') == ['a', 'a']
+    nodes = {claim.nodename for name in ('one', 'two') for claim in daemon.claims.show(uuid_of(name))}
+    assert nodes == {'n1', 'n2'}

@@ -1,0 +1,176 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of the catalogue: what names and paths of a configuration become."""
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.conf import CONF
+from nova_sched.engine import catalog
+from nova_sched.engine.decide import survivors
+from nova_sched.filters.compute import ComputeFilter
+from nova_sched.filters.foreign import ForeignFilter
+from nova_sched.filters.ram import RamFilter
+from nova_sched.tests import rules
+from nova_sched.tests.builders import hosts, request
+from nova_sched.tests.unit.engine import plugins
+from nova_sched.weighers.cpu import CPUWeigher
+from nova_sched.weighers.foreign import ForeignWeigher
+from nova_sched.weighers.ram import RAMWeigher
+
+PLUGINS = plugins.__name__
+NOVA = 'nova.scheduler'
+ALWAYS = ['Understood', 'DisabledCompute', 'RequestedZone', 'RequiredTraits', 'ResourceCapacity']
+
+
+def kinds(found):
+    return [type(one) for one in found]
+
+
+def test_every_rule_is_known_by_its_name():
+    assert catalog.known('nova_sched.filters') == {
+        name: one for name, one in rules.FILTERS.items() if name not in ALWAYS
+    }
+    assert catalog.known('nova_sched.weighers') == rules.WEIGHERS
+
+
+def test_what_is_always_on():
+    assert [one.name for one in catalog.always()] == ALWAYS
+
+
+@pytest.mark.parametrize(
+    'enabled, available, found',
+    [
+        pytest.param([], [catalog.ALL_FILTERS], [], id='none'),
+        pytest.param(
+            ['RamFilter', 'ComputeFilter'], [catalog.ALL_FILTERS], [RamFilter, ComputeFilter], id='in order'
+        ),
+        pytest.param(['RamFilter'], [], [RamFilter], id='ours are there anyway'),
+        pytest.param(
+            ['RamFilter', 'ComputeFilter'],
+            [f'{NOVA}.filters.ram_filter.RamFilter', f'{NOVA}.filters.compute_filter.ComputeFilter'],
+            [RamFilter, ComputeFilter],
+            id="Nova's paths mean ours",
+        ),
+        pytest.param(
+            ['OutOfTreeFilter', 'RamFilter'],
+            [catalog.ALL_FILTERS, f'{PLUGINS}.OutOfTreeFilter'],
+            [ForeignFilter, RamFilter],
+            id='a class by its path',
+        ),
+        pytest.param(
+            ['OutOfTreeFilter'], [f'{PLUGINS}.everything'], [ForeignFilter], id='a list by its path'
+        ),
+    ],
+)
+def test_filters(enabled, available, found):
+    made = catalog.filters(enabled, available)
+    assert kinds(made) == found
+    assert [one.name for one in made] == enabled
+
+
+@pytest.mark.parametrize(
+    'paths, found',
+    [
+        pytest.param([], [], id='none'),
+        pytest.param([f'{NOVA}.weights.ram.RAMWeigher'], [RAMWeigher], id="Nova's path means ours"),
+        pytest.param(['CPUWeigher', 'RAMWeigher'], [CPUWeigher, RAMWeigher], id='names, in order'),
+        pytest.param(['nova_sched.weighers.ram.RAMWeigher'], [RAMWeigher], id='our own path'),
+        pytest.param(
+            [f'{PLUGINS}.OutOfTreeWeigher', 'RAMWeigher'], [ForeignWeigher, RAMWeigher], id='one by its path'
+        ),
+        pytest.param(
+            ['RAMWeigher', f'{NOVA}.weights.ram.RAMWeigher'], [RAMWeigher], id='named twice, counted once'
+        ),
+        pytest.param([catalog.ALL_WEIGHERS], list(rules.WEIGHERS.values()), id='all'),
+    ],
+)
+def test_weighers(paths, found):
+    made = catalog.weighers(paths)
+    assert sorted(kinds(made), key=str) == sorted(found, key=str)
+    assert catalog.ALL_WEIGHERS in paths or kinds(made) == found
+
+
+@pytest.mark.parametrize(
+    'load, option, words, known',
+    [
+        pytest.param(
+            lambda: catalog.filters(['RamFilter', 'Rams', 'Cpus']),
+            'enabled_filters',
+            'no filter is named Rams, Cpus',
+            rules.FILTERS.keys() - ALWAYS,
+            id='a filter of no such name',
+        ),
+        pytest.param(
+            lambda: catalog.filters([], ['no.such.module.Filter']),
+            'available_filters',
+            'no.such.module.Filter cannot be loaded',
+            rules.FILTERS.keys() - ALWAYS,
+            id='a filter from nowhere',
+        ),
+        pytest.param(
+            lambda: catalog.filters(['Mine'], [f'{PLUGINS}.OutOfTreeFilter']),
+            'enabled_filters',
+            'no filter is named Mine',
+            {'OutOfTreeFilter', 'RamFilter'},
+            id='what others bring is known too',
+        ),
+        pytest.param(
+            lambda: catalog.weighers([f'{PLUGINS}.NoSuchWeigher']),
+            'weight_classes',
+            'NoSuchWeigher cannot be loaded',
+            rules.WEIGHERS,
+            id='a weigher that the module lacks',
+        ),
+        pytest.param(
+            lambda: catalog.weighers(['RamWeigher']),
+            'weight_classes',
+            'RamWeigher cannot be loaded',
+            rules.WEIGHERS,
+            id='a misspelt name',
+        ),
+        pytest.param(
+            lambda: catalog.weighers([f'{NOVA}.weights.ram.RamWeigher']),
+            'weight_classes',
+            'RamWeigher cannot be loaded',
+            rules.WEIGHERS,
+            id='a path that Nova has not, nor we',
+        ),
+    ],
+)
+def test_what_is_unknown_is_told_with_what_is_known(load, option, words, known):
+    with pytest.raises(errors.UnknownRule) as refused:
+        load()
+    assert option in refused.value.where
+    assert words in refused.value.why
+    assert known
+    assert [name for name in known if name not in refused.value.why] == []
+
+
+def test_the_default_configuration_can_be_loaded():
+    CONF([], default_config_files=[])
+    wanted = CONF.filter_scheduler
+    assert [one.name for one in catalog.filters(wanted.enabled_filters, wanted.available_filters)] == [
+        'ComputeFilter',
+        'ComputeCapabilitiesFilter',
+        'ImagePropertiesFilter',
+        'ServerGroupAntiAffinityFilter',
+        'ServerGroupAffinityFilter',
+    ]
+    assert {one.name for one in catalog.weighers(wanted.weight_classes)} == rules.WEIGHERS.keys()
+
+
+def test_an_adopted_rule_takes_part():
+    chain = catalog.Rules((), catalog.filters(['OutOfTreeFilter'], [f'{PLUGINS}.everything']), ())
+    field = survivors(chain, hosts(3), request())
+    assert field.rows().tolist() == [1]
+    assert field.trail == (('OutOfTreeFilter', 3, 1),)

@@ -1,0 +1,279 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of the loop: batches by kind and in order, what is handled again, what fails, and how it ends."""
+
+import threading
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.engine.loop import Loop
+
+
+class Handler:
+    """Answers each message with its work in capitals; notes each batch as one word."""
+
+    def __init__(self):
+        self.batches = []
+
+    def __call__(self, messages):
+        self.batches.append(''.join(message.work for message in messages))
+        for message in messages:
+            message.answer(message.work.upper())
+
+
+class Fussy(Handler):
+    """Raises for a batch that has a 'x' in it, before it answers anybody."""
+
+    def __init__(self, error=ZeroDivisionError):
+        super().__init__()
+        self.error = error
+
+    def __call__(self, messages):
+        if any(message.work == 'x' for message in messages):
+            self.batches.append('!' + ''.join(message.work for message in messages))
+            raise self.error('x')
+        super().__call__(messages)
+
+
+class Again(Handler):
+    """Wants each message twice."""
+
+    def __call__(self, messages):
+        late = [message for message in messages if message.attempts]
+        super().__call__(late)
+        again = [message for message in messages if not message.attempts]
+        for message in again:
+            message.attempts += 1
+        self.batches[-1] += '+' + ''.join(message.work for message in again)
+        return again
+
+
+def sent(loop, kind, words):
+    return [loop.send(kind, word) for word in words]
+
+
+def results(futures):
+    return ''.join(future.result(10) for future in futures)
+
+
+class TestTurns:
+    def test_what_waits_is_one_batch(self):
+        handler = Handler()
+        loop = Loop({'a': handler}, 64)
+        futures = sent(loop, 'a', 'pqr')
+        loop.turn()
+        assert (handler.batches, results(futures)) == (['pqr'], 'PQR')
+
+    def test_a_single_message_is_a_batch(self):
+        handler = Handler()
+        loop = Loop({'a': handler}, 64)
+        for word in 'pq':
+            future = loop.send('a', word)
+            loop.turn()
+            assert future.result(0) == word.upper()
+        assert handler.batches == ['p', 'q']
+
+    def test_no_more_than_a_batch_at_once(self):
+        handler = Handler()
+        loop = Loop({'a': handler}, 2)
+        sent(loop, 'a', 'pqrst')
+        for _ in range(3):
+            loop.turn()
+        assert handler.batches == ['pq', 'rs', 't']
+
+    def test_runs_of_one_kind_are_handled_together_and_in_order(self):
+        log = []
+
+        def handler(kind):
+            def handle(messages):
+                log.append((kind, ''.join(message.work for message in messages)))
+                for message in messages:
+                    message.answer(None)
+
+            return handle
+
+        loop = Loop({'a': handler('a'), 'b': handler('b')}, 64)
+        for kind, word in ('ap', 'aq', 'br', 'as', 'bt', 'bu'):
+            loop.send(kind, word)
+        loop.turn()
+        assert log == [('a', 'pq'), ('b', 'r'), ('a', 's'), ('b', 'tu')]
+
+    def test_a_turn_without_messages(self):
+        handler = Handler()
+        Loop({'a': handler}, 64).turn()
+        assert handler.batches == []
+
+    def test_what_comes_again_is_handled_before_what_is_new(self):
+        handler = Again()
+        loop = Loop({'a': handler}, 64)
+        first = sent(loop, 'a', 'pq')
+        loop.turn()
+        second = sent(loop, 'a', 'rs')
+        loop.turn()
+        assert handler.batches == ['+pq', 'pq+rs']
+        assert results(first) == 'PQ'
+        loop.turn()
+        assert results(second) == 'RS'
+
+    def test_what_comes_again_counts_for_the_size_of_a_batch(self):
+        handler = Again()
+        loop = Loop({'a': handler}, 3)
+        futures = sent(loop, 'a', 'pqrst')
+        for _ in range(4):
+            loop.turn()
+        assert handler.batches == ['+pqr', 'pqr+', '+st', 'st+']
+        assert results(futures) == 'PQRST'
+
+
+class TestFaults:
+    def test_only_the_message_at_fault_fails(self):
+        handler = Fussy()
+        loop = Loop({'a': handler}, 64)
+        futures = sent(loop, 'a', 'pxq')
+        loop.turn()
+        assert handler.batches == ['!pxq', 'p', '!x', 'q']
+        assert results([futures[0], futures[2]]) == 'PQ'
+        with pytest.raises(ZeroDivisionError):
+            futures[1].result(0)
+
+    def test_other_kinds_go_on(self):
+        loop = Loop({'a': Fussy(), 'b': Handler()}, 64)
+        first, second, third = loop.send('b', 'p'), loop.send('a', 'x'), loop.send('b', 'q')
+        loop.turn()
+        assert results([first, third]) == 'PQ'
+        assert isinstance(second.exception(0), ZeroDivisionError)
+
+    def test_when_the_store_is_away_all_of_them_fail_at_once(self):
+        handler = Fussy(errors.StoreUnavailable)
+        loop = Loop({'a': handler}, 64)
+        futures = sent(loop, 'a', 'pxq')
+        loop.turn()
+        assert handler.batches == ['!pxq']
+        assert [type(future.exception(0)) for future in futures] == [errors.StoreUnavailable] * 3
+
+    def test_what_was_answered_before_the_fault_stays_answered(self):
+        calls = []
+
+        def handle(messages):
+            calls.append(len(messages))
+            messages[0].answer('done')
+            if len(messages) > 1:
+                raise ZeroDivisionError
+
+        loop = Loop({'a': handle}, 64)
+        futures = sent(loop, 'a', 'pqr')
+        loop.turn()
+        assert [future.result(0) for future in futures] == ['done'] * 3
+        assert calls == [3, 1, 1]
+
+    def test_the_next_batch_is_handled_as_if_nothing_had_been(self):
+        loop = Loop({'a': Fussy()}, 64)
+        loop.send('a', 'x')
+        loop.turn()
+        future = loop.send('a', 'p')
+        loop.turn()
+        assert future.result(0) == 'P'
+
+
+class Gate(Handler):
+    """Holds its first batch until the test opens it."""
+
+    def __init__(self):
+        super().__init__()
+        self.entered, self.open = threading.Event(), threading.Event()
+
+    def __call__(self, messages):
+        self.entered.set()
+        assert self.open.wait(10)
+        super().__call__(messages)
+
+
+class TestThread:
+    def test_messages_of_many_threads_are_all_answered(self):
+        handler = Handler()
+        loop = Loop({'a': handler}, 8)
+        loop.start()
+        found = []
+        threads = [
+            threading.Thread(target=lambda word=word: found.append(results(sent(loop, 'a', word * 20))))
+            for word in 'pqrs'
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        loop.stop()
+        assert sorted(found) == ['P' * 20, 'Q' * 20, 'R' * 20, 'S' * 20]
+        assert sum(map(len, handler.batches)) == 80
+
+    def test_stop_answers_what_waits(self):
+        gate = Gate()
+        loop = Loop({'a': gate, 'b': Again()}, 2)
+        loop.start()
+        futures = sent(loop, 'a', 'p')
+        assert gate.entered.wait(10)
+        futures += sent(loop, 'a', 'qrstu') + sent(loop, 'b', 'vw')
+        stopper = threading.Thread(target=loop.stop)
+        stopper.start()
+        while not loop.stopping:
+            pass
+        gate.open.set()
+        stopper.join(10)
+        assert [future.done() for future in futures] == [True] * 8
+        assert results(futures) == 'PQRSTUVW'
+
+    def test_what_comes_after_the_stop_is_refused(self):
+        loop = Loop({'a': Handler()}, 64)
+        loop.start()
+        loop.stop()
+        with pytest.raises(RuntimeError, match='stopped'):
+            loop.send('a', 'p').result(10)
+
+    def test_a_loop_that_never_ran_refuses_too(self):
+        loop = Loop({'a': Handler()}, 64)
+        waiting = loop.send('a', 'p')
+        loop.stop()
+        for future in (waiting, loop.send('a', 'q')):
+            with pytest.raises(RuntimeError, match='stopped'):
+                future.result(10)
+
+    def test_stop_twice(self):
+        loop = Loop({'a': Handler()}, 64)
+        loop.start()
+        loop.stop()
+        loop.stop()
+
+    def test_no_message_is_lost_between_the_last_turn_and_the_end(self):
+        """Whoever sends while the loop ends gets an answer or a refusal, and never waits for ever."""
+        for _ in range(50):
+            loop = Loop({'a': Handler()}, 4)
+            loop.start()
+            futures = []
+            sender = threading.Thread(
+                target=lambda loop=loop, futures=futures: futures.extend(sent(loop, 'a', 'p' * 50))
+            )
+            sender.start()
+            loop.stop()
+            sender.join()
+            answers = [future.exception(10) or future.result() for future in futures]
+            assert len(answers) == 50
+            assert all(answer == 'P' or isinstance(answer, RuntimeError) for answer in answers)
+
+    @pytest.mark.parametrize('end', ['hurry', 'stop'])
+    def test_a_pause_ends_when_somebody_is_in_a_hurry(self, end):
+        loop = Loop({'a': lambda messages: loop.pause(60) or messages[0].answer(loop.hurried)}, 64)
+        loop.start()
+        future = loop.send('a', 'p')
+        getattr(loop, end)()
+        assert future.result(10)
+        loop.stop()

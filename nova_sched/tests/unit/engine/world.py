@@ -1,0 +1,174 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What tests of the engine need: simple rules, and a scheduler whose loop turns by hand."""
+
+import random
+
+import numpy as np
+
+from nova_sched.claims.memory import MemoryClaimStore
+from nova_sched.engine import Settings
+from nova_sched.engine.catalog import Rules, always
+from nova_sched.engine.scheduler import CALL, PLACE, REPORT, Order, Scheduler
+from nova_sched.filters import Filter, RowFilter
+from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
+from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
+from nova_sched.state.cluster import Cluster
+from nova_sched.tests.builders import NOW
+from nova_sched.weighers import Weigher
+from nova_sched.weighers.ram import RAMWeigher
+
+# Nothing happens by itself while a test looks.
+SETTINGS = {'refresh_interval_s': 1e9, 'retry_interval_s': 0.001, 'service_down_time_s': 60.0}
+
+
+class Named(Filter):
+    """Keeps the hosts of these names; ``asked`` counts how often it was."""
+
+    def __init__(self, *hosts, name='Named', once=False, rebuild=False):
+        self._hosts = hosts
+        self._name = name
+        self.run_filter_once_per_request = once
+        self.RUN_ON_REBUILD = rebuild
+        self.asked = 0
+
+    @property
+    def name(self):
+        return self._name
+
+    def mask(self, hosts, request):
+        self.asked += 1
+        return hosts.named(self._hosts)
+
+
+class Opened(RowFilter):
+    """Looks at each host by itself; ``seen`` tells at which."""
+
+    def __init__(self, *hosts):
+        self._hosts = hosts
+        self.seen = []
+
+    def passes(self, host_state, request):
+        self.seen.append(host_state.host)
+        return host_state.host in self._hosts
+
+
+class Score(Weigher):
+    """A raw weight for each row, in order; a multiplier of one number or a list."""
+
+    def __init__(self, *raw, multiplier=1.0, minval=None, maxval=None):
+        self._raw = raw
+        self._multiplier = multiplier
+        self.minval, self.maxval = minval, maxval
+
+    def raw(self, hosts, rows, request):
+        return None if self._raw == (None,) else np.array(self._raw, dtype=float)[rows]
+
+    def multiplier(self, hosts, rows):
+        return np.array(self._multiplier)[rows] if isinstance(self._multiplier, list) else self._multiplier
+
+
+def rules(filters=(), weighers=(), always_on=None):
+    return Rules(always() if always_on is None else tuple(always_on), tuple(filters), tuple(weighers))
+
+
+def spreading():
+    """Rules as of a real scheduler: what is always on, groups, and the most free memory first."""
+    return rules([ServerGroupAntiAffinityFilter(), ServerGroupAffinityFilter()], [RAMWeigher()])
+
+
+def names(hosts, rows):
+    return [hosts.nodes[row].host for row in rows]
+
+
+class World:
+    """One scheduler; its loop turns when the test says so. Its clock stands at ``now_s``."""
+
+    def __init__(self, store=None, chain=None, seed=1, max_batch=64, **settings):
+        self.store = MemoryClaimStore() if store is None else store
+        self.settings = Settings(**{**SETTINGS, **settings})
+        self.cluster = Cluster()
+        self.now_s = NOW
+        self.scheduler = Scheduler(
+            cluster=self.cluster,
+            store=self.store,
+            rules=spreading() if chain is None else chain,
+            settings=lambda: self.settings,
+            random=random.Random(seed),
+            clock=lambda: self.now_s,
+            max_batch=max_batch,
+        )
+        self.books = self.scheduler.books
+        self.loop = self.scheduler.loop
+        self.books.refresh()
+
+    def send_place(self, *requests, alternates=False, claim=True):
+        return self.loop.send(PLACE, Order(list(requests), alternates, claim))
+
+    def send_report(self, report):
+        return self.loop.send(REPORT, report)
+
+    def send_call(self, work, *args):
+        return self.loop.send(CALL, (work, args))
+
+    def turn_until(self, *futures):
+        """Turn the loop until all are answered; at most a hundred times."""
+        for _ in range(100):
+            if all(future.done() for future in futures):
+                return
+            self.loop.turn()
+        raise AssertionError('no answer')
+
+    def place(self, *requests, **words):
+        """Hosts of each instance, the chosen one first. Raises what the caller would see."""
+        future = self.send_place(*requests, **words)
+        self.turn_until(future)
+        return [[one.host for one in chosen] for chosen in future.result()]
+
+    def report(self, *reports):
+        futures = [self.send_report(one) for one in reports]
+        self.turn_until(*futures)
+        return [future.result() for future in futures]
+
+    def call(self, work, *args):
+        future = self.send_call(work, *args)
+        self.turn_until(future)
+        return future.result()
+
+
+def fresh(store, **settings):
+    """The cluster as a scheduler that starts now knows it."""
+    return World(store, **settings).cluster
+
+
+def picture(cluster):
+    """Everything about use, claims and places: by node UUID, in plain values that can be compared."""
+    hosts = cluster.hosts
+    found = {}
+    for row, node in enumerate(hosts.nodes):
+        found[node.uuid] = {
+            'name': (node.host, node.nodename),
+            'claims': dict(node.claims),
+            'foreign': {name: amount for name, amount in node.foreign.items() if amount},
+            'foreign_instances': node.foreign_instances,
+            'num_instances': int(hosts.num_instances[row]),
+            'num_io_ops': int(hosts.num_io_ops[row]),
+            'instances': frozenset(node.instances),
+            'places': frozenset(one for one, rows in hosts.places.items() if row in rows),
+            'use': {
+                name: tuple(int(getattr(resource, column)[row]) for column in ('used', 'free', 'unused'))
+                for name, resource in hosts.resources.items()
+                if name in node.report.inventories
+            },
+        }
+    assert all(rows for rows in hosts.places.values())
+    return found
