@@ -132,8 +132,15 @@ class ClaimStore(abc.ABC):
         """Keep the list of instances that a host's messages tell."""
 
     @abc.abstractmethod
+    def digest(self) -> tuple[int, int]:
+        """How many nodes there are, and the sum of their generations: different if somebody wrote.
+
+        Cheap, and may be asked from another thread, as ``heads``.
+        """
+
+    @abc.abstractmethod
     def heads(self) -> dict[str, tuple[int, float]]:
-        """Each node's generation and last sign of life: cheap, and may be asked from another thread."""
+        """Each node's generation and last sign of life."""
 
     @abc.abstractmethod
     def look(self, nodes: Sequence[str]) -> Changes:

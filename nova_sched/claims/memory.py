@@ -182,6 +182,10 @@ class MemoryClaimStore(ClaimStore):
         with self._lock:
             self._instances[host] = instances
 
+    def digest(self):
+        with self._lock:
+            return len(self._nodes), sum(facts.generation for facts in self._nodes.values())
+
     def heads(self):
         with self._lock:
             return {uuid: (facts.generation, facts.seen_s) for uuid, facts in self._nodes.items()}

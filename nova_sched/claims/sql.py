@@ -26,7 +26,7 @@ from nova_sched.claims import Changes, ClaimStore, NodeFacts, ServiceFacts
 from nova_sched.claims.judge import Held, Ledger, judge
 from nova_sched.claims.reconcile import settle
 from nova_sched.db.engine import Sessions
-from nova_sched.db.tables import AGGREGATES, CLAIMS, HOST_INSTANCES, NODES, REVISIONS, SERVICES
+from nova_sched.db.tables import AGGREGATES, CLAIMS, HOST_INSTANCES, NODES, REPORTS, REVISIONS, SERVICES
 from nova_sched.objects.claiming import CONFIRMED, Claim
 from nova_sched.state.aggregates import Aggregate
 from nova_sched.state.report import Inventory, Report
@@ -54,6 +54,17 @@ _CLAIMS_OF = sa.select(CLAIMS).where(CLAIMS.c.consumer_uuid.in_(_GIVEN))
 _CLAIMS_ON = sa.select(CLAIMS).where(CLAIMS.c.node_uuid.in_(_GIVEN))
 _READ_NODES = sa.select(NODES).where(NODES.c.uuid.in_(_GIVEN)).order_by(NODES.c.uuid)
 _LOCK_NODES = _READ_NODES.with_for_update()
+_READ_TEXTS = sa.select(REPORTS).where(REPORTS.c.node_uuid.in_(_GIVEN))
+_NEW_NODE, _NEW_TEXT = sa.insert(NODES), sa.insert(REPORTS)
+_ONE_NODE = sa.update(NODES).where(NODES.c.uuid == sa.bindparam('node'))
+_CHANGE_NODE = _ONE_NODE.values(
+    {name: sa.bindparam(f'now_{name}') for name in NODES.c.keys() if name != 'uuid'}  # noqa: SIM118
+)
+_SEE_NODE = _ONE_NODE.values(seen_s=sa.bindparam('now_s'))
+_CHANGE_TEXT = (
+    sa.update(REPORTS).where(REPORTS.c.node_uuid == sa.bindparam('node')).values(report=sa.bindparam('now'))
+)
+_DIGEST = sa.select(sa.func.count(), sa.func.sum(NODES.c.generation)).select_from(NODES)
 _HEADS = sa.select(NODES.c.uuid, NODES.c.generation, NODES.c.seen_s)
 _READ_REVISIONS = sa.select(REVISIONS.c.name, REVISIONS.c.value)
 
@@ -99,6 +110,78 @@ def _use(ledger):
 def _ledger(row):
     inventories = {name: Inventory(*values) for name, values in json.loads(row.inventories).items()}
     return Ledger(inventories, json.loads(row.used), row.generation)
+
+
+@dataclasses.dataclass(slots=True)
+class _Taken:
+    """What one report changes: ``values`` of the node's row, its text, and claims."""
+
+    facts: NodeFacts
+    values: dict
+    text: str
+    confirmed: list
+    released: list
+    new: bool
+    renamed: bool
+    changed: bool
+    text_is_new: bool
+    text_changed: bool
+
+    @property
+    def uuid(self):
+        return self.facts.report.node_uuid
+
+    def update(self):
+        """The values as parameters of an update."""
+        return {'node': self.uuid, **{f'now_{name}': value for name, value in self.values.items()}}
+
+
+def _taken(report, row, text_before, claims, now_s):
+    """Settle the node's claims with its report, and find out what that changes in its ``row``."""
+    mine = {claim.consumer_uuid: claim for claim in claims}
+    settled = settle(report, mine)
+    released = [mine.pop(consumer) for consumer in settled.released]
+    confirmed = [mine[consumer] for consumer in settled.confirmed]
+    for claim in confirmed:
+        mine[claim.consumer_uuid] = dataclasses.replace(claim, state=CONFIRMED, expires_s=None)
+    ledger = Ledger({}, dict(settled.foreign), 0)
+    for claim in mine.values():
+        ledger.take(claim.resources)
+    text = report.to_json()
+    values = {
+        'uuid': report.node_uuid,
+        'host': report.host,
+        'nodename': report.nodename,
+        'inventories': _inventories(report),
+        'used': _use(ledger),
+        'foreign_use': json.dumps(settled.foreign, sort_keys=True),
+        'foreign_instances': settled.foreign_instances,
+    }
+    new = row is None
+    same = not new and text == text_before and all(getattr(row, name) == values[name] for name in values)
+    changed = bool(not same or released or confirmed)
+    generation = (0 if new else row.generation) + changed
+    values |= {'generation': generation, 'seen_s': now_s}
+    foreign = settled.foreign, settled.foreign_instances
+    return _Taken(
+        facts=NodeFacts(report, generation, tuple(mine.values()), *foreign, now_s),
+        values=values,
+        text=text,
+        confirmed=confirmed,
+        released=released,
+        new=new,
+        renamed=new or (row.host, row.nodename) != (report.host, report.nodename),
+        changed=changed,
+        text_is_new=text_before is None,
+        text_changed=text_before is not None and text != text_before,
+    )
+
+
+def _by_node(claims):
+    found: dict[str, list[Claim]] = {}
+    for claim in claims:
+        found.setdefault(claim.node_uuid, []).append(claim)
+    return found
 
 
 class SqlClaimStore(ClaimStore):
@@ -205,58 +288,46 @@ class SqlClaimStore(ClaimStore):
         latest = {report.node_uuid: report for report in reports}
         try:
             with self._sessions.transaction() as connection:
-                nodes = self._node_rows(connection, latest, lock=True)
-                claims = _claims(connection, _CLAIMS_ON, latest)
-                facts = {uuid: self._report(connection, report, nodes.get(uuid), claims, now_s)
-                         for uuid, report in sorted(latest.items())}  # fmt: skip
+                rows = self._node_rows(connection, latest, lock=True)
+                texts = self._texts(connection, latest)
+                claims = _by_node(_claims(connection, _CLAIMS_ON, latest))
+                taken = [
+                    _taken(report, rows.get(uuid), texts.get(uuid), claims.get(uuid, []), now_s)
+                    for uuid, report in sorted(latest.items())
+                ]
+                self._write_reports(connection, taken)
         except db_error.DBDuplicateEntry as error:
             raise errors.StoreUnavailable('another scheduler takes the first report of a node now') from error
+        facts = {one.facts.report.node_uuid: one.facts for one in taken}
         return [facts[report.node_uuid] for report in reports]
 
-    def _report(self, connection, report, row, claims, now_s):
-        mine = {claim.consumer_uuid: claim for claim in claims if claim.node_uuid == report.node_uuid}
-        settled = settle(report, mine)
-        gone = [mine.pop(consumer) for consumer in settled.released]
-        now_confirmed = [mine[consumer] for consumer in settled.confirmed]
-        for claim in now_confirmed:
-            mine[claim.consumer_uuid] = dataclasses.replace(claim, state=CONFIRMED, expires_s=None)
-        ledger = Ledger({}, dict(settled.foreign), 0)
-        for claim in mine.values():
-            ledger.take(claim.resources)
-        values = {
-            'host': report.host,
-            'nodename': report.nodename,
-            'inventories': _inventories(report),
-            'used': _use(ledger),
-            'foreign_use': json.dumps(settled.foreign, sort_keys=True),
-            'foreign_instances': settled.foreign_instances,
-            'report': report.to_json(),
-        }
-        changed = (
-            row is None or gone or now_confirmed or any(getattr(row, name) != values[name] for name in values)
-        )
-        generation = (row.generation if row is not None else 0) + bool(changed)
-        self._set_confirmed(connection, now_confirmed)
-        if gone:
-            connection.execute(_END_CLAIM, [{'claim': claim.uuid} for claim in gone])
-        moment = {'generation': generation, 'seen_s': now_s}
-        self._put_node(connection, report, row, values | moment if changed else moment)
-        return NodeFacts(
-            report, generation, tuple(mine.values()), settled.foreign, settled.foreign_instances, now_s
-        )
+    def _write_reports(self, connection, taken):
+        """All differences that reports make, a statement for each kind."""
+        for one in taken:
+            if one.renamed:
+                self._forget_twin(connection, one.facts.report)
+        self._set_confirmed(connection, [claim for one in taken for claim in one.confirmed])
+        for statement, rows in (
+            (_END_CLAIM, [{'claim': claim.uuid} for one in taken for claim in one.released]),
+            (_NEW_NODE, [one.values for one in taken if one.new]),
+            (_CHANGE_NODE, [one.update() for one in taken if one.changed and not one.new]),
+            (_SEE_NODE, [{'node': one.uuid, 'now_s': one.facts.seen_s} for one in taken if not one.changed]),
+            (_NEW_TEXT, [{'node_uuid': one.uuid, 'report': one.text} for one in taken if one.text_is_new]),
+            (_CHANGE_TEXT, [{'node': one.uuid, 'now': one.text} for one in taken if one.text_changed]),
+        ):
+            if rows:
+                connection.execute(statement, rows)
 
-    def _put_node(self, connection, report, row, values):
-        if row is None or (row.host, row.nodename) != (report.host, report.nodename):
-            # A node that was rebuilt under its old name takes the place of the one that is gone.
-            same_name = (NODES.c.host == report.host, NODES.c.nodename == report.nodename)
-            self._forget(connection, NODES.c.uuid != report.node_uuid, *same_name)
-        if row is None:
-            connection.execute(sa.insert(NODES).values(uuid=report.node_uuid, **values))
-        else:
-            connection.execute(sa.update(NODES).where(NODES.c.uuid == report.node_uuid).values(**values))
+    def _forget_twin(self, connection, report):
+        """A node that was rebuilt under its old name takes the place of the one that is gone."""
+        same_name = (NODES.c.host == report.host, NODES.c.nodename == report.nodename)
+        self._forget(connection, NODES.c.uuid != report.node_uuid, *same_name)
 
     def _node_rows(self, connection, uuids, lock=False):
         return {row.uuid: row for row in _rows(connection, _LOCK_NODES if lock else _READ_NODES, uuids)}
+
+    def _texts(self, connection, uuids):
+        return {row.node_uuid: row.report for row in _rows(connection, _READ_TEXTS, uuids)}
 
     def remove_node(self, uuid):
         with self._sessions.transaction() as connection:
@@ -265,6 +336,7 @@ class SqlClaimStore(ClaimStore):
     def _forget(self, connection, *condition):
         for (uuid,) in connection.execute(sa.select(NODES.c.uuid).where(*condition).with_for_update()).all():
             connection.execute(sa.delete(CLAIMS).where(CLAIMS.c.node_uuid == uuid))
+            connection.execute(sa.delete(REPORTS).where(REPORTS.c.node_uuid == uuid))
             connection.execute(sa.delete(NODES).where(NODES.c.uuid == uuid))
 
     # Services, aggregates, instance lists.
@@ -302,6 +374,11 @@ class SqlClaimStore(ClaimStore):
 
     # What others changed.
 
+    def digest(self):
+        with self._sessions.transaction(reads=True) as connection:
+            count, total = connection.execute(_DIGEST).one()
+        return count, int(total or 0)
+
     def heads(self):
         with self._sessions.transaction(reads=True) as connection:
             # The driver's own rows: there are as many as nodes, and this is asked every few seconds.
@@ -326,12 +403,11 @@ class SqlClaimStore(ClaimStore):
     def _facts(self, connection, uuids):
         # The nodes first: a generation that is older than the claims is found stale at the next look.
         rows = self._node_rows(connection, uuids).values()
-        claims: dict[str, list[Claim]] = {}
-        for claim in _claims(connection, _CLAIMS_ON, uuids):
-            claims.setdefault(claim.node_uuid, []).append(claim)
+        texts = self._texts(connection, uuids)
+        claims = _by_node(_claims(connection, _CLAIMS_ON, uuids))
         return tuple(
             NodeFacts(
-                report=Report.from_json(row.report),
+                report=Report.from_json(texts[row.uuid]),
                 generation=row.generation,
                 claims=tuple(claims.get(row.uuid, ())),
                 foreign=json.loads(row.foreign_use),

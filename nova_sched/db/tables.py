@@ -47,8 +47,14 @@ NODES = _table(
     sa.Column('used', JSON_TEXT, nullable=False),
     sa.Column('foreign_use', JSON_TEXT, nullable=False),
     sa.Column('foreign_instances', sa.Integer, nullable=False),
-    sa.Column('report', JSON_TEXT, nullable=False),
     sa.UniqueConstraint('host', 'nodename'),
+)
+
+# The facts that a node reported last. Apart from the node, so that a claim rewrites a short row.
+REPORTS = _table(
+    'reports',
+    sa.Column('node_uuid', UUID, primary_key=True),
+    sa.Column('report', JSON_TEXT, nullable=False),
 )
 
 # What one consumer holds on one node.

@@ -171,8 +171,8 @@ class Scheduler:
         hosts = dict.fromkeys(self._cluster.hosts.nodes[row].host for row in decision.rows)
         answer = self._placer.answer(decision, settings, message.work.alternates)
         self.figures.placed += len(decision.rows)
-        self._log(message, decision.trail, 'chose ' + ', '.join(hosts))
         message.answer(answer)
+        self._log(message, decision.trail, 'chose ' + ', '.join(hosts))  # nobody waits for the log
 
     def _commit(self, decisions):
         """Each decision's outcome. If the store cannot take them, none of them stays booked."""
@@ -265,7 +265,7 @@ class Scheduler:
             order.request_id or '-',
             len(order.requests),
             order.requests[0].instance_uuid,
-            trail[0].seen if trail else len(self._cluster),
+            len(self._cluster),
             trail[-1].left if trail else 0,
             what,
             message.attempts + 1,

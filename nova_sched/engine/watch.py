@@ -20,6 +20,7 @@ from nova_sched import errors
 LOG = logging.getLogger(__name__)
 
 EXPIRE_INTERVAL_S = 30.0
+FULL_LOOK_S = 15.0  # signs of life that other schedulers heard of are learnt this often, at least
 
 
 class Watch:
@@ -35,7 +36,7 @@ class Watch:
         self._settings = settings
         self._tell = tell
         self._seen = {}
-        self._next_expiry = 0.0
+        self._next_expiry = self._next_full = 0.0
         self._leaving = threading.Event()
         self._thread = threading.Thread(target=self._run, name='nova-sched-watch', daemon=True)
 
@@ -64,7 +65,23 @@ class Watch:
                     LOG.exception('A look at the store failed; it is repeated')
 
     def look(self):
-        """One look: tell the loop which nodes differ, who gave a sign of life, and to end what is overdue."""
+        """One look: the loop learns which nodes differ and who gave a sign of life, and ends what is overdue."""
+        before = self._known()
+        if before <= self._store.digest() <= self._known() and time.monotonic() < self._next_full:
+            self._tell('catch_up', [], {})
+        else:
+            self._next_full = time.monotonic() + FULL_LOOK_S
+            self._look_at_all()
+        if time.monotonic() >= self._next_expiry:
+            self._next_expiry = time.monotonic() + EXPIRE_INTERVAL_S
+            self._tell('expire')
+
+    def _known(self):
+        """Our own digest. Our commits raise it while we look; what others did hides at most until the next look."""
+        nodes = self._cluster.snapshot()
+        return len(nodes), sum(node.generation or 0 for node in nodes)
+
+    def _look_at_all(self):
         heads = self._store.heads()
         # Read beside the loop that writes them: a node that changes just now is found stale, and read again.
         nodes = {node.uuid: node.generation for node in self._cluster.snapshot()}
@@ -73,6 +90,3 @@ class Watch:
         seen = {uuid: seen_s for uuid, (_, seen_s) in heads.items() if self._seen.get(uuid) != seen_s}
         self._tell('catch_up', stale, seen)
         self._seen.update(seen)
-        if time.monotonic() >= self._next_expiry:
-            self._next_expiry = time.monotonic() + EXPIRE_INTERVAL_S
-            self._tell('expire')

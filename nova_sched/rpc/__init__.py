@@ -14,6 +14,7 @@
 import oslo_messaging as messaging
 
 from nova_sched import errors
+from nova_sched.rpc.dispatcher import Dispatcher
 from nova_sched.rpc.serializer import ServerSerializer
 
 EXCHANGE = 'nova'
@@ -33,10 +34,6 @@ def transport(conf, url=None):
 def server(bus, host, endpoints):
     """An RPC server for one scheduler process, on native or green threads as the process is."""
     target = messaging.Target(exchange=EXCHANGE, topic=TOPIC, server=host)
-    return messaging.get_rpc_server(
-        bus,
-        target,
-        endpoints,
-        serializer=ServerSerializer(),
-        access_policy=messaging.ExplicitRPCAccessPolicy,
-    )
+    made = messaging.get_rpc_server(bus, target, endpoints)
+    made.dispatcher = Dispatcher(endpoints, ServerSerializer(), messaging.ExplicitRPCAccessPolicy)
+    return made

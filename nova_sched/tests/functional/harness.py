@@ -122,12 +122,14 @@ class Daemon:
         """host -> state of each of the instance's claims, as `claims.show` tells."""
         return {claim.host: claim.state for claim in self.claims.show(uuid_of(name))}
 
-    def raw(self, method, version='4.5', namespace=None, fanout=False, context=None, **args):
+    def raw(self, method, version='4.5', namespace=None, fanout=False, context=None, monitor_s=None, **args):
         """A call (or with ``fanout`` a cast) by oslo.messaging alone: plain values out, plain values in."""
         target = messaging.Target(
             exchange=rpc.EXCHANGE, topic=rpc.TOPIC, version=version, namespace=namespace
         )
-        caller = messaging.get_rpc_client(self.bus, target, timeout=PATIENCE_S)
+        caller = messaging.get_rpc_client(
+            self.bus, target, timeout=PATIENCE_S, call_monitor_timeout=monitor_s
+        )
         if fanout:
             return caller.prepare(fanout=True).cast(context or {}, method, **args)
         return caller.call(context or {}, method, **args)

@@ -9,15 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""All that the functional tests say of the doors, over RabbitMQ."""
+"""What the functional tests say of the doors, over RabbitMQ."""
+
+import threading
 
 import pytest
 
-from nova_sched.tests.functional.harness import daemon, started
-from nova_sched.tests.functional.test_rpc_bad_input import *  # noqa: F403
+from nova_sched.tests.functional.harness import daemon, error_name, outcome, started
 from nova_sched.tests.functional.test_rpc_claims import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_conductor import *  # noqa: F403
-from nova_sched.tests.functional.test_rpc_recorded import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_scheduler import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_stats import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_tolerance import *  # noqa: F403
@@ -30,3 +30,15 @@ __all__ = ['daemon', 'started']
 def bus_url(rabbitmq):
     """A virtual host of our own."""
     return rabbitmq.fresh()
+
+
+@pytest.mark.parametrize(
+    'method, version, refusal',
+    [
+        pytest.param('no_such_method', '4.5', 'NoSuchMethod', id='unknown method'),
+        pytest.param('select_destinations', '5.0', 'UnsupportedVersion', id='unknown version'),
+    ],
+)
+def test_nobody_sends_signs_of_life_for_a_call_that_was_refused(daemon, method, version, refusal):
+    assert error_name(outcome(lambda: daemon.raw(method, version, monitor_s=4))) == refusal
+    assert [thread for thread in threading.enumerate() if '_watchdog' in thread.name] == []

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Nodes, claims, services, aggregates, instance lists."""
+"""Nodes, reports, claims, services, aggregates, instance lists."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -34,8 +34,13 @@ def upgrade():
         sa.Column('used', TEXT, nullable=False),
         sa.Column('foreign_use', TEXT, nullable=False),
         sa.Column('foreign_instances', sa.Integer, nullable=False),
-        sa.Column('report', TEXT, nullable=False),
         sa.UniqueConstraint('host', 'nodename', name='uq_nodes_host'),
+        **OPTIONS,
+    )
+    op.create_table(
+        'reports',
+        sa.Column('node_uuid', sa.String(36), primary_key=True),
+        sa.Column('report', TEXT, nullable=False),
         **OPTIONS,
     )
     op.create_table(

@@ -1,0 +1,68 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What a database URL says by itself."""
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.db import address
+
+
+@pytest.mark.parametrize(
+    'url, shown',
+    [
+        pytest.param('mysql+pymysql://u:secret@h/db?x=1', 'mysql+pymysql://u:***@h/db?x=1', id='password'),
+        pytest.param('postgresql+psycopg2://u@h/db', 'postgresql+psycopg2://u@h/db', id='no password'),
+        pytest.param('sqlite:////var/lib/x.sqlite', 'sqlite:////var/lib/x.sqlite', id='file'),
+    ],
+)
+def test_a_url_is_shown_without_its_password(url, shown):
+    assert address.shown(url) == shown
+
+
+@pytest.mark.parametrize(
+    'content, is_database',
+    [
+        pytest.param(None, True, id='not there yet'),
+        pytest.param(b'', True, id='empty'),
+        pytest.param(b'SQLite format 3\0rest', True, id='a database'),
+        pytest.param(b'SQLite format 2\0rest', False, id='another format'),
+        pytest.param(b'x', False, id='something short'),
+    ],
+)
+def test_the_file_of_sqlite(tmp_path, content, is_database):
+    file = tmp_path / 'x.sqlite'
+    if content is not None:
+        file.write_bytes(content)
+    if is_database:
+        assert address.sqlite_file(f'sqlite:///{file}') == file
+    else:
+        with pytest.raises(errors.BadConfig, match='is no SQLite database'):
+            address.sqlite_file(f'sqlite:///{file}')
+
+
+def test_other_databases_have_no_file():
+    assert address.sqlite_file('postgresql+psycopg2://u@h/db') is None
+
+
+@pytest.mark.parametrize(
+    'url, why',
+    [
+        pytest.param('sqlite://', 'in memory', id='in memory'),
+        pytest.param('sqlite:///:memory:', 'in memory', id='in memory, spelt out'),
+        pytest.param('nonsense', 'Could not parse', id='no URL'),
+        pytest.param('postgresql://u:p@h:port/x', 'port', id='no port'),
+    ],
+)
+def test_a_url_that_cannot_be(url, why):
+    with pytest.raises(errors.BadConfig, match=why):
+        address.sqlite_file(url)
