@@ -30,6 +30,9 @@ from nova_sched.state.cluster import Cluster
 
 LOG = logging.getLogger(__name__)
 
+# Of [database], beside the connection: one connection for each thread is kept, so that a pool has no size.
+PASSED_ON = 'connection_debug connection_parameters connection_trace mysql_sql_mode mysql_wsrep_sync_wait'.split()
+
 # Seconds that a server which is about to listen has to do so before it is given up: the bus is away.
 START_PATIENCE_S = 1.0
 
@@ -46,6 +49,7 @@ def settings(conf):
         retry_interval_s=conf.claims.retry_interval,
         refresh_interval_s=conf.claims.refresh_interval,
         service_down_time_s=conf.service_down_time,
+        track_instances=conf.filter_scheduler.track_instance_changes,
     )
 
 
@@ -64,7 +68,7 @@ def database(conf):
 
     The embedded SQLite file is brought to the right schema here; elsewhere that is the operator's step.
     """
-    engine = db_engine.create(conf.database.connection)
+    engine = db_engine.create(conf.database.connection, **{name: conf.database[name] for name in PASSED_ON})
     if engine.dialect.name == 'sqlite':
         schema.upgrade(engine)
     elif (found := schema.version(engine)) != schema.head():
@@ -148,7 +152,7 @@ class SchedulerService(oslo_service.ServiceBase):
         # A server that still looks for its bus cannot be stopped, and has taken no message.
         if self._server is not None and self._listening.wait(START_PATIENCE_S):
             self._server.stop()
-            self._server.wait()
+            self._server.finish()
         if self.scheduler is not None:
             self.scheduler.stop()
         if self._own_bus and self._bus is not None:

@@ -27,13 +27,16 @@ LOOK_S = 1.0  # seconds between two looks at the machine
 LOOK_SHARE = 0.05  # of one CPU that looking may take; a large machine is looked at less often
 RETRY_S = 2.0  # seconds before a report that nobody answered is made again
 READ, AWAY, REFUSED = 'read', 'away', 'refused'  # kinds of trouble
+CANNOT = 'Node %s cannot be reported; trying until it can. %s'
 
 
 class Reporter:
     """Reports an agent's facts through a StatsClient.
 
     ``interval_s`` is a function that gives the seconds between two reports, ``clock`` gives seconds that
-    never go back. ``step`` does what is due and can be called by hand; ``start`` has a thread do that.
+    never go back. A report that takes longer than ``patience_s`` seconds is complained of while it waits: a
+    bus that was never there makes its callers wait until it is. ``step`` does what is due and can be called
+    by hand; ``start`` has a thread do that.
     """
 
     def __init__(
@@ -42,12 +45,14 @@ class Reporter:
         client: Any,
         interval_s: Callable[[], float],
         cell_uuid: str | None = None,
+        patience_s: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ):
         self._agent = agent
         self._client = client
         self._interval_s = interval_s
         self._cell_uuid = cell_uuid
+        self._patience_s = patience_s
         self._clock = clock
         self._last: Facts | None = None  # what the last report said
         self._told_pause: float | None = None
@@ -102,23 +107,32 @@ class Reporter:
             LOG.info('Reporting node %s each %s s, and each change at once', name, pause)
         self._last, self._told_pause = facts, pause
         try:
-            self._client.update_resource_stats(
-                facts.node.host, facts.node, sorted(facts.instances), facts.inventories, self._cell_uuid
-            )
+            self._send(facts)
         except errors.Invalid as refusal:
             self._relieve(AWAY, 'The scheduler answers again')
             self._complain(REFUSED, _line(refusal), 'The scheduler refuses: %s', _line(refusal))
         except Exception as error:
             LOG.debug('Reporting failed', exc_info=True)
             pause = min(pause, RETRY_S)
-            self._complain(
-                AWAY, '', 'Node %s cannot be reported; trying until it can. %s', name, _line(error)
-            )
+            self._complain(AWAY, '', CANNOT, name, _line(error))
         else:
             self._relieve(AWAY, 'The scheduler answers again')
             self._relieve(REFUSED, 'The scheduler accepts the reports again')
             self._agent.told(facts)
         self._due_s = self._clock() + pause
+
+    def _send(self, facts: Facts) -> None:
+        node = facts.node
+        complaint = (AWAY, '', CANNOT, node.hypervisor_hostname, f'No answer for {self._patience_s:g} s')
+        impatience = threading.Timer(self._patience_s, self._complain, complaint)
+        impatience.daemon = True
+        impatience.start()
+        try:
+            self._client.update_resource_stats(
+                node.host, node, sorted(facts.instances), facts.inventories, self._cell_uuid
+            )
+        finally:
+            impatience.cancel()
 
     def _complain(self, kind: str, reason: str, text: str, *args: Any) -> None:
         """Say something bad once, until it is over."""

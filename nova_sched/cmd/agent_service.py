@@ -92,7 +92,8 @@ class AgentService(oslo_service.ServiceBase):
         if self._bus is None:
             self._bus = rpc.transport(self._conf)
         client = ReportClient(self._bus, self._timeout_s)
-        self.reporter = Reporter(made, client, self._interval, self._cell_uuid)
+        patience_s = 1.5 * self._timeout_s  # by then, only a bus that is away can still be waited for
+        self.reporter = Reporter(made, client, self._interval, self._cell_uuid, patience_s)
         self.reporter.start()
         server = agent_server.server(self._bus, made.host, made)
         # While the bus is away this waits for it; a server that has not started yet cannot be stopped.

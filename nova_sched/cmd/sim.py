@@ -148,6 +148,11 @@ def _run(options):
         from nova_sched.sim import report
 
         print(json.dumps(report.as_dict(result), indent=2))
+    return status(result)
+
+
+def status(result):
+    """The exit status that a run deserves."""
     return VIOLATED if result.violations else 0
 
 

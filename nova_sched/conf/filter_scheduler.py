@@ -77,6 +77,7 @@ OPTS = [
     cfg.BoolOpt(
         'track_instance_changes',
         default=True,
+        mutable=True,
         help='Keep the list of instances by host from the messages of compute nodes. Without it only claims and '
         'reports tell which instance is where.',
     ),

@@ -56,7 +56,6 @@ OPTS = [
         'max_batch',
         default=64,
         min=1,
-        mutable=True,
         help='Waiting requests that are decided and claimed in one transaction.',
     ),
 ]

@@ -33,13 +33,13 @@ UNUSABLE = (
 )
 
 
-def create(connection):
-    """An engine for a database URL.
+def create(connection, **options):
+    """An engine for a database URL; ``options`` are those of oslo.db's [database] group.
 
     Raises StoreUnavailable if the database does not answer, BadConfig for a bad URL.
     """
     facade = enginefacade.transaction_context()
-    facade.configure(connection=connection, **OPTIONS)
+    facade.configure(connection=connection, **options, **OPTIONS)
     with _told_apart():
         try:
             engine = facade.writer.get_engine()

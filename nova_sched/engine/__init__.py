@@ -27,3 +27,4 @@ class Settings:
     retry_interval_s: float = 1.0
     refresh_interval_s: float = 2.0
     service_down_time_s: float = 60.0
+    track_instances: bool = True

@@ -141,24 +141,27 @@ class Books:
         self._store.set_aggregate(aggregate_id, None)
         self._cluster.set_aggregate(aggregate_id, None)
 
-    # Instances, as hosts' messages tell.
+    # Instances, as hosts' messages tell; without track_instances nobody listens to them.
 
     def instances_added(self, host, uuids):
         """The host has these instances now: their claims are confirmed."""
-        self._tell(host, self._cluster.told(host) | frozenset(uuids))
-        self._confirm(host, uuids)
+        if self._settings().track_instances:
+            self._tell(host, self._cluster.told(host) | frozenset(uuids))
+            self._confirm(host, uuids)
 
     def instances_are(self, host, uuids):
         """The host has exactly these instances: confirmed claims of others end."""
-        listed = frozenset(uuids)
-        self._tell(host, listed)
-        self._confirm(host, listed)
-        self._release_confirmed(host, lambda consumer: consumer not in listed)
+        if self._settings().track_instances:
+            listed = frozenset(uuids)
+            self._tell(host, listed)
+            self._confirm(host, listed)
+            self._release_confirmed(host, lambda consumer: consumer not in listed)
 
     def instance_gone(self, host, uuid):
         """The host does not have the instance any more; a claim that still waits for it stays."""
-        self._tell(host, self._cluster.told(host) - {uuid})
-        self._release_confirmed(host, lambda consumer: consumer == uuid)
+        if self._settings().track_instances:
+            self._tell(host, self._cluster.told(host) - {uuid})
+            self._release_confirmed(host, lambda consumer: consumer == uuid)
 
     def _tell(self, host, instances):
         if instances != self._lists.get(host) or instances != self._cluster.told(host):

@@ -20,6 +20,7 @@ import numpy as np
 from nova_sched import errors
 from nova_sched.engine.decide import best, survivors, weigh
 from nova_sched.engine.selection import select
+from nova_sched.filters.understood import Understood
 from nova_sched.state.request import AFFINITY
 
 NOT_ENOUGH = 'There are not enough hosts available.'
@@ -160,7 +161,7 @@ class Placer:
 
     def reason(self, field, request):
         """Why nothing was left, for people: counts and causes, no host names."""
-        if request.unsupported:
+        if field.trail and field.trail[-1].name == Understood.__name__:
             return f'The request asks for what no rule knows: {", ".join(request.unsupported)}.'
         if not field.trail or not field.size:
             return f'{NOT_ENOUGH} No compute node has reported yet.'

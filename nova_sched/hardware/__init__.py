@@ -11,21 +11,23 @@
 # under the License.
 """What a node has inside, and whether a request fits in: NUMA cells and PCI devices.
 
-Everything here is a value that never changes, and a function from values to a value: a fit looks and
-changes nothing, a take returns what is left. ``numa`` and ``pci`` are the doors of the room.
+All here is values that never change, and functions from values to values: a fit looks and changes
+nothing, a take returns what is left. ``numa`` and ``pci`` are the doors of the room.
 """
+
+from typing import Any
 
 from nova_sched import errors
 
 
 class Overdrawn(errors.SchedError):
-    """Something is taken that is not free, or given back that was not taken; nothing has changed."""
+    """Something is taken that is not free, or given back that nobody has; nothing has changed."""
 
     facts = ('what', 'why')
     message = '{what}: {why}'
 
 
-def read(thing, name, default=None):
+def read(thing: Any, name: str, default: Any = None) -> Any:
     """An attribute, or the default if it is missing, None or unset (versioned objects raise for that)."""
     try:
         value = getattr(thing, name)

@@ -14,8 +14,8 @@
 import oslo_messaging as messaging
 
 from nova_sched import errors
-from nova_sched.rpc.dispatcher import Dispatcher
 from nova_sched.rpc.serializer import ServerSerializer
+from nova_sched.rpc.serving import Dispatcher, Server
 
 EXCHANGE = 'nova'
 TOPIC = 'scheduler'
@@ -31,9 +31,8 @@ def transport(conf, url=None):
         raise errors.BadConfig('[DEFAULT] transport_url', why) from None
 
 
-def server(bus, host, endpoints):
-    """An RPC server for one scheduler process, on native or green threads as the process is."""
-    target = messaging.Target(exchange=EXCHANGE, topic=TOPIC, server=host)
-    made = messaging.get_rpc_server(bus, target, endpoints)
-    made.dispatcher = Dispatcher(endpoints, ServerSerializer(), messaging.ExplicitRPCAccessPolicy)
-    return made
+def server(bus, host, endpoints, topic=TOPIC):
+    """An RPC server for one process, on native or green threads as the process is."""
+    target = messaging.Target(exchange=EXCHANGE, topic=topic, server=host)
+    dispatcher = Dispatcher(endpoints, ServerSerializer(), messaging.ExplicitRPCAccessPolicy)
+    return Server(bus, target, dispatcher)

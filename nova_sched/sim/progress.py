@@ -13,10 +13,11 @@
 
 import time
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
 PLAIN_INTERVAL_S = 5.0
-FACTS = 'placed {placed:,}  refused {refused:,}  running {running:,}'
+FACTS = 'placed {placed:,} refused {refused:,} running {running:,}'
+WORDS = 68  # columns that the bar leaves to the text beside it
 
 
 def live(console, requests):
@@ -37,10 +38,9 @@ class Bar:
     def __init__(self, console, requests):
         self._progress = Progress(
             TextColumn('trace [bold]{task.fields[face]:>5}[/] h'),
-            BarColumn(bar_width=28),
-            TextColumn('{task.completed:,}/{task.total:,} requests'),
+            BarColumn(bar_width=min(max(console.width - WORDS, 8), 40)),
+            TextColumn('{task.completed:,}/{task.total:,}'),
             TextColumn('{task.fields[facts]}'),
-            TimeElapsedColumn(),
             console=console,
         )
         self._task = self._progress.add_task('', total=requests, face='0:00', facts='')

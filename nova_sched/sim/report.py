@@ -19,7 +19,7 @@ from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.sim.progress import clock_face
 from nova_sched.sim.replay import use_by_zone
 
-BAR, BLOCKS, SPARKS = 24, ' ▏▎▍▌▋▊▉█', '▁▂▃▄▅▆▇█'
+BAR, BLOCKS, SPARKS = 20, ' ▏▎▍▌▋▊▉█', '▁▂▃▄▅▆▇█'
 
 
 def announce(console, settings, machine, origin):
@@ -115,7 +115,7 @@ def _refusals(console, result):
     if not result.tally.refusals:
         return
     heading(console, 'Why refused')
-    table = _table('rule that removed the last hosts', '>requests', '>servers', 'most often asked for')
+    table = _table('rule that removed the last host', '>requests', '>servers', 'most often asked for')
     for reason, refusal in sorted(result.tally.refusals.items(), key=lambda pair: -pair[1].servers):
         (((flavor, zone), _),) = refusal.asked.most_common(1)
         table.add_row(
@@ -127,9 +127,9 @@ def _refusals(console, result):
 # Name of the times, what they tell, and where they are in a Result.
 TIMES = (
     ('alone', 'engine, one at a time, until the claim is durable', 'alone_s'),
-    ('decided', 'engine in the replay: filters, weighers, booking', 'decided_s'),
-    ('answered', 'engine in the replay: from its queue until claims are durable', 'answered_s'),
-    ('called', 'conductors in the replay: select_destinations', 'latencies_s'),
+    ('decided', 'engine in the replay, filters and weighers alone', 'decided_s'),
+    ('answered', 'engine in the replay, until the claims are durable', 'answered_s'),
+    ('called', 'conductors in the replay, for select_destinations', 'latencies_s'),
 )
 PERCENTILES = (0.5, 0.95, 0.99)
 

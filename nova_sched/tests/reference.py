@@ -57,7 +57,11 @@ def request_of(name):
 
 def nine_hosts():
     """The hosts of the golden data as columns, in their order there, at the time of their last report."""
-    made = Cluster()
+    return nine_nodes(Cluster()).hosts
+
+
+def nine_nodes(made):
+    """A cluster with the nodes, services and aggregates of the golden data put into it."""
     told = golden('filter-matrix')['instances_by_host']
     nodes = sorted(recorded('ComputeNodeList'), key=lambda node: (node.host, node.hypervisor_hostname))
     for node in nodes:
@@ -69,7 +73,7 @@ def nine_hosts():
             made.hosts.seen_s[node.row] = made.hosts.now_s
     for aggregate in translate.aggregates(recorded('AggregateList')):
         made.set_aggregate(aggregate.id, aggregate)
-    return made.hosts
+    return made
 
 
 def nova_states():

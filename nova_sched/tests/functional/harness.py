@@ -148,9 +148,9 @@ class Daemon:
         """All that the daemon knows, in memory and in the database, but for when it heard of it."""
         # The one look inside: what no caller can see must not change either.
         known = self.service.scheduler.call(_picture, self.service.scheduler._cluster)
-        tables = {name: self.table(name) for name in ('claims', 'services', 'aggregates', 'host_instances')}
+        tables = 'claims reports services aggregates host_instances'.split()
         nodes = [row[:4] + row[5:] for row in self.table('nodes')]  # without seen_s
-        return {'known': known, 'nodes': nodes, **tables}
+        return {'known': known, 'nodes': nodes, **{name: self.table(name) for name in tables}}
 
 
 def _without_age(service):

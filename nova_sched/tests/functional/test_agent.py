@@ -53,8 +53,8 @@ def conf(tmp_path):
 class Cloud:
     """A bus with what is started on it; all of it is stopped at the end."""
 
-    def __init__(self, conf, root):
-        self.bus = rpc.transport(conf, 'fake://')
+    def __init__(self, conf, root, url='fake://'):
+        self.bus = rpc.transport(conf, url)
         self.conductor = Conductor(self.bus)
         self.claims = ClaimsClient(self.bus)
         self._conf = conf

@@ -23,20 +23,22 @@ PATIENCE_S = 30
 
 
 class Daemon:
-    """The program, with a configuration and a log of its own below ``root``; the bus is its own, too."""
+    """A program of the package, with a configuration and a log of its own below ``root``."""
 
-    def __init__(self, root):
+    def __init__(self, root, url='fake://', module='agent'):
         self._root = root
+        self._url = url
+        self._module = module
         self._child = None
 
     def configure(self, *lines):
         """Write the configuration; ``lines`` come after those of the [agent] group."""
-        head = ['[DEFAULT]', 'transport_url = fake://', 'host = cmp1']
+        head = ['[DEFAULT]', f'transport_url = {self._url}', 'host = cmp1']
         plain = ['[agent]', f'state_path = {self._root}/state', 'report_timeout = 1']
         (self._root / 'agent.conf').write_text('\n'.join([*head, *plain, *lines]))
 
     def start(self):
-        command = [sys.executable, '-m', 'nova_sched.cmd.agent']
+        command = [sys.executable, '-m', f'nova_sched.cmd.{self._module}']
         with (self._root / 'log').open('w') as log:
             self._child = subprocess.Popen(
                 [*command, '--config-file', str(self._root / 'agent.conf')],

@@ -13,6 +13,7 @@
 
 import logging
 import threading
+import time
 
 import pytest
 
@@ -72,7 +73,7 @@ class Stage:
         self.agent = FakeAgent(self.clock, look_s)
         self.client = FakeClient()
         self.interval_s = interval_s
-        self.reporter = Reporter(self.agent, self.client, lambda: self.interval_s, 'cell', self.clock)
+        self.reporter = Reporter(self.agent, self.client, lambda: self.interval_s, 'cell', clock=self.clock)
 
     def run(self, seconds):
         """Step as the thread does, for so long. Returns the times of the reports, in seconds from now."""
@@ -298,6 +299,22 @@ def test_a_report_that_nobody_answers_does_not_hold_up_the_end():
     assert not stage.reporter.stop(patience_s=0.01)
     answer.set()
     assert stage.reporter.stop(patience_s=10)
+
+
+def test_a_report_that_waits_too_long_is_told_while_it_waits(said):
+    stage, told = Stage(), []
+
+    def wait_for_complaint(*report):
+        end = time.monotonic() + 10
+        while not any(level == 'ERROR' for level, _ in told) and time.monotonic() < end:
+            told.extend(said())
+            time.sleep(0.005)
+
+    stage.client.update_resource_stats = wait_for_complaint
+    stage.reporter = Reporter(stage.agent, stage.client, lambda: 10, patience_s=0.02, clock=stage.clock)
+    stage.reporter.step()
+    assert told[1:] == [('ERROR', f'{AWAY.partition(". ")[0]}. No answer for 0.02 s')]
+    assert said() == [('INFO', 'The scheduler answers again')]
 
 
 def test_a_reporter_that_never_started_can_be_stopped():

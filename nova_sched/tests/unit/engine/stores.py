@@ -77,6 +77,13 @@ class Miser(Contested):
         return [Outcome(False) for _ in placements]
 
 
+class Generous(MemoryClaimStore):
+    """A store in which every claim is won, whatever there is."""
+
+    def commit(self, placements):
+        return [Outcome(True) for _ in placements]
+
+
 class Squeamish(Contested):
     """A store that breaks over the claims of some consumers."""
 

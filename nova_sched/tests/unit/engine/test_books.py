@@ -273,7 +273,7 @@ class TestInstances:
         world.call(world.books.instance_gone, 'metal', uuid_of('bare'))
         assert (uuid_of('bare'), 'metal') not in states(world)
 
-    def test_the_same_message_again_asks_the_store_nothing(self, world):
+    def test_the_same_message_again_changes_nothing(self, world):
         world.call(world.books.instances_added, 'host-0', [A])
         before = world.store.heads()
         world.call(world.books.instances_added, 'host-0', [A])
@@ -322,7 +322,7 @@ class TestClaim:
         ],
     )
     def test_what_is_short_is_told(self, world, words, short):
-        self.claim(world, instance=B) if False else world.place(asks(B, force_hosts=['host-0']))
+        world.place(asks(B, force_hosts=['host-0']))
         before = picture(world.cluster)
         with pytest.raises(errors.ComputeResourcesUnavailable, match=short):
             self.claim(world, **words)

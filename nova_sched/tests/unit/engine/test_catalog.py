@@ -157,7 +157,6 @@ def test_what_is_unknown_is_told_with_what_is_known(load, option, words, known):
 
 
 def test_the_default_configuration_can_be_loaded():
-    CONF([], default_config_files=[])
     wanted = CONF.filter_scheduler
     assert [one.name for one in catalog.filters(wanted.enabled_filters, wanted.available_filters)] == [
         'ComputeFilter',

@@ -123,6 +123,12 @@ class TestSeveralInstances:
                 'asks for what no rule knows: accel:device_profile',
                 id='unsupported',
             ),
+            pytest.param(
+                lambda: cluster(3),
+                {'unsupported': ('accel:device_profile',), 'force_hosts': ['nowhere']},
+                'force_hosts removed the last 3',
+                id='unsupported, but something else came first',
+            ),
         ],
     )
     def test_reasons(self, made, words, reason):

@@ -91,12 +91,15 @@ def names(hosts, rows):
 
 
 class World:
-    """One scheduler; its loop turns when the test says so. Its clock stands at ``now_s``."""
+    """One scheduler; its loop turns when the test says so. Its clock stands at ``now_s``.
 
-    def __init__(self, store=None, chain=None, seed=1, max_batch=64, **settings):
+    Its cluster is what the store knows, or the one that is given.
+    """
+
+    def __init__(self, store=None, chain=None, seed=1, max_batch=64, cluster=None, **settings):
         self.store = MemoryClaimStore() if store is None else store
         self.settings = Settings(**{**SETTINGS, **settings})
-        self.cluster = Cluster()
+        self.cluster = Cluster() if cluster is None else cluster
         self.now_s = NOW
         self.scheduler = Scheduler(
             cluster=self.cluster,
@@ -109,7 +112,8 @@ class World:
         )
         self.books = self.scheduler.books
         self.loop = self.scheduler.loop
-        self.books.refresh()
+        if cluster is None:
+            self.books.refresh()
 
     def send_place(self, *requests, alternates=False, claim=True):
         return self.loop.send(PLACE, Order(list(requests), alternates, claim))

@@ -88,7 +88,7 @@ def test_no_values_have_no_percentile():
     [
         pytest.param(
             {'requests': 1, 'servers': 1, 'placed': 1},
-            ['1 request for 1 server', f'placed 1 {"█" * 24} 100.0%'],
+            ['1 request for 1 server', f'placed 1 {"█" * 20} 100.0%'],
             id='one server',
         ),
         pytest.param(
@@ -103,9 +103,9 @@ def test_no_values_have_no_percentile():
             },
             [
                 '2,000 requests for 4,000 servers',
-                f'placed 3,000 {"█" * 18} 75.0%',
-                f'refused 900 {"█" * 5}▍ 22.5%',
-                'failed to build 100 ▋ 2.5%',
+                f'placed 3,000 {"█" * 15} 75.0%',
+                f'refused 900 {"█" * 4}▌ 22.5%',
+                'failed to build 100 ▌ 2.5%',
                 'Of the placed: built on an alternate 7, deleted since 1,000, running 2,000.',
             ],
             id='thousands',
@@ -125,7 +125,7 @@ def test_no_values_have_no_percentile():
         ),
         pytest.param(
             {'latencies_s': [0.001, 0.002, 0.5]},
-            ['conductors in the replay: select_destinations 2.00 500.00 500.00'],
+            ['conductors in the replay, for select_destinations 2.00 500.00 500.00'],
             id='latency in milliseconds',
         ),
         pytest.param(
@@ -137,7 +137,7 @@ def test_no_values_have_no_percentile():
             {'explained': EXPLAINED},
             [
                 'Asked for: the moon.',
-                f'First 9 5 4 {"█" * 10}▋',
+                f'First 9 5 4 {"█" * 8}▉',
                 'Second 4 4 0',
                 'Answer: Nobody has it.',
             ],
@@ -166,8 +166,8 @@ def test_the_summary_shows_zones_and_hosts():
     nodes = [node(*'abcdef'[:count], vcpus=8) for count in (2, 6)]
     nodes[1].zone, nodes[1].host = 'zone-2', 'other'
     text = shown(result(nodes, machine=nodes[1]))
-    assert f'zone-1 1 {"█" * 6} 25% {"█" * 3} 12%' in text
-    assert f'zone-2 1 {"█" * 18} 75% {"█" * 9} 38%' in text
+    assert f'zone-1 1 {"█" * 5} 25% {"█" * 2}▌ 12%' in text
+    assert f'zone-2 1 {"█" * 15} 75% {"█" * 7}▌ 38%' in text
     fullest, emptiest = (place for place, line in enumerate(text) if ' of 8 ' in line)
     assert text[fullest].startswith('other (this machine) zone-1-rack-1 6 6 of 8 6 of 16')
     assert text[emptiest].startswith(f'{nodes[0].host} zone-1-rack-1 2 2 of 8 2 of 16')
@@ -247,11 +247,13 @@ def test_progress_without_a_terminal_is_a_line_now_and_then():
     assert last.split() == 'trace 0:40 h 40/40 requests placed 1,234 refused 5 running 1,200 6 s'.split()
 
 
-def test_progress_at_a_terminal_is_a_bar():
-    screen = console(force_terminal=True)
-    with progress.live(screen, 40) as watch:
-        watch(tally(40, now_s=3660.0))
+@pytest.mark.parametrize('width', [80, 120])
+def test_progress_at_a_terminal_is_a_bar(width):
+    screen = Console(file=io.StringIO(), width=width, force_terminal=True)
+    with progress.live(screen, 4000) as watch:
+        watch(Tally(requests=4000, placed=12345, refused=1234, left=3333, now_s=3660.0))
     text = screen.file.getvalue()
-    assert '40/40 requests' in text
+    assert text.count('\n') == 1
+    assert '4,000/4,000' in text
     assert '1:01' in text
-    assert 'placed 1,234' in text
+    assert 'placed 12,345 refused 1,234 running 9,012' in text

@@ -1,0 +1,39 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""NUMA: what the cells of a host have, what a guest asks of them, and how the one fits into the other.
+
+``fit`` finds a place, ``take`` books it, ``give_back`` frees it, ``why_not`` says what is short,
+``Summary`` tells from a few figures that there is no place.
+"""
+
+from nova_sched.hardware.numa.fit import fit, why_not
+from nova_sched.hardware.numa.guest import Guest, GuestCell, Limits
+from nova_sched.hardware.numa.host import Cell, Pages, Topology
+from nova_sched.hardware.numa.placed import Fitted, Placed
+from nova_sched.hardware.numa.summary import Summary
+from nova_sched.hardware.numa.usage import give_back, take
+
+__all__ = [
+    'Cell',
+    'Fitted',
+    'Guest',
+    'GuestCell',
+    'Limits',
+    'Pages',
+    'Placed',
+    'Summary',
+    'Topology',
+    'fit',
+    'give_back',
+    'take',
+    'why_not',
+]

@@ -1,0 +1,150 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""One guest cell into one host cell: where it would lie, or what is short."""
+
+import enum
+from typing import NamedTuple
+
+from nova_sched.hardware.numa import cores
+from nova_sched.hardware.numa.guest import (
+    ANY,
+    DEDICATED,
+    ISOLATE,
+    LARGE,
+    SMALL,
+    GuestCell,
+    Limits,
+)
+from nova_sched.hardware.numa.host import Cell
+from nova_sched.hardware.numa.placed import Placed
+
+
+class Stage(enum.IntEnum):
+    """How far a guest cell came before something was short, in the order of the checks."""
+
+    PAGES = 0
+    MEMORY = 1
+    CPUS = 2
+    FREE_CPUS = 3
+    CORES = 4
+    RATIO = 5
+
+
+class Shortage(NamedTuple):
+    """What keeps a guest cell out of a host cell; ``what`` has its unit in it, as in 'MiB of memory'."""
+
+    stage: Stage
+    what: str
+    needs: float
+    has: float
+
+    def __str__(self) -> str:
+        return f'{self.needs:g} {self.what}, {max(self.has, 0):g} there'
+
+
+def place(host: Cell, guest: GuestCell, reserved: int, limits: Limits | None) -> Placed | Shortage:
+    """Where the guest cell would lie in the host cell, with ``reserved`` CPUs for the emulator."""
+    size_kb = page_size(host, guest)
+    return size_kb if isinstance(size_kb, Shortage) else place_cpus(host, guest, size_kb, reserved, limits)
+
+
+def page_size(host: Cell, guest: GuestCell) -> int | None | Shortage:
+    """Size (KiB) of the pages that the guest cell would get; None if it did not ask for a size."""
+    asked = guest.pagesize_kb
+    if asked is None:
+        has = host.free_plain_memory_mb if guest.is_pinned else host.plain_memory_mb
+        what = 'MiB of free memory' if guest.is_pinned else 'MiB of memory'
+        return None if guest.memory_mb <= has else Shortage(Stage.MEMORY, what, guest.memory_mb, has)
+    memory_kb = guest.memory_mb * 1024
+    sizes = _sizes(host, asked)
+    for size_kb in sizes:
+        if memory_kb % size_kb == 0 and host.pages_by_size[size_kb].free * size_kb >= memory_kb:
+            return size_kb
+    return _pages_short(host, guest, sizes)
+
+
+def _sizes(host: Cell, asked: int) -> list[int]:
+    """Sizes of the host's pages that will do, the best first: large pages make for small page tables."""
+    sizes = list(host.pages_by_size)
+    if asked == SMALL:
+        return sizes[:1]
+    if asked == LARGE:
+        return sizes[:0:-1]
+    if asked == ANY:
+        return sizes[::-1]
+    return [asked] if asked in host.pages_by_size else []
+
+
+def _pages_short(host: Cell, guest: GuestCell, sizes: list[int]) -> Shortage:
+    words = {SMALL: 'small pages', LARGE: 'large pages', ANY: 'pages'}
+    name = words.get(guest.pagesize_kb or 0, f'pages of {guest.pagesize_kb} KiB')
+    whole = [size_kb for size_kb in sizes if guest.memory_mb * 1024 % size_kb == 0]
+    has_mb = max((host.pages_by_size[size_kb].free * size_kb / 1024 for size_kb in whole), default=0)
+    if sizes and not whole:
+        return Shortage(Stage.PAGES, f'MiB in whole {name}', guest.memory_mb, has_mb)
+    stage = Stage.MEMORY if whole else Stage.PAGES
+    return Shortage(stage, f'MiB in free {name}', guest.memory_mb, has_mb)
+
+
+def place_cpus(
+    host: Cell, guest: GuestCell, size_kb: int | None, reserved: int, limits: Limits | None
+) -> Placed | Shortage:
+    """The same, when there is memory for the guest cell, in pages of this size."""
+    short = _too_few(host, guest, reserved)
+    pins = cores.NONE
+    if short is None and guest.is_pinned:
+        found = cores.pin(host, len(guest.pcpuset), reserved, guest.thread_policy)
+        if found is None:
+            short = _cores_short(host, guest, reserved)
+        else:
+            pins = found
+    # After the cores, as in Nova: see attempts.py for what depends on the order.
+    if short is None and limits is not None and guest.cpu_policy != DEDICATED:
+        short = _over_ratio(host, guest, limits)
+    if short is not None:
+        return short
+    pinning = dict(zip(guest.pinned_vcpus, pins.guest, strict=False))
+    return Placed(guest, host.id, pinning, pins.emulator, size_kb)
+
+
+def _too_few(host: Cell, guest: GuestCell, reserved: int) -> Shortage | None:
+    if guest.cpu_policy != DEDICATED and len(guest.cpuset) > len(host.cpuset):
+        return Shortage(Stage.CPUS, 'shared CPUs', len(guest.cpuset), len(host.cpuset))
+    if not guest.is_pinned:
+        return None
+    asked = len(guest.pcpuset) + reserved
+    if asked > len(host.pcpuset):
+        return Shortage(Stage.CPUS, 'dedicated CPUs', asked, len(host.pcpuset))
+    if asked > len(host.free_pcpus):
+        return Shortage(Stage.FREE_CPUS, 'free dedicated CPUs', asked, len(host.free_pcpus))
+    return None
+
+
+def _cores_short(host: Cell, guest: GuestCell, reserved: int) -> Shortage:
+    asked = len(guest.pcpuset) + reserved
+    if guest.thread_policy == ISOLATE:
+        whole = sum(len(core) == host.threads_per_core for core in host.free_cores)
+        return Shortage(Stage.CORES, 'cores with all threads free', asked, whole)
+    paired = sum(len(core) for core in host.free_cores if len(core) > 1)
+    return Shortage(Stage.CORES, 'free dedicated CPUs with a free sibling', asked, paired)
+
+
+def _over_ratio(host: Cell, guest: GuestCell, limits: Limits) -> Shortage | None:
+    cpus = len(host.cpuset) * limits.cpu_ratio
+    if host.cpu_usage + len(guest.cpuset) > cpus:
+        what = 'shared CPUs under the allocation ratio'
+        return Shortage(Stage.RATIO, what, len(guest.cpuset), cpus - host.cpu_usage)
+    memory_mb = host.memory_mb * limits.ram_ratio
+    if host.memory_usage_mb + guest.memory_mb > memory_mb:
+        what = 'MiB of memory under the allocation ratio'
+        return Shortage(Stage.RATIO, what, guest.memory_mb, memory_mb - host.memory_usage_mb)
+    return None

@@ -1,0 +1,70 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Which host CPUs the pinned CPUs of a guest cell get, by the threads of the host's cores."""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from nova_sched.hardware.numa.guest import ISOLATE, REQUIRE
+from nova_sched.hardware.numa.host import Cell
+
+Cores = Iterable[Sequence[int]]
+
+
+class Pins(NamedTuple):
+    """Host CPUs for the guest, in the order of its own, and for its emulator."""
+
+    guest: Sequence[int]
+    emulator: frozenset[int] = frozenset()
+
+
+NONE = Pins(())
+
+
+def pin(cell: Cell, wanted: int, reserved: int, thread_policy: str) -> Pins | None:
+    """Free CPUs of the cell for ``wanted`` guest CPUs and ``reserved`` emulator CPUs; None if it has not.
+
+    ``prefer`` fills cores, as long as it can. ``require`` leaves cores with one free thread alone.
+    ``isolate`` takes one thread of cores that are wholly free; the emulator's may be on any other.
+    """
+    if thread_policy == ISOLATE:
+        whole = [core for core in cell.free_cores if len(core) == cell.threads_per_core]
+        # For no CPU at all Nova finds no place here, nor for the emulator alone; nor would its compute node.
+        return _cut(whole, 1, wanted, _first(cell.free_cores, 1), reserved) if wanted else None
+    if reserved and not wanted:
+        return None
+    fewest = 2 if thread_policy == REQUIRE else 1
+    # As many threads of each core as will do: the fewer cores a guest touches, the fewer it shares.
+    for threads in range(cell.threads_per_core, fewest - 1, -1):
+        cores = [core for core in cell.free_cores if len(core) >= threads]
+        if cores and threads * len(cores) >= wanted:
+            return _cut(cores, threads, wanted, cell.free_cores, reserved)
+    if thread_policy == REQUIRE:
+        return None
+    return _cut(cell.free_cores, cell.threads_per_core, wanted, cell.free_cores, reserved)
+
+
+def _first(cores: Cores, threads: int) -> Cores:
+    return (core[:threads] for core in cores)
+
+
+def _cut(cores: Cores, threads: int, wanted: int, spare: Cores, reserved: int) -> Pins | None:
+    """The first threads of cores until there are enough, and others of the spare ones."""
+    guest = list(itertools.islice(itertools.chain.from_iterable(_first(cores, threads)), wanted))
+    if len(guest) < wanted:
+        return None
+    if not reserved:
+        return Pins(guest)
+    rest = (cpu for cpu in itertools.chain.from_iterable(spare) if cpu not in guest)
+    emulator = frozenset(itertools.islice(rest, reserved))
+    return Pins(guest, emulator) if len(emulator) == reserved else None

@@ -1,0 +1,114 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The guest's side of NUMA: the cells that an instance asks for, and how far a host may go for it."""
+
+import dataclasses
+import functools
+from typing import Any
+
+from nova_sched import errors
+from nova_sched.hardware import read
+
+DEDICATED, MIXED, SHARED = 'dedicated', 'mixed', 'shared'
+PREFER, ISOLATE, REQUIRE = 'prefer', 'isolate', 'require'  # thread policies; isolate also for emulators
+SMALL, LARGE, ANY = -1, -2, -3  # page sizes that stand for several
+
+
+@dataclasses.dataclass(frozen=True)
+class GuestCell:
+    """One guest cell: virtual CPUs on shared host CPUs, and those that get one for themselves (``pcpuset``)."""
+
+    id: int
+    cpuset: frozenset[int]
+    pcpuset: frozenset[int]
+    memory_mb: int
+    pagesize_kb: int | None = None  # or SMALL, LARGE, ANY; None does not care
+    cpu_policy: str = SHARED
+    thread_policy: str = PREFER
+
+    @functools.cached_property
+    def pinned_vcpus(self) -> tuple[int, ...]:
+        return tuple(sorted(self.pcpuset))
+
+    @property
+    def is_pinned(self) -> bool:
+        """Memory must be free for it, not merely there, and its pinned CPUs too."""
+        return self.cpu_policy != SHARED
+
+    @classmethod
+    def of(cls, cell: Any) -> 'GuestCell':
+        """From anything with InstanceNUMACell's attributes, unset ones tolerated."""
+        return cls(
+            id=read(cell, 'id', 0),
+            cpuset=frozenset(read(cell, 'cpuset', ())),
+            pcpuset=frozenset(read(cell, 'pcpuset', ())),
+            memory_mb=read(cell, 'memory', 0),
+            pagesize_kb=read(cell, 'pagesize'),
+            cpu_policy=read(cell, 'cpu_policy', SHARED),
+            thread_policy=read(cell, 'cpu_thread_policy', PREFER),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Guest:
+    """The cells that one instance asks for; ``emulator_policy`` is ``isolate``, ``share`` or None."""
+
+    cells: tuple[GuestCell, ...]
+    emulator_policy: str | None = None
+
+    @property
+    def cpu_policy(self) -> str:
+        return self.cells[0].cpu_policy if self.cells else SHARED
+
+    def reserved_cpus(self, position: int) -> int:
+        """Host CPUs that the cell at this position needs for the emulator alone.
+
+        Shared ones (``share``) are no business of the fit: they are the host's own.
+        """
+        return int(position == 0 and self.emulator_policy == ISOLATE and self.cpu_policy != SHARED)
+
+    @functools.cached_property
+    def dedicated_cpus(self) -> tuple[int, ...]:
+        """Host CPUs for itself alone, cell by cell."""
+        return tuple(
+            len(cell.pcpuset) + self.reserved_cpus(position) if cell.is_pinned else 0
+            for position, cell in enumerate(self.cells)
+        )
+
+    @classmethod
+    def of(cls, topology: Any) -> 'Guest':
+        """From anything with InstanceNUMATopology's attributes, unset ones tolerated. Raises InvalidRequest."""
+        cells = tuple(map(GuestCell.of, topology.cells))
+        if len({cell.cpu_policy for cell in cells}) > 1:
+            raise errors.InvalidRequest('numa_topology', 'its cells have different CPU policies')
+        return cls(cells, read(topology, 'emulator_threads_policy'))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """How far the CPUs and the memory of a cell may be overcommitted, and networks that must be near."""
+
+    cpu_ratio: float
+    ram_ratio: float
+    physnets: frozenset[str] = frozenset()
+    tunneled: bool = False
+
+    @classmethod
+    def of(cls, limits: Any) -> 'Limits':
+        """From anything with NUMATopologyLimits' attributes, unset ones tolerated."""
+        networks = read(limits, 'network_metadata')
+        return cls(
+            cpu_ratio=read(limits, 'cpu_allocation_ratio', 1.0),
+            ram_ratio=read(limits, 'ram_allocation_ratio', 1.0),
+            physnets=frozenset(read(networks, 'physnets', ())),
+            tunneled=bool(read(networks, 'tunneled', False)),
+        )

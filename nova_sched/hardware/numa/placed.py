@@ -1,0 +1,97 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A guest that lies somewhere: its cells, each with the host cell, CPUs and pages that it has."""
+
+import dataclasses
+import json
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from nova_sched.hardware import read, wire
+from nova_sched.hardware.numa.guest import GuestCell
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Placed:
+    """One guest cell in one host cell.
+
+    ``pinning`` is from virtual to host CPUs; ``reserved`` are host CPUs for the emulator alone;
+    ``pagesize_kb`` is the size of its pages, None where the guest did not care.
+    """
+
+    cell: GuestCell
+    host_cell: int
+    pinning: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    reserved: frozenset[int] = frozenset()
+    pagesize_kb: int | None = None
+
+    @property
+    def host_cpus(self) -> frozenset[int]:
+        """Host CPUs that run nothing but this guest; their siblings are not among them."""
+        return self.reserved.union(self.pinning.values())
+
+    @classmethod
+    def of(cls, cell: Any) -> 'Placed':
+        """From anything with InstanceNUMACell's attributes whose id is that of the host cell."""
+        return cls(
+            cell=GuestCell.of(cell),
+            host_cell=cell.id,
+            # Keys are text on the wire.
+            pinning={int(vcpu): cpu for vcpu, cpu in read(cell, 'cpu_pinning_raw', {}).items()},
+            reserved=frozenset(read(cell, 'cpuset_reserved', ())),
+            pagesize_kb=read(cell, 'pagesize'),
+        )
+
+    def to_primitive(self) -> dict[str, Any]:
+        """An InstanceNUMACell as the compute node writes it."""
+        fields = {
+            'id': self.host_cell,
+            'cpuset': sorted(self.cell.cpuset),
+            'pcpuset': sorted(self.cell.pcpuset),
+            'cpuset_reserved': sorted(self.reserved) if self.reserved else None,
+            'memory': self.cell.memory_mb,
+            'pagesize': self.pagesize_kb,
+            'cpu_pinning_raw': {str(vcpu): cpu for vcpu, cpu in self.pinning.items()} or None,
+            'cpu_policy': self.cell.cpu_policy,
+            'cpu_thread_policy': self.cell.thread_policy,
+        }
+        return wire.primitive('InstanceNUMACell', '1.6', fields)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fitted:
+    """Where each cell of a guest lies, in the guest's order."""
+
+    cells: tuple[Placed, ...]
+
+    @property
+    def host_cells(self) -> tuple[int, ...]:
+        return tuple(placed.host_cell for placed in self.cells)
+
+    @classmethod
+    def of(cls, topology: Any) -> 'Fitted':
+        """From the topology of an instance that lies on a host: anything with InstanceNUMATopology's attributes."""
+        return cls(tuple(map(Placed.of, topology.cells)))
+
+    @classmethod
+    def from_json(cls, text: str) -> 'Fitted':
+        """From what ``to_json`` wrote, or a compute node. Raises MalformedObject."""
+        with wire.reading('InstanceNUMATopology'):
+            cells = wire.data(json.loads(text), 'InstanceNUMATopology')['cells']
+            fields = (wire.data(cell, 'InstanceNUMACell') for cell in cells)
+            return cls(tuple(Placed.of(types.SimpleNamespace(**some)) for some in fields))
+
+    def to_json(self) -> str:
+        """An InstanceNUMATopology object as text."""
+        cells = [placed.to_primitive() for placed in self.cells]
+        return json.dumps(wire.primitive('InstanceNUMATopology', '1.3', {'cells': cells}))

@@ -1,0 +1,82 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What a guest takes from a host's NUMA cells, and gives back."""
+
+import dataclasses
+
+from nova_sched.hardware import Overdrawn
+from nova_sched.hardware.numa.guest import ISOLATE
+from nova_sched.hardware.numa.host import Cell, Pages, Topology
+from nova_sched.hardware.numa.placed import Fitted, Placed
+
+
+def take(host: Topology, fitted: Fitted) -> Topology:
+    """The host with the guest on it. Raises Overdrawn if a CPU or a cell is not there, or a CPU is not free."""
+    cells: dict[int, Cell] = {}
+    for placed in fitted.cells:
+        cell = cells.get(placed.host_cell) or host.by_id.get(placed.host_cell)
+        if cell is None:
+            raise Overdrawn(f'NUMA cell {placed.host_cell}', 'the host has no such cell')
+        cpus = _cpus(cell, placed)
+        if missing := cpus - cell.free_pcpus:
+            raise Overdrawn(f'NUMA cell {cell.id}', f'CPUs {sorted(missing)} are not free')
+        cells[cell.id] = _moved(cell, placed, cell.pinned_cpus | cpus, 1)
+    return host.with_cells(cells)
+
+
+def give_back(host: Topology, fitted: Fitted) -> Topology:
+    """The host without the guest. Raises Overdrawn if a CPU is not in use.
+
+    Cells that the host has no more are passed over: what was in them is gone already.
+    """
+    cells: dict[int, Cell] = {}
+    for placed in fitted.cells:
+        cell = cells.get(placed.host_cell) or host.by_id.get(placed.host_cell)
+        if cell is None:
+            continue
+        cpus = _cpus(cell, placed)
+        if free := cpus - cell.pinned_cpus:
+            raise Overdrawn(f'NUMA cell {cell.id}', f'CPUs {sorted(free)} are not in use')
+        cells[cell.id] = _moved(cell, placed, cell.pinned_cpus - cpus, -1)
+    return host.with_cells(cells)
+
+
+def _cpus(cell: Cell, placed: Placed) -> frozenset[int]:
+    """Host CPUs that nobody else gets; an isolated guest keeps others off the siblings of its own."""
+    own = placed.host_cpus
+    if placed.cell.thread_policy != ISOLATE or not own:
+        return own
+    beside = (core for core in cell.siblings if not core.isdisjoint(own))
+    return own | (frozenset().union(*beside) & cell.pcpuset)
+
+
+def _moved(cell: Cell, placed: Placed, pinned: frozenset[int], sign: int) -> Cell:
+    guest = placed.cell
+    return dataclasses.replace(
+        cell,
+        cpu_usage=max(cell.cpu_usage + sign * len(guest.cpuset), 0) if guest.cpuset else cell.cpu_usage,
+        memory_usage_mb=max(cell.memory_usage_mb + sign * guest.memory_mb, 0),
+        pinned_cpus=pinned,
+        pages=_pages(cell, placed, sign),
+    )
+
+
+def _pages(cell: Cell, placed: Placed, sign: int) -> tuple[Pages, ...]:
+    """A guest that did not care has the smallest pages, whatever its kernel makes of them."""
+    size_kb = placed.pagesize_kb or next(iter(cell.pages_by_size), 0)
+    if size_kb not in cell.pages_by_size:
+        return cell.pages
+    moved = sign * (placed.cell.memory_mb * 1024 // size_kb)
+    return tuple(
+        dataclasses.replace(pages, used=max(pages.used + moved, 0)) if pages.size_kb == size_kb else pages
+        for pages in cell.pages
+    )

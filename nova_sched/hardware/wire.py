@@ -1,0 +1,44 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Versioned objects as the plain values of their JSON text, for what is read by the ten thousand."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nova_sched import errors
+
+
+@contextlib.contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Makes MalformedObject of whatever a malformed object makes its reader raise."""
+    try:
+        yield
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise errors.MalformedObject(name, f'{type(error).__name__} {error}') from None
+
+
+def data(primitive: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The fields of an object, which has to be of this class."""
+    if primitive['nova_object.name'] != name:
+        raise ValueError(f'{primitive["nova_object.name"]} is no {name}')
+    return primitive['nova_object.data']
+
+
+def primitive(name: str, version: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """An object of this class, with these fields."""
+    return {
+        'nova_object.name': name,
+        'nova_object.namespace': 'nova',
+        'nova_object.version': version,
+        'nova_object.data': dict(fields),
+    }

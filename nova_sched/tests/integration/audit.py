@@ -1,0 +1,54 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Reads the tables with plain SQL and says what is wrong in them: none of our code has a hand in it."""
+
+import collections
+import json
+
+import sqlalchemy as sa
+
+
+def rows(database, table):
+    """All rows of a table, as mappings."""
+    engine = sa.create_engine(database, poolclass=sa.NullPool)
+    with engine.connect() as session:
+        return session.execute(sa.text(f'SELECT * FROM {table}')).mappings().all()
+
+
+def placed(database):
+    """consumer -> nodes that it has claims on, by UUID."""
+    found = collections.defaultdict(list)
+    for row in rows(database, 'claims'):
+        found[row['consumer_uuid']].append(row['node_uuid'])
+    return dict(found)
+
+
+def faults(database):
+    """What cannot be: too much on a node, books that do not add up, an instance placed twice."""
+    claims = rows(database, 'claims')
+    on = collections.defaultdict(collections.Counter)
+    for claim in claims:
+        on[claim['node_uuid']].update(json.loads(claim['resources']))
+    nodes = {row['uuid']: row for row in rows(database, 'nodes')}
+    found = [f'a claim on {uuid}, which is no node' for uuid in on.keys() - nodes.keys()]
+    for uuid, node in nodes.items():
+        used = on[uuid] + collections.Counter(json.loads(node['foreign_use']))
+        if +used != +collections.Counter(json.loads(node['used'])):
+            found.append(
+                f'{node["host"]} has {dict(used)} in claims and foreign use, but books {node["used"]}'
+            )
+        for name, (total, reserved, ratio, *_) in json.loads(node['inventories']).items():
+            if used[name] > (total - reserved) * ratio:
+                found.append(f'{node["host"]} has {total} {name}, and {used[name]} are taken')
+    waiting = collections.Counter(claim['consumer_uuid'] for claim in claims if claim['state'] != 'confirmed')
+    found += [f'{uuid} has {times} claims' for uuid, times in waiting.items() if times > 1]
+    return found

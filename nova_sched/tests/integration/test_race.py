@@ -1,0 +1,34 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Five hundred requests at once, on hosts with room for four hundred."""
+
+import pytest
+
+from nova_sched.tests.integration import audit
+
+
+@pytest.mark.parametrize(
+    'daemons',
+    [
+        pytest.param(['one'], id='one daemon'),
+        pytest.param(['one', 'two'], id='two daemons'),
+    ],
+)
+def test_what_fits_is_placed_and_the_rest_is_refused(cloud, daemons):
+    for name in daemons:
+        cloud.daemon(name)
+    cloud.add(50, vcpus=16)
+    callers = cloud.callers(500, processes=4, each=125, vcpus=2)
+    callers.go()
+    assert callers.outcomes() == {None: 400, 'NoValidHost': 100}
+    assert audit.faults(cloud.database) == []
+    assert audit.placed(cloud.database) == callers.chosen()

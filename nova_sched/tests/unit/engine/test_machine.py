@@ -1,0 +1,276 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A search for a way to bring engine and store out of step: everything that may happen, in any order.
+
+Whatever happened, an engine's row of a node is what a scheduler that starts now would make of the store,
+as long as their generations are the same; after a refresh they all are.
+"""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from nova_sched import errors
+from nova_sched.claims.memory import MemoryClaimStore
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.db import engine as db_engine
+from nova_sched.db import schema
+from nova_sched.objects.claiming import VCPU
+from nova_sched.tests.builders import report, request, uuid_of
+from nova_sched.tests.unit.claims.battery import check_books
+from nova_sched.tests.unit.claims.databases import cleared
+from nova_sched.tests.unit.engine.world import World, fresh, picture
+
+LISTING, SILENT = (
+    ('agent-0', 'agent-1'),
+    ('stock-0', 'stock-1'),
+)  # hosts whose reports list their instances or do not
+HOSTS = LISTING + SILENT
+CPUS = {host: 3 + number for number, host in enumerate(HOSTS)}
+INSTANCES = [uuid_of(f'instance {number}') for number in range(5)]
+FAR_FUTURE_S = 9e9
+# What a node's generation vouches for; what hosts' messages tell of instances is not part of it.
+GUARDED = ('name', 'claims', 'foreign', 'foreign_instances', 'num_instances', 'num_io_ops', 'use')
+
+hosts, instances = st.sampled_from(HOSTS), st.sampled_from(INSTANCES)
+groups = st.sampled_from([None, None, 'anti-affinity', 'affinity', 'soft-anti-affinity'])
+orders = st.fixed_dictionaries(
+    {
+        'instances': st.lists(instances, min_size=1, max_size=3, unique=True),
+        'vcpus': st.integers(1, 3),
+        'group': groups,
+        'ignored': st.none() | hosts,
+        'claim': st.sampled_from([True, True, True, False]),
+        'alternates': st.booleans(),
+    }
+)
+
+
+def asked(order):
+    """The requests of an order, for each of its instances."""
+    group = order['group'] and {'policy': order['group'], 'members': order['instances']}
+    ignored = [order['ignored']] if order['ignored'] else []
+    return [
+        request(instance_uuid=uuid, vcpus=order['vcpus'], memory_mb=1, group=group, ignore_hosts=ignored)
+        for uuid in order['instances']
+    ]
+
+
+class Engines(RuleBasedStateMachine):
+    """Some schedulers on one store, each of which hears of the others only when it looks."""
+
+    count = 1
+
+    def stores(self):
+        """A function that opens the store once more."""
+        store = MemoryClaimStore()
+        return lambda: store
+
+    def __init__(self):
+        super().__init__()
+        self.open = self.stores()
+        self.engines = [World(self.open()) for _ in range(self.count)]
+
+    def refused(self, engine, work, *args):
+        """Run a call; whether it was refused, as may be."""
+        try:
+            engine.call(work, *args)
+        except errors.SchedError:
+            return True
+        return False
+
+    @initialize(data=st.data())
+    def every_host_reports_once(self, data):
+        for host in HOSTS:
+            self.take_report(self.engines[0], host, 0, frozenset())
+        for engine in self.engines:
+            engine.books.refresh()
+
+    def take_report(self, engine, host, used, listed):
+        words = {'instances': listed} if host in LISTING else {'num_instances': len(listed)}
+        engine.report(report(host, vcpus=CPUS[host], vcpus_used=used, memory_mb=100, **words))
+
+    @rule(data=st.data(), host=hosts, used=st.integers(0, 5), listed=st.frozensets(instances, max_size=3))
+    def report(self, data, host, used, listed):
+        self.take_report(self.one(data), host, used, listed)
+
+    @rule(data=st.data(), host=hosts)
+    def report_what_is_there(self, data, host):
+        """As a healthy node does: it lists what was claimed on it, and uses what that takes."""
+        here = {
+            one.consumer_uuid: one for one in self.open().claims() if one.node_uuid == uuid_of(f'node {host}')
+        }
+        used = sum(one.resources[VCPU] for one in here.values())
+        self.take_report(self.one(data), host, used, frozenset(here))
+
+    def one(self, data):
+        return self.engines[data.draw(st.integers(0, len(self.engines) - 1), 'engine')]
+
+    @rule(data=st.data(), batch=st.lists(orders, min_size=1, max_size=3))
+    def place(self, data, batch):
+        engine = self.one(data)
+        before, conflicts = picture(engine.cluster), engine.scheduler.figures.conflicts
+        futures = [
+            engine.send_place(*asked(order), alternates=order['alternates'], claim=order['claim'])
+            for order in batch
+        ]
+        engine.turn_until(*futures)
+        placed = [self.check_answer(order, future) for order, future in zip(batch, futures, strict=True)]
+        claimed = any(done and order['claim'] for done, order in zip(placed, batch, strict=True))
+        if not claimed and engine.scheduler.figures.conflicts == conflicts:
+            assert picture(engine.cluster) == before
+
+    def check_answer(self, order, future):
+        """Whether the order was placed; then the answer is as it should be."""
+        if isinstance(future.exception(), errors.NoValidHost):
+            return False
+        chosen = [selected[0].host for selected in future.result()]
+        assert len(chosen) == len(order['instances'])
+        assert order['ignored'] not in chosen
+        if order['group'] == 'anti-affinity':
+            assert len(set(chosen)) == len(chosen)
+        if order['group'] == 'affinity':
+            assert len(set(chosen)) == 1
+        for selected in future.result():
+            alternates = [one.host for one in selected[1:]]
+            assert len(alternates) <= (2 if order['alternates'] else 0)
+            assert not set(alternates) & {*chosen, order['ignored']}
+            assert len(set(alternates)) == len(alternates)
+        return True
+
+    @rule(data=st.data(), uuid=instances, host=hosts, leaving=st.none() | hosts, vcpus=st.integers(1, 3))
+    def claim(self, data, uuid, host, leaving, vcpus):
+        engine = self.one(data)
+        one = request(instance_uuid=uuid, vcpus=vcpus, memory_mb=1)
+        before, known = picture(engine.cluster), set(engine.store.heads().items())
+        refused = self.refused(engine, engine.books.claim, one, host, host, None, leaving)
+        if refused and self.up_to_date(engine, known):
+            assert picture(engine.cluster) == before
+
+    def up_to_date(self, engine, heads):
+        return {(one.uuid, one.generation) for one in engine.cluster} == {
+            (uuid, generation) for uuid, (generation, _) in heads
+        }
+
+    @rule(data=st.data(), uuid=instances, host=hosts)
+    def confirm(self, data, uuid, host):
+        engine = self.one(data)
+        self.refused(engine, engine.books.confirm_claim, uuid, host)
+
+    @rule(data=st.data(), uuid=instances, host=st.none() | hosts)
+    def abort(self, data, uuid, host):
+        engine = self.one(data)
+        self.refused(engine, engine.books.abort_claim, uuid, host)
+
+    @rule(data=st.data(), late=st.booleans())
+    def expire(self, data, late):
+        engine = self.one(data)
+        now_s, engine.now_s = engine.now_s, FAR_FUTURE_S if late else 0.0
+        engine.call(engine.books.expire)
+        engine.now_s = now_s
+        if late:
+            assert all(one.is_confirmed for one in self.open().claims())
+
+    @rule(
+        host=st.sampled_from(SILENT),
+        uuids=st.frozensets(instances, max_size=3),
+        method=st.sampled_from(['instances_added', 'instances_are']),
+    )
+    def tell(self, host, uuids, method):
+        """Messages of hosts go to every scheduler."""
+        for engine in self.engines:
+            engine.call(getattr(engine.books, method), host, uuids)
+
+    @rule(host=st.sampled_from(SILENT), uuid=instances)
+    def tell_that_one_is_gone(self, host, uuid):
+        for engine in self.engines:
+            engine.call(engine.books.instance_gone, host, uuid)
+
+    @rule(data=st.data(), host=hosts)
+    def remove(self, data, host):
+        engine = self.one(data)
+        self.refused(engine, engine.books.remove_node, host, host)
+
+    @rule(data=st.data(), host=hosts)
+    def rebuild(self, data, host):
+        """A node comes back under its old name with another UUID, and is gone again."""
+        engine = self.one(data)
+        engine.report(report(host, node_uuid=uuid_of(f'new node {host}'), vcpus=CPUS[host], memory_mb=100))
+        engine.report(report(host, vcpus=CPUS[host], memory_mb=100))
+
+    @rule(data=st.data())
+    def refresh(self, data):
+        engine = self.one(data)
+        engine.books.refresh()
+        assert picture(engine.cluster) == picture(fresh(self.open()))
+        assert self.up_to_date(engine, engine.store.heads().items())
+
+    @rule(data=st.data())
+    def restart(self, data):
+        place = data.draw(st.integers(0, len(self.engines) - 1), 'engine')
+        self.engines[place] = World(self.open())
+
+    @invariant()
+    def rows_are_what_their_generation_says(self):
+        heads, true = self.open().heads(), picture(fresh(self.open()))
+        for engine in self.engines:
+            mine = picture(engine.cluster)
+            for node in engine.cluster:
+                seen = mine[node.uuid]
+                assert seen['places'] == seen['instances']
+                if node.uuid in heads and heads[node.uuid][0] == node.generation:
+                    assert {name: seen[name] for name in GUARDED} == {
+                        name: true[node.uuid][name] for name in GUARDED
+                    }
+
+    @invariant()
+    def the_store_keeps_its_word(self):
+        store = self.open()
+        check_books(store)
+        waiting = [one.consumer_uuid for one in store.claims() if not one.is_confirmed]
+        assert len(set(waiting)) == len(waiting)
+        for one in store.changes({}).nodes:
+            assert sum(claim.resources[VCPU] for claim in one.claims) <= CPUS[one.report.host]
+
+
+class OneEngine(Engines):
+    pass
+
+
+class TwoEngines(Engines):
+    count = 2
+
+
+def test_one_engine():
+    run_state_machine_as_test(OneEngine, settings=settings(max_examples=80, stateful_step_count=30))
+
+
+def test_two_engines():
+    run_state_machine_as_test(TwoEngines, settings=settings(max_examples=80, stateful_step_count=30))
+
+
+@pytest.fixture(scope='module')
+def database(tmp_path_factory):
+    made = db_engine.create(f'sqlite:///{tmp_path_factory.mktemp("engines")}/claims.sqlite')
+    schema.upgrade(made)
+    yield made
+    made.dispose()
+
+
+def test_two_engines_on_one_database(database):
+    class OnSqlite(TwoEngines):
+        def stores(self):
+            clean = cleared(database)
+            return lambda: SqlClaimStore(clean)
+
+    run_state_machine_as_test(OnSqlite, settings=settings(max_examples=25, stateful_step_count=25))

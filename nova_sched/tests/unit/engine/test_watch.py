@@ -1,0 +1,164 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of the watch: what it finds, what it tells the loop, and how it lives and ends."""
+
+import logging
+
+import pytest
+
+from nova_sched.claims import Placement, ServiceFacts
+from nova_sched.engine.watch import Watch
+from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
+from nova_sched.tests.unit.engine.stores import Unsteady
+from nova_sched.tests.unit.engine.test_scheduler import wait_for
+from nova_sched.tests.unit.engine.world import World, fresh, picture
+
+A, B = uuid_of('instance A'), uuid_of('instance B')
+
+
+def node(host):
+    return uuid_of(f'node {host}')
+
+
+class Watched:
+    """A world and a watch that is looked after by hand; ``told`` is what it told the loop."""
+
+    def __init__(self, store=None, **settings):
+        self.world = World(store, **settings)
+        self.world.report(report(), report('host-1'))
+        self.told = []
+        self.watch = Watch(self.world.cluster, self.world.store, lambda: self.world.settings, self.tell)
+
+    def tell(self, method, *args):
+        self.told.append((method, *args))
+        return self.world.call(getattr(self.world.books, method), *args)
+
+    def look(self):
+        """What one more look tells."""
+        del self.told[:]
+        self.watch.look()
+        return self.told
+
+
+@pytest.fixture
+def watched():
+    made = Watched()
+    made.look()
+    yield made
+    made.look()
+    assert picture(made.world.cluster) == picture(fresh(made.world.store))
+
+
+def test_the_first_look_ends_what_is_overdue(watched):
+    made = Watched()
+    assert [one[0] for one in made.look()] == ['catch_up', 'expire']
+    assert [one[0] for one in made.look()] == ['catch_up']
+
+
+def test_nothing_new(watched):
+    watched.world.place(request(instance_uuid=A))
+    assert watched.look() == [('catch_up', [], {})]
+
+
+def test_what_others_claimed(watched):
+    watched.world.store.commit([Placement((claim(A, node('host-1')),))])
+    assert watched.look() == [('catch_up', [node('host-1')], {})]
+    assert watched.world.cluster.hosts.count_instances([A]).tolist() == [0, 1]
+
+
+def test_nodes_that_came_and_went(watched):
+    watched.world.store.report([report('host-2')], NOW + 1)
+    watched.world.store.remove_node(node('host-0'))
+    assert watched.look() == [('catch_up', [node('host-2'), node('host-0')], {node('host-2'): NOW + 1})]
+    assert {one.host for one in watched.world.cluster} == {'host-1', 'host-2'}
+
+
+def test_a_sign_of_life_is_told_once(watched):
+    watched.world.store.report([report('host-1')], NOW + 30)
+    assert watched.look() == [('catch_up', [], {node('host-1'): NOW + 30})]
+    assert watched.world.cluster.hosts.seen_s.tolist() == [NOW, NOW + 30]
+    assert watched.look() == [('catch_up', [], {})]
+
+
+def test_the_small_tables_are_looked_at_too(watched):
+    watched.world.store.set_service(ServiceFacts('host-0', disabled=True))
+    assert watched.look() == [('catch_up', [], {})]
+    assert watched.world.cluster.hosts.disabled.tolist() == [True, False]
+
+
+def test_a_sign_of_life_that_did_not_get_through_is_told_again():
+    made = Watched(Unsteady())
+    made.look()
+    made.world.store.report([report('host-1')], NOW + 30)
+    made.world.loop.hurry()
+    made.watch = Watch(made.world.cluster, made.world.store, lambda: made.world.settings, made.fail_once)
+    with pytest.raises(ZeroDivisionError):
+        made.look()
+    assert made.look()[0] == ('catch_up', [], {node('host-0'): NOW, node('host-1'): NOW + 30})
+
+
+def _fail_once(self, method, *args):
+    if not hasattr(self, 'failed'):
+        self.failed = True
+        raise ZeroDivisionError
+    return self.tell(method, *args)
+
+
+Watched.fail_once = _fail_once
+
+
+class TestThread:
+    def test_it_keeps_a_scheduler_up_to_date(self):
+        world = World(refresh_interval_s=0.01)
+        world.report(report())
+        world.scheduler.start()
+        world.store.commit([Placement((claim(A, node('host-0')),))])
+        wait_for(lambda: world.scheduler.call(world.cluster.hosts.count_instances, [A]).tolist() == [1])
+        world.scheduler.stop()
+
+    def test_it_says_once_that_the_store_is_away_and_goes_on(self, caplog):
+        world = World(Unsteady(), refresh_interval_s=0.01)
+        world.report(report())
+        world.scheduler.start()
+        for _ in range(2):
+            world.store.away.set()
+            before = world.store.asked_in_vain
+            wait_for(lambda before=before: world.store.asked_in_vain > before + 5)
+            world.store.away.clear()
+            world.store.commit([Placement((claim(B, node('host-0')),))])
+            wait_for(lambda: world.scheduler.call(world.cluster.hosts.count_instances, [B]).tolist() == [1])
+            world.scheduler.call(world.books.abort_claim, B)
+        world.scheduler.stop()
+        warnings = [one for one in caplog.records if one.levelno == logging.WARNING]
+        assert [one.getMessage() for one in warnings] == [
+            'The database does not answer: it is away; what other schedulers do is not seen until it does'
+        ] * 2
+
+    def test_a_look_that_breaks_is_repeated(self, caplog):
+        class Broken(Unsteady):
+            looks = 0
+
+            def heads(self):
+                self.looks += 1
+                return super().heads() if self.looks != 2 else {}[0]
+
+        world = World(Broken(), refresh_interval_s=0.01)
+        world.scheduler.start()
+        wait_for(lambda: world.store.looks > 3)
+        world.scheduler.stop()
+        assert caplog.text.count('A look at the store failed') == 1
+
+    def test_it_ends_with_the_scheduler(self):
+        world = World(refresh_interval_s=3600.0)
+        world.scheduler.start()
+        world.scheduler.stop()
+        world.scheduler.stop()
