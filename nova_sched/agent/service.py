@@ -20,6 +20,7 @@ from nova_sched import errors, objects
 from nova_sched.agent import Settings, inventory, machine, usage
 from nova_sched.agent.instances import ACTIVE, BUILDING, Instance, Instances
 from nova_sched.agent.node import Node
+from nova_sched.state.request import Request
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,12 +80,12 @@ class Agent:
         with self._lock:
             self._untold -= facts.instances
 
-    def build(self, request, finished: bool = True) -> None:
+    def build(self, request: Request, finished: bool = True) -> None:
         """Check again that there is room for a request, and take its instance.
 
-        ``request`` is a Request; ``finished`` False if its build goes on until ``finish`` says that it has
-        ended. A repeated request takes the place of the first. Raises ComputeResourcesUnavailable with
-        all that is short, or if the list of instances cannot be written; then the instance is not here.
+        ``finished`` False if its build goes on until ``finish`` says that it has ended. A repeated request
+        takes the place of the first. Raises ComputeResourcesUnavailable with all that is short, or if the
+        list of instances cannot be written; then the instance is not here.
         """
         with self._lock:
             try:
@@ -95,7 +96,7 @@ class Agent:
             finally:
                 self.news.set()
 
-    def _take(self, request, vm_state: str) -> None:
+    def _take(self, request: Request, vm_state: str) -> None:
         others = tuple(one for one in self._instances if one.uuid != request.instance_uuid)
         facts = self._facts(others)
         node = Node(facts.node.uuid, facts.inventories[facts.node.uuid]['inventories'], others)

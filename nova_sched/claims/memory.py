@@ -29,6 +29,7 @@ class MemoryClaimStore(ClaimStore):
         self._names = {}  # (host, nodename) -> UUID
         self._claims = {}  # node UUID -> consumer -> Claim
         self._places = {}  # consumer -> UUIDs of nodes
+        self._last_generation = 0  # of all nodes that left: one that comes back must not look like it
         self._services, self._aggregates, self._instances = {}, {}, {}
 
     # Claims, one by one.
@@ -121,7 +122,7 @@ class MemoryClaimStore(ClaimStore):
     def report(self, reports, now_s):
         with self._lock:
             latest = {report.node_uuid: report for report in reports}
-            facts = {uuid: self._report(uuid, report, now_s) for uuid, report in sorted(latest.items())}
+            facts = {uuid: self._report(uuid, report, now_s) for uuid, report in latest.items()}
             return [facts[report.node_uuid] for report in reports]
 
     def _report(self, uuid, report, now_s):
@@ -137,7 +138,7 @@ class MemoryClaimStore(ClaimStore):
         before = self._nodes.get(uuid)
         after = NodeFacts(
             report=report,
-            generation=before.generation if before else 0,
+            generation=before.generation if before else self._last_generation,
             foreign=settled.foreign,
             foreign_instances=settled.foreign_instances,
             seen_s=now_s,
@@ -160,8 +161,9 @@ class MemoryClaimStore(ClaimStore):
                 self._forget(uuid)
 
     def _forget(self, uuid):
-        report = self._nodes.pop(uuid).report
-        del self._names[report.host, report.nodename]
+        facts = self._nodes.pop(uuid)
+        self._last_generation = max(self._last_generation, facts.generation)
+        del self._names[facts.report.host, facts.report.nodename]
         for consumer in list(self._claims[uuid]):
             self._drop((consumer, uuid))
         del self._claims[uuid]

@@ -65,6 +65,13 @@ _CHANGE_TEXT = (
     sa.update(REPORTS).where(REPORTS.c.node_uuid == sa.bindparam('node')).values(report=sa.bindparam('now'))
 )
 _DIGEST = sa.select(sa.func.count(), sa.func.sum(NODES.c.generation)).select_from(NODES)
+# A node that comes back must not look like the one that left: no generation is used twice.
+_LAST_GENERATION = sa.select(REVISIONS.c.value).where(REVISIONS.c.name == 'nodes')
+_KEEP_GENERATION = (
+    sa.update(REVISIONS)
+    .where(REVISIONS.c.name == 'nodes', REVISIONS.c.value < sa.bindparam('generation'))
+    .values(value=sa.bindparam('generation'))
+)
 _HEADS = sa.select(NODES.c.uuid, NODES.c.generation, NODES.c.seen_s)
 _READ_REVISIONS = sa.select(REVISIONS.c.name, REVISIONS.c.value)
 
@@ -136,8 +143,20 @@ class _Taken:
         return {'node': self.uuid, **{f'now_{name}': value for name, value in self.values.items()}}
 
 
-def _taken(report, row, text_before, claims, now_s):
-    """Settle the node's claims with its report, and find out what that changes in its ``row``."""
+def _second_of_a_name(reports):
+    """The place of the first report under a name that an earlier one gives to another node, if there is one."""
+    owners = {}
+    for place, report in enumerate(reports):
+        if owners.setdefault((report.host, report.nodename), report.node_uuid) != report.node_uuid:
+            return place
+    return None
+
+
+def _taken(report, row, text_before, claims, first, now_s):
+    """Settle the node's claims with its report, and find out what that changes in its ``row``.
+
+    The generations of a new node start above ``first``.
+    """
     mine = {claim.consumer_uuid: claim for claim in claims}
     settled = settle(report, mine)
     released = [mine.pop(consumer) for consumer in settled.released]
@@ -160,7 +179,7 @@ def _taken(report, row, text_before, claims, now_s):
     new = row is None
     same = not new and text == text_before and all(getattr(row, name) == values[name] for name in values)
     changed = bool(not same or released or confirmed)
-    generation = (0 if new else row.generation) + changed
+    generation = (first if new else row.generation) + changed
     values |= {'generation': generation, 'seen_s': now_s}
     foreign = settled.foreign, settled.foreign_instances
     return _Taken(
@@ -285,14 +304,17 @@ class SqlClaimStore(ClaimStore):
     # Nodes.
 
     def report(self, reports, now_s):
+        if (place := _second_of_a_name(reports)) is not None:
+            return self.report(reports[:place], now_s) + self.report(reports[place:], now_s)
         latest = {report.node_uuid: report for report in reports}
         try:
             with self._sessions.transaction() as connection:
                 rows = self._node_rows(connection, latest, lock=True)
                 texts = self._texts(connection, latest)
                 claims = _by_node(_claims(connection, _CLAIMS_ON, latest))
+                first = 0 if len(rows) == len(latest) else connection.execute(_LAST_GENERATION).scalar_one()
                 taken = [
-                    _taken(report, rows.get(uuid), texts.get(uuid), claims.get(uuid, []), now_s)
+                    _taken(report, rows.get(uuid), texts.get(uuid), claims.get(uuid, []), first, now_s)
                     for uuid, report in sorted(latest.items())
                 ]
                 self._write_reports(connection, taken)
@@ -334,7 +356,9 @@ class SqlClaimStore(ClaimStore):
             self._forget(connection, NODES.c.uuid == uuid)
 
     def _forget(self, connection, *condition):
-        for (uuid,) in connection.execute(sa.select(NODES.c.uuid).where(*condition).with_for_update()).all():
+        query = sa.select(NODES.c.uuid, NODES.c.generation).where(*condition).with_for_update()
+        for uuid, generation in connection.execute(query).all():
+            connection.execute(_KEEP_GENERATION, {'generation': generation})
             connection.execute(sa.delete(CLAIMS).where(CLAIMS.c.node_uuid == uuid))
             connection.execute(sa.delete(REPORTS).where(REPORTS.c.node_uuid == uuid))
             connection.execute(sa.delete(NODES).where(NODES.c.uuid == uuid))

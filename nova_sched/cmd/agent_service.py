@@ -115,7 +115,7 @@ class AgentService(oslo_service.ServiceBase):
         quiet = self.reporter is not None and self.reporter.stop()
         if self._server is not None:
             self._server.stop()
-            self._server.wait()
+            self._server.finish()
         # A bus that is away would hold up its own cleaning until it is back.
         if quiet and self._server is not None and not self._keep_bus:
             self._bus.cleanup()

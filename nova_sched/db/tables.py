@@ -100,7 +100,8 @@ HOST_INSTANCES = _table(
     sa.Column('instances', JSON_TEXT, nullable=False),
 )
 
-# A number for each of the small tables that rises with every change, so that a look costs one row.
+# A number for each of the small tables that rises with every change, so that a look costs one row; for
+# `nodes` the highest generation of any that is gone.
 REVISIONS = _table(
     'revisions',
     sa.Column('name', sa.String(32), primary_key=True),

@@ -32,7 +32,10 @@ def transport(conf, url=None):
 
 
 def server(bus, host, endpoints, topic=TOPIC):
-    """An RPC server for one process, on native or green threads as the process is."""
+    """An RPC server for one process, on native or green threads as the process is.
+
+    It is ended with ``stop`` and ``finish``.
+    """
     target = messaging.Target(exchange=EXCHANGE, topic=topic, server=host)
     dispatcher = Dispatcher(endpoints, ServerSerializer(), messaging.ExplicitRPCAccessPolicy)
     return Server(bus, target, dispatcher)

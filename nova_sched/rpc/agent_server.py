@@ -11,21 +11,12 @@
 # under the License.
 """The agent's place on the bus: a topic of its own, one server for each host."""
 
-import oslo_messaging as messaging
-
-from nova_sched.rpc import EXCHANGE
+from nova_sched import rpc
 from nova_sched.rpc.endpoints.agent import Agent
-from nova_sched.rpc.serializer import ServerSerializer
 
 TOPIC = 'nova_sched_agent'
 
 
 def server(bus, host, agent):
-    """An RPC server for the agent of one host, on native or green threads as the process is."""
-    return messaging.get_rpc_server(
-        bus,
-        messaging.Target(exchange=EXCHANGE, topic=TOPIC, server=host),
-        [Agent(agent)],
-        serializer=ServerSerializer(),
-        access_policy=messaging.DefaultRPCAccessPolicy,
-    )
+    """An RPC server for the agent of one host."""
+    return rpc.server(bus, host, [Agent(agent)], TOPIC)

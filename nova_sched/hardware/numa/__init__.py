@@ -15,10 +15,11 @@
 ``Summary`` tells from a few figures that there is no place.
 """
 
-from nova_sched.hardware.numa.fit import fit, why_not
+from nova_sched.hardware.numa.fit import fit
 from nova_sched.hardware.numa.guest import Guest, GuestCell, Limits
 from nova_sched.hardware.numa.host import Cell, Pages, Topology
 from nova_sched.hardware.numa.placed import Fitted, Placed
+from nova_sched.hardware.numa.reason import why_not
 from nova_sched.hardware.numa.summary import Summary
 from nova_sched.hardware.numa.usage import give_back, take
 

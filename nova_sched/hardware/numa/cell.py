@@ -47,9 +47,6 @@ class Shortage(NamedTuple):
     needs: float
     has: float
 
-    def __str__(self) -> str:
-        return f'{self.needs:g} {self.what}, {max(self.has, 0):g} there'
-
 
 def place(host: Cell, guest: GuestCell, reserved: int, limits: Limits | None) -> Placed | Shortage:
     """Where the guest cell would lie in the host cell, with ``reserved`` CPUs for the emulator."""
@@ -126,6 +123,9 @@ def _too_few(host: Cell, guest: GuestCell, reserved: int) -> Shortage | None:
         return Shortage(Stage.CPUS, 'dedicated CPUs', asked, len(host.pcpuset))
     if asked > len(host.free_pcpus):
         return Shortage(Stage.FREE_CPUS, 'free dedicated CPUs', asked, len(host.free_pcpus))
+    # Where some CPUs are set apart, their siblings may be shared ones, and no guest is alone on a core.
+    if guest.thread_policy == ISOLATE and host.threads_per_core > 1 and host.cpuset != host.pcpuset:
+        return Shortage(Stage.CORES, 'cores of one thread', asked, 0)
     return None
 
 

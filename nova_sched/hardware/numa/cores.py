@@ -34,33 +34,33 @@ NONE = Pins(())
 def pin(cell: Cell, wanted: int, reserved: int, thread_policy: str) -> Pins | None:
     """Free CPUs of the cell for ``wanted`` guest CPUs and ``reserved`` emulator CPUs; None if it has not.
 
-    ``prefer`` fills cores, as long as it can. ``require`` leaves cores with one free thread alone.
-    ``isolate`` takes one thread of cores that are wholly free; the emulator's may be on any other.
+    ``prefer`` fills cores as far as it can. ``require`` leaves cores alone that have one free thread.
+    ``isolate`` takes one thread of cores that are wholly free; for the guest only cores of full size.
     """
-    if thread_policy == ISOLATE:
-        whole = [core for core in cell.free_cores if len(core) == cell.threads_per_core]
-        # For no CPU at all Nova finds no place here, nor for the emulator alone; nor would its compute node.
-        return _cut(whole, 1, wanted, _first(cell.free_cores, 1), reserved) if wanted else None
-    if reserved and not wanted:
+    if not wanted and (reserved or thread_policy == ISOLATE):
+        # Nova finds no place for no CPU, and neither does its compute node.
         return None
+    if thread_policy == ISOLATE:
+        full = [core for core in cell.whole_cores if len(core) == cell.threads_per_core]
+        return _cut(_first(full, 1), wanted, _first(cell.whole_cores, 1), reserved)
     fewest = 2 if thread_policy == REQUIRE else 1
     # As many threads of each core as will do: the fewer cores a guest touches, the fewer it shares.
     for threads in range(cell.threads_per_core, fewest - 1, -1):
         cores = [core for core in cell.free_cores if len(core) >= threads]
         if cores and threads * len(cores) >= wanted:
-            return _cut(cores, threads, wanted, cell.free_cores, reserved)
+            return _cut(_first(cores, threads), wanted, cell.free_cores, reserved)
     if thread_policy == REQUIRE:
         return None
-    return _cut(cell.free_cores, cell.threads_per_core, wanted, cell.free_cores, reserved)
+    return _cut(cell.free_cores, wanted, cell.free_cores, reserved)
 
 
 def _first(cores: Cores, threads: int) -> Cores:
     return (core[:threads] for core in cores)
 
 
-def _cut(cores: Cores, threads: int, wanted: int, spare: Cores, reserved: int) -> Pins | None:
-    """The first threads of cores until there are enough, and others of the spare ones."""
-    guest = list(itertools.islice(itertools.chain.from_iterable(_first(cores, threads)), wanted))
+def _cut(cores: Cores, wanted: int, spare: Cores, reserved: int) -> Pins | None:
+    """As many CPUs of the cores, and others of the spare ones; None if they do not suffice."""
+    guest = list(itertools.islice(itertools.chain.from_iterable(cores), wanted))
     if len(guest) < wanted:
         return None
     if not reserved:

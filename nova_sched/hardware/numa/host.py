@@ -71,6 +71,11 @@ class Cell:
         free = (core & self.free_pcpus for core in self.cores)
         return tuple(tuple(threads) for threads in free if threads)
 
+    @property
+    def whole_cores(self) -> list[tuple[int, ...]]:
+        """Those of them of which no thread is in use, or shared."""
+        return [tuple(core & self.free_pcpus) for core in self.cores if core and core <= self.free_pcpus]
+
     @functools.cached_property
     def threads_per_core(self) -> int:
         return max(map(len, self.cores), default=1)
@@ -116,9 +121,11 @@ class Topology:
         return any(cell.threads_per_core > 1 for cell in self.cells)
 
     def on_sockets_of(self, cells: Iterable[int]) -> frozenset[int]:
-        """Ids of the cells that share a socket with one of these; a cell may not tell its socket."""
+        """Ids of the cells that share a socket with one of these; none where some cell does not tell its socket."""
+        if any(cell.socket is None for cell in self.cells):
+            return frozenset()
         sockets = {self.by_id[cell].socket for cell in cells if cell in self.by_id}
-        return frozenset(cell.id for cell in self.cells if cell.socket is not None and cell.socket in sockets)
+        return frozenset(cell.id for cell in self.cells if cell.socket in sockets)
 
     def with_cells(self, cells: Mapping[int, Cell]) -> 'Topology':
         """With these cells, by id, in the place of the old ones."""

@@ -63,7 +63,7 @@ def _moved(cell: Cell, placed: Placed, pinned: frozenset[int], sign: int) -> Cel
     guest = placed.cell
     return dataclasses.replace(
         cell,
-        cpu_usage=max(cell.cpu_usage + sign * len(guest.cpuset), 0) if guest.cpuset else cell.cpu_usage,
+        cpu_usage=max(cell.cpu_usage + sign * len(guest.cpuset), 0),
         memory_usage_mb=max(cell.memory_usage_mb + sign * guest.memory_mb, 0),
         pinned_cpus=pinned,
         pages=_pages(cell, placed, sign),

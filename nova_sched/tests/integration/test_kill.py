@@ -79,8 +79,8 @@ def test_sigkill_and_restart(cloud):
 def test_sigkill_of_one_worker_is_made_good_by_the_daemon(cloud):
     daemon = cloud.daemon(scheduler__workers=2)
     callers = under_load(cloud)
-    daemon_pid, victim, _ = daemon.processes()
-    os.kill(victim, signal.SIGKILL)
+    daemon_pid, *_ = daemon.processes()
+    daemon.send(signal.SIGKILL, worker=1)
     daemon.until_it_says('Scheduling on host', 3)
     assert daemon_pid in daemon.processes()
     check(cloud, callers)
@@ -94,10 +94,10 @@ def test_a_restarted_daemon_decides_from_what_it_knew(cloud):
     daemon.kill()
     begin = time.monotonic()
     daemon.start()
-    ((chosen, *_),) = cloud.scheduler.select_destinations(spec(vcpus=1), [uuid_of('four')])
+    cloud.scheduler.select_destinations(spec(vcpus=1), [uuid_of('four')])
     took_s = time.monotonic() - begin
     assert took_s < 15  # on a busy machine; by itself it takes one or two
-    with pytest.raises(Exception, match='No valid host was found'):  # noqa: PT011
+    with pytest.raises(Exception, match='No valid host was found'):
         cloud.scheduler.select_destinations(
             spec(vcpus=1), [uuid_of(name) for name in ('five', 'six', 'seven')]
         )

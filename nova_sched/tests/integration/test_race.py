@@ -25,7 +25,7 @@ from nova_sched.tests.integration import audit
 )
 def test_what_fits_is_placed_and_the_rest_is_refused(cloud, daemons):
     for name in daemons:
-        cloud.daemon(name)
+        cloud.daemon(name, claims__refresh_interval=0.1)
     cloud.add(50, vcpus=16)
     callers = cloud.callers(500, processes=4, each=125, vcpus=2)
     callers.go()

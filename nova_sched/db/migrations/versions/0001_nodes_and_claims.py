@@ -91,6 +91,5 @@ def upgrade():
         sa.Column('value', sa.BigInteger, nullable=False),
         **OPTIONS,
     )
-    op.bulk_insert(
-        revisions, [{'name': name, 'value': 0} for name in ('services', 'aggregates', 'host_instances')]
-    )
+    names = ('nodes', 'services', 'aggregates', 'host_instances')
+    op.bulk_insert(revisions, [{'name': name, 'value': 0} for name in names])

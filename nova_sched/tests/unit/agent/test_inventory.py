@@ -43,6 +43,18 @@ def test_totals_are_those_of_the_node():
     assert root['inventories']['DISK_GB']['reserved'] == node.local_gb_used
 
 
+def test_resources_that_only_the_operator_knows():
+    _, root = provider(resources={'CUSTOM_GOLD': 3})
+    assert root['inventories']['CUSTOM_GOLD'] == {
+        'total': 3,
+        'reserved': 0,
+        'min_unit': 1,
+        'max_unit': 3,
+        'step_size': 1,
+        'allocation_ratio': 1.0,
+    }
+
+
 @pytest.mark.parametrize(
     'options, vcpu, pcpu',
     [

@@ -530,6 +530,26 @@ class Reports:
         assert kept(store) == {(A, node()): PENDING}
         ready(store, HOST, vcpus=1, node_uuid=uuid_of('its name is free again'))
 
+    def test_two_nodes_of_one_name_at_once(self, store):
+        """The later one is the one that is there now."""
+        one, two = (report(HOST, node_uuid=uuid_of(name)) for name in ('one', 'two'))
+        for first, second in ((one, two), (two, one)):
+            found = store.report([report(OTHER), first, second], NOW)
+            assert [facts.report for facts in found[1:]] == [first, second]
+            assert set(store.heads()) == {node(OTHER), second.node_uuid}
+
+    def test_a_node_that_comes_back_never_has_a_generation_that_it_had(self, store):
+        seen = set()
+        for _ in range(3):
+            found = [ready(store)[0].generation]
+            place(store, claim(A, node()))
+            found.append(generation(store))
+            assert seen.isdisjoint(found)
+            seen.update(found)
+            store.remove_node(node())
+        store.report([report(node_uuid=uuid_of('new'))], NOW)
+        assert ready(store)[0].generation not in seen
+
     def test_names_differ_in_case(self, store):
         ready(store, 'Host', 'host', 'hosT ')
         assert sorted(one.report.host for one in store.changes({}).nodes) == ['Host', 'hosT ', 'host']

@@ -48,6 +48,7 @@ class Migrations:
         with database.connect() as connection:
             assert set(connection.scalars(sa.select(REVISIONS.c.value))) == {7}
             assert set(connection.scalars(sa.select(REVISIONS.c.name))) == {
+                'nodes',
                 'services',
                 'aggregates',
                 'host_instances',

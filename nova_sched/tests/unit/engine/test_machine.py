@@ -120,12 +120,15 @@ class Engines(RuleBasedStateMachine):
     def place(self, data, batch):
         engine = self.one(data)
         before, conflicts = picture(engine.cluster), engine.scheduler.figures.conflicts
+        known = set(engine.cluster.hosts.places)
         futures = [
             engine.send_place(*asked(order), alternates=order['alternates'], claim=order['claim'])
             for order in batch
         ]
         engine.turn_until(*futures)
         placed = [self.check_answer(order, future) for order, future in zip(batch, futures, strict=True)]
+        if len(batch) == 1 and placed[0] and not known & {*batch[0]['instances']}:
+            self.check_policy(batch[0]['group'], futures[0].result())
         claimed = any(done and order['claim'] for done, order in zip(placed, batch, strict=True))
         if not claimed and engine.scheduler.figures.conflicts == conflicts:
             assert picture(engine.cluster) == before
@@ -137,16 +140,20 @@ class Engines(RuleBasedStateMachine):
         chosen = [selected[0].host for selected in future.result()]
         assert len(chosen) == len(order['instances'])
         assert order['ignored'] not in chosen
-        if order['group'] == 'anti-affinity':
-            assert len(set(chosen)) == len(chosen)
-        if order['group'] == 'affinity':
-            assert len(set(chosen)) == 1
         for selected in future.result():
             alternates = [one.host for one in selected[1:]]
             assert len(alternates) <= (2 if order['alternates'] else 0)
             assert not set(alternates) & {*chosen, order['ignored']}
             assert len(set(alternates)) == len(alternates)
         return True
+
+    def check_policy(self, policy, placed):
+        """Of a group whose members were nowhere before."""
+        chosen = [selected[0].host for selected in placed]
+        if policy == 'anti-affinity':
+            assert len(set(chosen)) == len(chosen)
+        if policy == 'affinity':
+            assert len(set(chosen)) == 1
 
     @rule(data=st.data(), uuid=instances, host=hosts, leaving=st.none() | hosts, vcpus=st.integers(1, 3))
     def claim(self, data, uuid, host, leaving, vcpus):

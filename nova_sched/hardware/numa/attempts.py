@@ -1,0 +1,84 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Guest cells tried on host cells, one at a time, and what is remembered of it."""
+
+import dataclasses
+import math
+
+from nova_sched.hardware.numa import cell as one
+from nova_sched.hardware.numa.guest import Guest, Limits
+from nova_sched.hardware.numa.host import Cell
+from nova_sched.hardware.numa.placed import Placed
+
+
+class Attempts:
+    """Each pair of cells is judged on its own, once."""
+
+    def __init__(self, guest: Guest, limits: Limits | None):
+        self._guest, self._limits = guest, limits
+        self._known: dict[tuple[int, int], Placed | None] = {}
+
+    def place(self, position: int, host: Cell) -> Placed | None:
+        """The guest cell at this position in the host cell, or None."""
+        key = position, host.id
+        if key not in self._known:
+            reserved = self._guest.reserved_cpus(position)
+            found = one.place(host, self._guest.cells[position], reserved, self._limits)
+            self._known[key] = found if isinstance(found, Placed) else None
+        return self._known[key]
+
+
+class NovaAttempts:
+    """The same as Nova goes about it, which overlooks a fit now and then.
+
+    Nova writes into the guest as it searches. A cell that may have pages of several sizes keeps the
+    first that it is offered. And the cell's id becomes that of the host cell that it was tried on,
+    while failures are remembered by these ids, so that one cell may be taken for another that failed.
+    A compute node does the same sum on a claim and refuses what it overlooks: so it is no use to send
+    the guest there. What Nova accepts by such a mistake is not accepted here.
+    """
+
+    def __init__(self, guest: Guest, limits: Limits | None, host_cells: int):
+        self._guest, self._limits, self._host_cells = guest, limits, host_cells
+        self._cells = list(guest.cells)
+        self._ids = [cell.id for cell in guest.cells]
+        self._failed: set[tuple[int, int]] = set()
+
+    def place(self, position: int, host: Cell) -> Placed | None:
+        """The guest cell at this position in the host cell, or None."""
+        key = host.id, self._ids[position]
+        if key in self._failed:
+            return None
+        found = self._try(position, host)
+        if isinstance(found, Placed):
+            self._ids[position] = host.id
+            return found
+        self._failed.add(key)
+        if found.stage is one.Stage.RATIO and self._cells[position].is_pinned:
+            # Its CPUs were chosen before its share was found too large: by then the id is written.
+            self._ids[position] = host.id
+            if self._comes_again(position):
+                self._failed.add((host.id, host.id))
+        return None
+
+    def _try(self, position: int, host: Cell) -> Placed | one.Shortage:
+        cell = self._cells[position]
+        size_kb = one.page_size(host, cell)
+        if isinstance(size_kb, one.Shortage):
+            return size_kb
+        if size_kb != cell.pagesize_kb:
+            cell = self._cells[position] = dataclasses.replace(cell, pagesize_kb=size_kb)
+        return one.place_cpus(host, cell, size_kb, self._guest.reserved_cpus(position), self._limits)
+
+    def _comes_again(self, position: int) -> bool:
+        """Nova tries the same cells in the same places more than once, with other cells after them."""
+        return math.perm(self._host_cells - position - 1, len(self._cells) - position - 1) > 1

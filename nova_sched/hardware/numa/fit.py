@@ -1,0 +1,124 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A guest into a host: which host cell takes which guest cell."""
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from nova_sched.hardware.numa import cell as one
+from nova_sched.hardware.numa.attempts import Attempts, NovaAttempts
+from nova_sched.hardware.numa.guest import SHARED, Guest, Limits
+from nova_sched.hardware.numa.host import Cell, Topology
+from nova_sched.hardware.numa.placed import Fitted, Placed
+
+
+def fit(
+    host: Topology,
+    guest: Guest,
+    limits: Limits | None = None,
+    pci: Any = None,
+    packing: bool = False,
+    thorough: bool = False,
+) -> Fitted | None:
+    """Where the guest would lie, the first choice of host cells that will do; None if there is none.
+
+    ``limits``: allocation ratios of shared CPUs and memory, and networks to be near to; None: no limits.
+    ``pci``: a ``pci.Wanted``, whose devices must be near the cells. ``packing`` prefers cells that are
+    fuller. ``thorough`` finds every fit, also those that Nova overlooks.
+    """
+    if len(host.cells) < len(guest.cells):
+        return None
+    return _Search(host, guest, limits, pci, packing, thorough).run()
+
+
+class _Search:
+    """One walk through the choices of host cells, in the order of preference."""
+
+    def __init__(
+        self,
+        host: Topology,
+        guest: Guest,
+        limits: Limits | None,
+        pci: Any,
+        packing: bool,
+        thorough: bool,
+    ):
+        self._host, self._limits, self._pci = host, limits, pci
+        self._order = _in_order(host, guest, pci, packing)
+        self._asked = len(guest.cells)
+        self._choices = math.comb(len(self._order), self._asked)
+        self._attempts = (
+            Attempts(guest, limits) if thorough else NovaAttempts(guest, limits, len(self._order))
+        )
+        self._too_far: set[frozenset[int]] = set()  # choices of cells that devices or networks are not near to
+
+    def run(self) -> Fitted | None:
+        return self._extend(())
+
+    def _extend(self, chosen: tuple[Placed, ...]) -> Fitted | None:
+        """The first whole choice that begins with these cells."""
+        if len(chosen) == self._asked:
+            return Fitted(chosen) if self._is_near(frozenset(p.host_cell for p in chosen)) else None
+        taken = [placed.host_cell for placed in chosen]
+        for host_cell in self._order:
+            if len(self._too_far) == self._choices:
+                return None
+            if host_cell.id in taken:
+                continue
+            placed = self._attempts.place(len(chosen), host_cell)
+            found = placed and self._extend((*chosen, placed))
+            if found:
+                return found
+        return None
+
+    def _is_near(self, cells: frozenset[int]) -> bool:
+        if cells in self._too_far:
+            return False
+        near = not far_networks(self._host, cells, self._limits) and (
+            self._pci is None or not self._pci.why_not(cells, self._host)
+        )
+        if not near:
+            self._too_far.add(cells)
+        return near
+
+
+def _in_order(host: Topology, guest: Guest, pci: Any, packing: bool) -> Sequence[Cell]:
+    """Host cells, the preferred ones first: where devices are if they are wanted, then the emptiest.
+
+    With no cell to spare there is nothing to prefer.
+    """
+    if len(host.cells) <= len(guest.cells):
+        return host.cells
+    fullest = -1 if packing else 1
+
+    def key(cell: Cell) -> tuple[int, int, int]:
+        devices = pci.devices_in(cell.id) if pci else 0
+        used = cell.cpu_usage if guest.cpu_policy == SHARED else -len(cell.free_pcpus)
+        return -devices if pci and pci.requests else devices, fullest * used, -fullest * cell.free_memory_mb
+
+    return sorted(host.cells, key=key)
+
+
+def far_networks(host: Topology, cells: Collection[int], limits: Limits | None) -> list[str]:
+    """Networks that are near some cell, but none of these."""
+    if limits is None:
+        return []
+    far = []
+    for network in sorted(limits.physnets):
+        homes = [cell.id for cell in host.cells if network in cell.physnets]
+        if homes and not any(home in cells for home in homes):
+            far.append(network)
+    homes = [cell.id for cell in host.cells if cell.tunneled] if limits.tunneled else []
+    if homes and not any(home in cells for home in homes):
+        far.append('of tunnels')
+    return far

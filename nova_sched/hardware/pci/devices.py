@@ -1,0 +1,134 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""PCI devices of a node, as pools of equal free ones."""
+
+import dataclasses
+import functools
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nova_sched.hardware import read, wire
+
+PF, VDPA = 'type-PF', 'vdpa'  # device types that only those get who ask for them
+_YES = frozenset(['1', 'on', 't', 'true', 'y', 'yes'])
+
+
+def is_yes(text: Any) -> bool:
+    """A tag's text means yes; no tag means no."""
+    return text is not None and str(text).strip().lower() in _YES
+
+
+@dataclasses.dataclass(frozen=True)
+class Pool:
+    """``count`` free devices that have the same vendor and product (hexadecimal digits), NUMA node and tags.
+
+    ``numa_node`` None: near to no cell. A pool stays when it is empty, for its devices to come back.
+    """
+
+    vendor_id: str
+    product_id: str
+    numa_node: int | None = None
+    tags: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+    count: int = 0
+
+    @property
+    def dev_type(self) -> str | None:
+        """``type-PCI``, ``type-PF``, ``type-VF`` or ``vdpa``."""
+        return self.tags.get('dev_type')
+
+    @property
+    def physical_network(self) -> str | None:
+        return self.tags.get('physical_network')
+
+    @functools.cached_property
+    def remote_managed(self) -> bool:
+        """A SmartNIC controls them; only those get one who ask for it."""
+        return is_yes(self.tags.get('remote_managed'))
+
+    @property
+    def managed(self) -> bool:
+        """The hypervisor changes their driver for the guest; it does unless told otherwise."""
+        return is_yes(self.tags.get('managed') or 'yes')
+
+    @property
+    def live_migratable(self) -> bool:
+        """A running guest can be moved with one."""
+        return is_yes(self.tags.get('live_migratable'))
+
+    @property
+    def resource_class(self) -> str | None:
+        return self.tags.get('resource_class')
+
+    @property
+    def traits(self) -> frozenset[str]:
+        return frozenset(filter(None, (self.tags.get('traits') or '').split(',')))
+
+    @property
+    def rp_uuid(self) -> str | None:
+        """The resource provider that stands for them in Placement."""
+        return self.tags.get('rp_uuid')
+
+    @functools.cached_property
+    def facts(self) -> dict[str, str]:
+        """What a request may name of them; values in lower case, because nobody minds it."""
+        known = {**self.tags, 'vendor_id': self.vendor_id, 'product_id': self.product_id}
+        return {name: str(value).lower() for name, value in known.items() if value is not None}
+
+    def is_like(self, other: 'Pool') -> bool:
+        """The same devices, however many of them."""
+        return dataclasses.replace(self, count=other.count) == other
+
+    @classmethod
+    def of(cls, pool: Any) -> 'Pool':
+        """From anything with PciDevicePool's attributes, unset ones tolerated."""
+        return cls(
+            vendor_id=read(pool, 'vendor_id', ''),
+            product_id=read(pool, 'product_id', ''),
+            numa_node=read(pool, 'numa_node'),
+            tags=dict(read(pool, 'tags', {})),
+            count=read(pool, 'count', 0),
+        )
+
+    def to_primitive(self) -> dict[str, Any]:
+        """A PciDevicePool object."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return wire.primitive('PciDevicePool', '1.1', {**fields, 'tags': dict(self.tags)})
+
+
+def pools_of(pools: Iterable[Any] | None) -> tuple[Pool, ...]:
+    """From a PciDevicePoolList, or anything that holds the like; None holds nothing."""
+    return tuple(map(Pool.of, pools or ()))
+
+
+def pools_from_json(text: str) -> tuple[Pool, ...]:
+    """From a PciDevicePoolList object as text. Raises MalformedObject."""
+    with wire.reading('PciDevicePoolList'):
+        listed = wire.data(json.loads(text), 'PciDevicePoolList')['objects']
+        return tuple(_read(wire.data(pool, 'PciDevicePool')) for pool in listed)
+
+
+def _read(data: Mapping[str, Any]) -> Pool:
+    node = data.get('numa_node')
+    return Pool(
+        vendor_id=str(data['vendor_id']),
+        product_id=str(data['product_id']),
+        numa_node=None if node is None else int(node),
+        tags=dict(data.get('tags') or {}),
+        count=int(data['count']),
+    )
+
+
+def pools_to_json(pools: Iterable[Pool]) -> str:
+    """The PciDevicePoolList object as text, without the empty pools, as a node reports it."""
+    objects = [pool.to_primitive() for pool in pools if pool.count]
+    return json.dumps(wire.primitive('PciDevicePoolList', '1.1', {'objects': objects}))

@@ -1,0 +1,182 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Devices for requests: from which pools, what is left, and what is short.
+
+Requests are met one after the other, each from what those before it left.
+"""
+
+import dataclasses
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from nova_sched.hardware import Overdrawn
+from nova_sched.hardware.numa.host import Topology
+from nova_sched.hardware.pci.devices import PF, VDPA, Pool
+from nova_sched.hardware.pci.request import LEGACY, PREFERRED, SOCKET, Request
+
+Mapped = Mapping[str, Sequence[str]] | None
+Cells = Collection[int] | None
+
+
+class Taken(NamedTuple):
+    """``pool.count`` devices like those of ``pool``, for one request."""
+
+    request_id: str | None
+    pool: Pool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """Devices that a guest wants from a node, for a NUMA fit to ask whether they are near."""
+
+    pools: tuple[Pool, ...]
+    requests: tuple[Request, ...]
+    provider_mapping: Mapped = None
+
+    def devices_in(self, cell: int) -> int:
+        """Free devices of whatever kind in one cell."""
+        return sum(pool.count for pool in self.pools if pool.numa_node == cell)
+
+    def why_not(self, cells: Cells, host: Topology) -> str:
+        return why_not(self.pools, self.requests, cells, host, self.provider_mapping)
+
+
+def supports(
+    pools: Sequence[Pool],
+    requests: Iterable[Request],
+    cells: Cells = None,
+    host: Topology | None = None,
+    provider_mapping: Mapped = None,
+) -> bool:
+    """There are devices for all requests.
+
+    ``cells``: ids of the host cells that the guest lies in, for the NUMA policies; none: they do not
+    matter. ``host`` knows which other cells are on their sockets. ``provider_mapping``: see ``Request``.
+    """
+    return not why_not(pools, requests, cells, host, provider_mapping)
+
+
+def why_not(
+    pools: Sequence[Pool],
+    requests: Iterable[Request],
+    cells: Cells = None,
+    host: Topology | None = None,
+    provider_mapping: Mapped = None,
+) -> str:
+    """What is short, in words and numbers; empty if nothing is. Arguments as for ``supports``."""
+    try:
+        take(pools, requests, cells, host, provider_mapping)
+    except Overdrawn as short:
+        return str(short)
+    return ''
+
+
+def take(
+    pools: Sequence[Pool],
+    requests: Iterable[Request],
+    cells: Cells = None,
+    host: Topology | None = None,
+    provider_mapping: Mapped = None,
+) -> tuple[tuple[Pool, ...], tuple[Taken, ...]]:
+    """The pools without the devices, and the devices. Raises Overdrawn. Arguments as for ``supports``."""
+    left = list(pools)
+    taken: list[Taken] = []
+    for request in requests:
+        providers = request.providers(provider_mapping)
+        rows = _rows(left, request, cells, host, providers)
+        taken += (Taken(request.request_id, some) for some in _drawn(left, rows, providers, request.count))
+    return tuple(left), tuple(taken)
+
+
+def _rows(
+    pools: Sequence[Pool], request: Request, cells: Cells, host: Topology | None, providers: list[str]
+) -> list[int]:
+    """Pools that the request may be met from, the first choice first. Raises Overdrawn if they have too few."""
+    count = request.count
+
+    def enough(rows: list[int], what: str) -> list[int]:
+        has = sum(pools[row].count for row in rows)
+        if has < count:
+            raise Overdrawn(request.name, f'{count} devices asked, {has} {what}')
+        return rows
+
+    # What is tagged least is least special: it goes first.
+    order = sorted(range(len(pools)), key=lambda row: len(pools[row].tags))
+    rows = enough([row for row in order if _matches(pools[row], request)], 'free that match')
+    if cells:
+        rows = enough(_near(pools, rows, request, cells, host), 'near to the NUMA cells')
+    rows = enough([row for row in rows if _may_have(pools[row], request)], 'of a type that was asked for')
+    if providers:
+        rows = enough([row for row in rows if pools[row].rp_uuid in providers], 'of the allocated providers')
+    return rows
+
+
+def _matches(pool: Pool, request: Request) -> bool:
+    facts = pool.facts
+    return pool.count > 0 and any(
+        all(facts.get(name) == value for name, value in one.items()) for one in request.alternatives
+    )
+
+
+def _near(
+    pools: Sequence[Pool], rows: list[int], request: Request, cells: Collection[int], host: Topology | None
+) -> list[int]:
+    """Pools as near as the policy wants; what is farther only if there is not enough, and as far as it allows."""
+    near: list[int] = []
+    for nodes in _nodes(request.numa_policy, cells, host):
+        near = [row for row in rows if pools[row].numa_node in nodes]
+        if sum(pools[row].count for row in near) >= request.count:
+            return near
+    if request.numa_policy == PREFERRED:
+        near += [row for row in rows if row not in near]
+    return near
+
+
+def _nodes(policy: str, cells: Collection[int], host: Topology | None) -> Iterator[set[int | None]]:
+    """Sets of NUMA nodes, from the strictest on."""
+    own: set[int | None] = set(cells)
+    yield own
+    if policy == SOCKET and host is not None:
+        yield own | host.on_sockets_of(cells)
+    elif policy in (LEGACY, PREFERRED):
+        yield own | {None}
+
+
+def _may_have(pool: Pool, request: Request) -> bool:
+    """Some devices are not for those who did not ask for just them."""
+    if pool.dev_type in (PF, VDPA) and pool.dev_type not in request.dev_types:
+        return False
+    return request.remote_managed or not pool.remote_managed
+
+
+def _drawn(pools: list[Pool], rows: list[int], providers: list[str], count: int) -> Iterator[Pool]:
+    """Takes the devices out of the pools, and yields them: what was allocated first, then whatever there is."""
+    allocated = [(row, 1) for uuid in providers for row in rows if pools[row].rp_uuid == uuid]
+    for row, most in [*allocated, *((row, count) for row in rows)]:
+        some = min(most, count, pools[row].count)
+        if some:
+            yield dataclasses.replace(pools[row], count=some)
+            pools[row] = dataclasses.replace(pools[row], count=pools[row].count - some)
+            count -= some
+
+
+def give_back(pools: Sequence[Pool], taken: Iterable[Taken]) -> tuple[Pool, ...]:
+    """The pools with the devices in them again; pools that the node has no more come back."""
+    left = list(pools)
+    for _, some in taken:
+        for row, pool in enumerate(left):
+            if pool.is_like(some):
+                left[row] = dataclasses.replace(pool, count=pool.count + some.count)
+                break
+        else:
+            left.append(some)
+    return tuple(left)

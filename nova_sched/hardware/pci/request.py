@@ -1,0 +1,97 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Requests for PCI devices, from a flavor's aliases or from ports."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nova_sched.hardware import read
+from nova_sched.hardware.pci.devices import is_yes
+
+LEGACY, REQUIRED, PREFERRED, SOCKET = 'legacy', 'required', 'preferred', 'socket'  # NUMA policies
+
+# What a spec says of the allocation in Placement, not of the devices.
+_FOR_PLACEMENT = frozenset(['resource_class', 'traits', 'rp_uuid', 'rp_uuids'])
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """``count`` devices, each as one of the alternatives in ``spec`` has it; None there: without such a tag.
+
+    A request with an ``alias_name`` is the flavor's, another one is a port's.
+    """
+
+    count: int
+    spec: tuple[Mapping[str, str | None], ...]
+    numa_policy: str = LEGACY
+    request_id: str | None = None
+    requester_id: str | None = None
+    alias_name: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What its owner calls it."""
+        return self.alias_name or self.requester_id or self.request_id or 'PCI request'
+
+    @functools.cached_property
+    def alternatives(self) -> tuple[dict[str, str | None], ...]:
+        """The spec as far as it is about devices, values in lower case."""
+        return tuple(
+            {name: value and value.lower() for name, value in one.items() if name not in _FOR_PLACEMENT}
+            for one in self.spec
+        )
+
+    @functools.cached_property
+    def dev_types(self) -> frozenset[str | None]:
+        """Device types that it names."""
+        return frozenset(one.get('dev_type') for one in self.spec)
+
+    @functools.cached_property
+    def remote_managed(self) -> bool:
+        return any(is_yes(one.get('remote_managed')) for one in self.spec)
+
+    @functools.cached_property
+    def live_migratable(self) -> bool:
+        """Only devices will do that a running guest can be moved with."""
+        return bool(self.spec) and all(is_yes(one.get('live_migratable')) for one in self.spec)
+
+    def providers(self, mapping: Mapping[str, Sequence[str]] | None) -> list[str]:
+        """Resource providers that were allocated for it, one for each device; none: any device will do.
+
+        ``mapping`` is that of the allocation candidate, from requester to providers; without one, what the
+        request was told once it was allocated. Ports are allocated in another way.
+        """
+        if self.alias_name is None:
+            return []
+        if not mapping:
+            return [uuid for one in self.spec[:1] for uuid in (one.get('rp_uuids') or '').split(',') if uuid]
+        own = self.request_id or '-'
+        return [uuids[0] for requester, uuids in mapping.items() if requester.startswith(own) and uuids]
+
+    @classmethod
+    def of(cls, request: Any) -> 'Request':
+        """From anything with InstancePCIRequest's attributes, unset ones tolerated."""
+        return cls(
+            count=read(request, 'count', 0),
+            spec=tuple(map(dict, read(request, 'spec', ()))),
+            numa_policy=read(request, 'numa_policy', LEGACY),
+            request_id=read(request, 'request_id'),
+            requester_id=read(request, 'requester_id'),
+            alias_name=read(request, 'alias_name'),
+        )
+
+
+def requests_of(requests: Any) -> tuple[Request, ...]:
+    """From anything with InstancePCIRequests' attributes; None asks for nothing."""
+    return tuple(map(Request.of, read(requests, 'requests', ())))

@@ -1,0 +1,223 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The broker or the database is away: the daemon says so, goes on trying, and nothing is lost."""
+
+import contextlib
+import signal
+import threading
+import time
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.db import engine as db_engine
+from nova_sched.db import schema
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.functional.harness import eventually, outcome, settings, spec
+from nova_sched.tests.integration import audit
+from nova_sched.tests.integration.conftest import Cloud
+
+BACKENDS = [pytest.param(name, id=name) for name in ('threading', 'eventlet')]
+# Queues that outlive a broker, as an operator has to set them for the calls in them to outlive it too.
+DURABLE = {
+    'oslo_messaging_rabbit.amqp_durable_queues': True,
+    'oslo_messaging_rabbit.rabbit_retry_backoff': 0,
+    'oslo_messaging_rabbit.kombu_reconnect_delay': 0.1,
+}
+UNREACHABLE = 'is unreachable'
+WAITING = 'requests wait until it does'
+
+
+class Waiting:
+    """Calls that are under way, each in a thread of its own."""
+
+    def __init__(self, call, names):
+        self.found = {}
+        self._threads = [threading.Thread(target=self._run, args=(call, name)) for name in names]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, call, name):
+        self.found[name] = outcome(call, name)
+
+    def wait(self):
+        for thread in self._threads:
+            thread.join()
+        return self.found
+
+
+def boot(cloud):
+    """A call that places one server, by its name; it returns the UUID of its node."""
+    return lambda name: cloud.scheduler.select_destinations(spec(), [uuid_of(name)])[0][0].compute_node_uuid
+
+
+def check(cloud, waiting):
+    """Every call was answered with a host; the database holds just these claims."""
+    found = waiting.wait()
+    assert [answer for answer in found.values() if isinstance(answer, Exception)] == []
+    assert audit.faults(cloud.database) == []
+    assert audit.placed(cloud.database) == {uuid_of(name): [node] for name, node in found.items()}
+
+
+# The broker.
+
+
+@pytest.fixture
+def broker(rabbitmq):
+    yield rabbitmq
+    rabbitmq.start()
+
+
+@pytest.fixture
+def durable(cloud):
+    """The cloud on queues that outlive the broker; its daemons get the same options."""
+    with settings(DURABLE):
+        yield cloud
+
+
+def durable_daemon(cloud, name='one', start=True, **options):
+    durable_options = {key.replace('.', '__'): value for key, value in DURABLE.items()}
+    return cloud.daemon(name, start, **durable_options, **options)
+
+
+def test_calls_are_answered_when_the_broker_is_back(durable, broker):
+    daemon = durable_daemon(durable)
+    durable.add(20, vcpus=64)
+    callers = durable.callers(150)
+    callers.go()
+    eventually(lambda: len(callers.answers) >= 20)
+    broker.kill()
+    eventually(lambda: UNREACHABLE in daemon.said())
+    broker.start()
+    assert callers.outcomes().keys() == {None}
+    assert audit.faults(durable.database) == []
+    # A call whose answer died with the broker was made again, for the same server: it has one claim.
+    assert audit.placed(durable.database) == callers.chosen()
+
+
+@pytest.mark.parametrize('backend', BACKENDS)
+def test_sigterm_ends_a_daemon_whose_broker_is_away(durable, broker, backend):
+    daemon = durable_daemon(durable, DEFAULT__service_backend=backend)
+    broker.kill()
+    eventually(lambda: UNREACHABLE in daemon.said())
+    begin = time.monotonic()
+    daemon.stop()
+    assert time.monotonic() - begin < 25  # graceful_shutdown_timeout is 20
+
+
+@pytest.mark.parametrize('backend', BACKENDS)
+def test_a_daemon_that_starts_before_its_broker(durable, broker, backend):
+    broker.kill()
+    early, late = (
+        durable_daemon(durable, name, start=False, DEFAULT__service_backend=backend) for name in ('a', 'b')
+    )
+    for daemon in (early, late):
+        daemon.start(wait=False)
+        daemon.until_it_says('Connection refused')
+    begin = time.monotonic()
+    early.stop()
+    assert time.monotonic() - begin < 10
+    broker.start()
+    late.until_it_says('Scheduling on host')
+    durable.add(1)
+    boot(durable)('one')
+
+
+# The database.
+
+
+@pytest.fixture
+def server(postgresql):
+    yield postgresql
+    postgresql.start()
+
+
+@pytest.fixture
+def stored(server, rabbitmq, tmp_path):
+    """A cloud on RabbitMQ and PostgreSQL."""
+    database = server.fresh()
+    with contextlib.closing(Cloud(tmp_path, rabbitmq.fresh(), database)) as made:
+        engine = db_engine.create(database)
+        schema.upgrade(engine)
+        engine.dispose()
+        yield made
+
+
+def test_calls_are_answered_when_the_database_is_back(stored, server):
+    daemon = stored.daemon()
+    stored.add(20, vcpus=64)
+    server.kill()
+    waiting = Waiting(boot(stored), [f'server-{number}' for number in range(20)])
+    daemon.until_it_says(WAITING)
+    stored.scheduler.sync_instance_info('host-0', [uuid_of('stranger')])
+    server.start()
+    check(stored, waiting)
+    daemon.until_it_says('The database answers again')
+    eventually(lambda: audit.rows(stored.database, 'host_instances'))
+    assert daemon.said().count(WAITING) == 1
+    assert 'Traceback' not in daemon.said()
+
+
+def test_an_idle_daemon_says_once_that_the_database_is_away(stored, server):
+    daemon = stored.daemon(claims__refresh_interval=0.1)
+    stored.add(1)
+    server.kill()
+    daemon.until_it_says('what other schedulers do is not seen until it does')
+    # A call by which many looks have failed: it waits for the database, which is back a second later.
+    waiting = Waiting(boot(stored), ['one'])
+    daemon.until_it_says(WAITING)
+    server.start()
+    check(stored, waiting)
+    assert daemon.said().count('is not seen until it does') == 1
+
+
+def test_sigterm_ends_a_daemon_whose_database_is_away(stored, server):
+    """Those who wait are told; nothing was claimed for them."""
+    daemon = stored.daemon()
+    stored.add(1)
+    server.kill()
+    waiting = Waiting(boot(stored), ['one', 'two'])
+    daemon.until_it_says(WAITING)
+    begin = time.monotonic()
+    assert daemon.stop() == 0
+    assert time.monotonic() - begin < 10
+    assert {type(answer) for answer in waiting.wait().values()} == {errors.StoreUnavailable}
+    server.start()
+    assert audit.placed(stored.database) == {}
+
+
+def test_a_daemon_that_starts_before_its_database(stored, server):
+    server.kill()
+    early, late = (stored.daemon(name, start=False) for name in ('a', 'b'))
+    for daemon in (early, late):
+        daemon.start(wait=False)
+        daemon.until_it_says('trying until that changes')
+    begin = time.monotonic()
+    assert early.stop() == 0
+    assert time.monotonic() - begin < 10
+    server.start()
+    late.until_it_says('Scheduling on host')
+    assert late.said().count('trying until that changes') == 1
+    stored.add(1)
+    boot(stored)('one')
+
+
+def test_a_worker_that_dies_while_the_database_is_away_is_made_good(stored, server):
+    daemon = stored.daemon(scheduler__workers=2)
+    stored.add(1)
+    server.kill()
+    daemon.send(signal.SIGKILL, worker=1)
+    daemon.until_it_says('trying until that changes')
+    server.start()
+    daemon.until_it_says('Scheduling on host', 3)
+    # The worker that did not hear of the host itself learns of it at its next look.
+    eventually(lambda: not isinstance(outcome(boot(stored), 'one'), Exception))
