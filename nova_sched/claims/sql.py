@@ -94,6 +94,7 @@ def _claims(connection, statement, given):
 
 def _claim(row):
     fields = dict(row)
+    del fields['unconfirmed']
     fields['resources'] = json.loads(fields['resources'])
     return Claim(**fields)
 
@@ -101,6 +102,7 @@ def _claim(row):
 def _claim_row(claim):
     row = {field.name: getattr(claim, field.name) for field in dataclasses.fields(claim)}
     row['resources'] = json.dumps(dict(claim.resources), sort_keys=True)
+    row['unconfirmed'] = None if claim.is_confirmed else claim.consumer_uuid
     return row
 
 
@@ -144,7 +146,7 @@ class _Taken:
 
 
 def _second_of_a_name(reports):
-    """The place of the first report under a name that an earlier one gives to another node, if there is one."""
+    """The place of the first report under a name that an earlier one gives to another node; None without."""
     owners = {}
     for place, report in enumerate(reports):
         if owners.setdefault((report.host, report.nodename), report.node_uuid) != report.node_uuid:
@@ -203,29 +205,47 @@ def _by_node(claims):
     return found
 
 
+class _Lost(Exception):
+    """A placement was lost before its consumers' own claims were looked at."""
+
+
 class SqlClaimStore(ClaimStore):
     """Claims and node facts in the tables of nova_sched.db."""
 
     def __init__(self, engine):
         self._sessions = Sessions(engine)
         self._seen_revisions = {}
-        # SQLite has one writer at a time: nothing comes between two statements of a transaction.
-        self._shared = engine.dialect.name != 'sqlite'
 
     # Claims.
 
     def commit(self, placements):
+        # Nearly every consumer is new. To find that out costs no question: the table refuses what would
+        # be a second claim of a consumer, and who loses may have to thank a claim of its own for that.
+        try:
+            if not any(one.releases for one in placements):
+                return self._commit(placements, ask=False)
+        except (db_error.DBDuplicateEntry, _Lost):
+            pass
+        try:
+            return self._commit(placements, ask=True)
+        except db_error.DBDuplicateEntry as error:
+            raise errors.StoreUnavailable('another scheduler claims for the same instance now') from error
+
+    def _commit(self, placements, ask):
+        """Judge and write placements; ``ask`` whether their consumers hold claims already."""
+        nodes = {claim.node_uuid for one in placements for claim in one.claims}
+        consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
+        consumers |= {consumer for one in placements for consumer, _ in one.releases}
         with self._sessions.transaction() as connection:
-            consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
-            consumers |= {consumer for one in placements for consumer, _ in one.releases}
-            found = _claims(connection, _CLAIMS_OF, consumers)
-            nodes = {claim.node_uuid for one in placements for claim in one.claims}
-            ledgers = self._lock(connection, nodes | {claim.node_uuid for claim in found})
-            if self._shared:
-                # What another scheduler did between the look and the lock counts.
-                found = _claims(connection, _CLAIMS_OF, consumers)
+            if ask:
+                nodes |= {claim.node_uuid for claim in _claims(connection, _CLAIMS_OF, consumers)}
+            ledgers = self._lock(connection, nodes)
+            # Behind the lock: what another scheduler did before it counts.
+            found = _claims(connection, _CLAIMS_OF, consumers) if ask else ()
             held = Held(claim for claim in found if claim.node_uuid in ledgers)
             outcomes = judge(placements, ledgers, held)
+            if not ask and not all(outcome.won for outcome in outcomes):
+                raise _Lost
             self._write(connection, ledgers, held)
         return outcomes
 
@@ -255,7 +275,9 @@ class SqlClaimStore(ClaimStore):
     def _set_confirmed(self, connection, claims):
         for chunk in _chunks(sorted(claim.uuid for claim in claims)):
             connection.execute(
-                sa.update(CLAIMS).where(CLAIMS.c.uuid.in_(chunk)).values(state=CONFIRMED, expires_s=None)
+                sa.update(CLAIMS)
+                .where(CLAIMS.c.uuid.in_(chunk))
+                .values(state=CONFIRMED, unconfirmed=None, expires_s=None)
             )
 
     def _touch(self, connection, nodes):

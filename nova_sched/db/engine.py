@@ -12,6 +12,7 @@
 """The database engine, set up for claims, and its errors told apart."""
 
 import contextlib
+import sqlite3
 import threading
 
 import sqlalchemy as sa
@@ -62,11 +63,9 @@ def _tune_sqlite(engine):
         connection.execute('PRAGMA busy_timeout=30000')
 
     @sa.event.listens_for(engine, 'before_cursor_execute', retval=True)
-    def _begin(connection, _cursor, statement, parameters, *_):
+    def _begin(_connection, _cursor, statement, parameters, *_):
         # oslo.db says BEGIN; but who reads first and writes later could not be granted the lock in between.
-        if statement == 'BEGIN' and not connection.info.get('reads'):
-            statement = 'BEGIN IMMEDIATE'
-        return statement, parameters
+        return ('BEGIN IMMEDIATE' if statement == 'BEGIN' else statement), parameters
 
     engine.dispose()
 
@@ -92,6 +91,7 @@ AWAY = (
     sa.exc.DisconnectionError,
     sa.exc.OperationalError,
     sa.exc.TimeoutError,
+    sqlite3.OperationalError,  # of our own BEGIN
 )
 
 
@@ -135,8 +135,9 @@ class Sessions:
             connection = getattr(self._of_thread, 'connection', None)
             if connection is None:
                 connection = self._of_thread.connection = self._engine.connect()
-            connection.info['reads'] = reads
             try:
+                if connection.dialect.name == 'sqlite':
+                    _begin_sqlite(connection, reads)
                 with connection.begin():
                     yield connection
             except AWAY:
@@ -145,3 +146,9 @@ class Sessions:
                 connection.invalidate()
                 connection.close()
                 raise
+
+
+def _begin_sqlite(connection, reads):
+    """Begin by ourselves, and let oslo.db know: its way to say BEGIN takes as long as a statement."""
+    connection.connection.driver_connection.execute('BEGIN' if reads else 'BEGIN IMMEDIATE')
+    connection.info['in_transaction'] = True

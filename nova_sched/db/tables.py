@@ -57,13 +57,15 @@ REPORTS = _table(
     sa.Column('report', JSON_TEXT, nullable=False),
 )
 
-# What one consumer holds on one node.
+# What one consumer holds on one node. `unconfirmed` is the consumer again while the claim is not confirmed,
+# and null after: it is unique, so that whoever writes, no consumer is ever on its way to two nodes.
 CLAIMS = _table(
     'claims',
     sa.Column('uuid', UUID, primary_key=True),
     sa.Column('consumer_uuid', UUID, nullable=False),
     sa.Column('node_uuid', UUID, nullable=False, index=True),
     sa.Column('state', sa.String(16), nullable=False),
+    sa.Column('unconfirmed', UUID),
     sa.Column('resources', JSON_TEXT, nullable=False),
     sa.Column('project_id', NAME),
     sa.Column('user_id', NAME),
@@ -72,6 +74,7 @@ CLAIMS = _table(
     sa.Column('created_s', SECONDS, nullable=False),
     sa.Column('expires_s', SECONDS, index=True),
     sa.UniqueConstraint('consumer_uuid', 'node_uuid'),
+    sa.UniqueConstraint('unconfirmed'),
 )
 
 # An operator's word on a host's compute service.

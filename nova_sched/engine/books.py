@@ -13,7 +13,6 @@
 
 import dataclasses
 import logging
-import time
 
 from nova_sched import errors
 from nova_sched.claims import Placement, ServiceFacts

@@ -20,7 +20,10 @@ from nova_sched import errors
 LOG = logging.getLogger(__name__)
 
 EXPIRE_INTERVAL_S = 30.0
-FULL_LOOK_S = 15.0  # signs of life that other schedulers heard of are learnt this often, at least
+# Signs of life that other schedulers heard of are learnt this often, at least, and several times before a
+# host that gives none counts as down.
+FULL_LOOK_S = 15.0
+LOOKS_BEFORE_DOWN = 4
 
 
 class Watch:
@@ -65,19 +68,20 @@ class Watch:
                     LOG.exception('A look at the store failed; it is repeated')
 
     def look(self):
-        """One look: the loop learns which nodes differ and who gave a sign of life, and ends what is overdue."""
+        """One look: the loop learns which nodes differ who gave a sign of life, and ends what is overdue."""
         before = self._known()
         if before <= self._store.digest() <= self._known() and time.monotonic() < self._next_full:
             self._tell('catch_up', [], {})
         else:
-            self._next_full = time.monotonic() + FULL_LOOK_S
+            enough_s = self._settings().service_down_time_s / LOOKS_BEFORE_DOWN
+            self._next_full = time.monotonic() + min(FULL_LOOK_S, enough_s)
             self._look_at_all()
         if time.monotonic() >= self._next_expiry:
             self._next_expiry = time.monotonic() + EXPIRE_INTERVAL_S
             self._tell('expire')
 
     def _known(self):
-        """Our own digest. Our commits raise it while we look; what others did hides at most until the next look."""
+        """Our own digest. Our commits raise it meanwhile, so what others did may hide until the next look."""
         nodes = self._cluster.snapshot()
         return len(nodes), sum(node.generation or 0 for node in nodes)
 

@@ -13,6 +13,7 @@
 
 import dataclasses
 import math
+from collections.abc import Iterable
 
 from nova_sched.hardware.numa import cell as one
 from nova_sched.hardware.numa.guest import Guest, Limits
@@ -36,15 +37,19 @@ class Attempts:
             self._known[key] = found if isinstance(found, Placed) else None
         return self._known[key]
 
+    def are_lost(self, chosen: Iterable[Placed]) -> bool:
+        """Cells that have been placed can no longer be placed there."""
+        return False
+
 
 class NovaAttempts:
     """The same as Nova goes about it, which overlooks a fit now and then.
 
     Nova writes into the guest as it searches. A cell that may have pages of several sizes keeps the
-    first that it is offered. And the cell's id becomes that of the host cell that it was tried on,
-    while failures are remembered by these ids, so that one cell may be taken for another that failed.
-    A compute node does the same sum on a claim and refuses what it overlooks: so it is no use to send
-    the guest there. What Nova accepts by such a mistake is not accepted here.
+    first size that it is offered. And a cell's id becomes that of the host cell that it was placed in,
+    while failures are remembered by these ids: so one cell is taken for another that has failed.
+    A compute node does the same sum for a claim and refuses what it overlooks, so there is no use in
+    sending it the guest. What Nova accepts by such a mistake is not accepted here.
     """
 
     def __init__(self, guest: Guest, limits: Limits | None, host_cells: int):
@@ -64,11 +69,18 @@ class NovaAttempts:
             return found
         self._failed.add(key)
         if found.stage is one.Stage.RATIO and self._cells[position].is_pinned:
-            # Its CPUs were chosen before its share was found too large: by then the id is written.
+            # Its CPUs were found before its share was found too large: by then the id was written.
             self._ids[position] = host.id
             if self._comes_again(position):
                 self._failed.add((host.id, host.id))
         return None
+
+    def are_lost(self, chosen: Iterable[Placed]) -> bool:
+        """Cells that have been placed can no longer be placed there.
+
+        Nova places the first cells anew for each choice of the others, and by then under new ids.
+        """
+        return any((placed.host_cell, placed.host_cell) in self._failed for placed in chosen)
 
     def _try(self, position: int, host: Cell) -> Placed | one.Shortage:
         cell = self._cells[position]
@@ -80,5 +92,5 @@ class NovaAttempts:
         return one.place_cpus(host, cell, size_kb, self._guest.reserved_cpus(position), self._limits)
 
     def _comes_again(self, position: int) -> bool:
-        """Nova tries the same cells in the same places more than once, with other cells after them."""
+        """There is more than one choice for the cells after this one, once it has its place."""
         return math.perm(self._host_cells - position - 1, len(self._cells) - position - 1) > 1

@@ -20,6 +20,7 @@ from nova_sched.hardware.numa.guest import (
     DEDICATED,
     ISOLATE,
     LARGE,
+    REQUIRE,
     SMALL,
     GuestCell,
     Limits,
@@ -54,7 +55,7 @@ def place(host: Cell, guest: GuestCell, reserved: int, limits: Limits | None) ->
     return size_kb if isinstance(size_kb, Shortage) else place_cpus(host, guest, size_kb, reserved, limits)
 
 
-def page_size(host: Cell, guest: GuestCell) -> int | None | Shortage:
+def page_size(host: Cell, guest: GuestCell) -> int | Shortage | None:
     """Size (KiB) of the pages that the guest cell would get; None if it did not ask for a size."""
     asked = guest.pagesize_kb
     if asked is None:
@@ -96,18 +97,15 @@ def place_cpus(
     host: Cell, guest: GuestCell, size_kb: int | None, reserved: int, limits: Limits | None
 ) -> Placed | Shortage:
     """The same, when there is memory for the guest cell, in pages of this size."""
-    short = _too_few(host, guest, reserved)
-    pins = cores.NONE
-    if short is None and guest.is_pinned:
-        found = cores.pin(host, len(guest.pcpuset), reserved, guest.thread_policy)
-        if found is None:
-            short = _cores_short(host, guest, reserved)
-        else:
-            pins = found
-    # After the cores, as in Nova: see attempts.py for what depends on the order.
-    if short is None and limits is not None and guest.cpu_policy != DEDICATED:
-        short = _over_ratio(host, guest, limits)
-    if short is not None:
+    if short := _too_few(host, guest, reserved):
+        return short
+    pins: cores.Pins | None = cores.NONE
+    if guest.is_pinned:
+        pins = cores.pin(host, len(guest.pcpuset), reserved, guest.thread_policy)
+    if pins is None:
+        return _cores_short(host, guest, reserved)
+    # After the cores, as in Nova: attempts.py has what depends on this order.
+    if limits and guest.cpu_policy != DEDICATED and (short := _over_ratio(host, guest, limits)):
         return short
     pinning = dict(zip(guest.pinned_vcpus, pins.guest, strict=False))
     return Placed(guest, host.id, pinning, pins.emulator, size_kb)
@@ -130,12 +128,14 @@ def _too_few(host: Cell, guest: GuestCell, reserved: int) -> Shortage | None:
 
 
 def _cores_short(host: Cell, guest: GuestCell, reserved: int) -> Shortage:
-    asked = len(guest.pcpuset) + reserved
+    wanted, has = len(guest.pcpuset), cores.most(host, guest.thread_policy)
+    if not wanted:
+        return Shortage(Stage.CORES, 'places for a cell without pinned CPUs', 1, 0)
     if guest.thread_policy == ISOLATE:
-        whole = sum(len(core) == host.threads_per_core for core in host.free_cores)
-        return Shortage(Stage.CORES, 'cores with all threads free', asked, whole)
-    paired = sum(len(core) for core in host.free_cores if len(core) > 1)
-    return Shortage(Stage.CORES, 'free dedicated CPUs with a free sibling', asked, paired)
+        return Shortage(Stage.CORES, 'cores with all threads free', wanted + reserved, has)
+    if guest.thread_policy == REQUIRE:
+        return Shortage(Stage.CORES, 'free dedicated CPUs beside free siblings', wanted, has)
+    return Shortage(Stage.CORES, 'free dedicated CPUs on known cores', wanted + reserved, has)
 
 
 def _over_ratio(host: Cell, guest: GuestCell, limits: Limits) -> Shortage | None:

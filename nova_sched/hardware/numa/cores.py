@@ -41,7 +41,7 @@ def pin(cell: Cell, wanted: int, reserved: int, thread_policy: str) -> Pins | No
         # Nova finds no place for no CPU, and neither does its compute node.
         return None
     if thread_policy == ISOLATE:
-        full = [core for core in cell.whole_cores if len(core) == cell.threads_per_core]
+        full = _full(cell)
         return _cut(_first(full, 1), wanted, _first(cell.whole_cores, 1), reserved)
     fewest = 2 if thread_policy == REQUIRE else 1
     # As many threads of each core as will do: the fewer cores a guest touches, the fewer it shares.
@@ -52,6 +52,20 @@ def pin(cell: Cell, wanted: int, reserved: int, thread_policy: str) -> Pins | No
     if thread_policy == REQUIRE:
         return None
     return _cut(cell.free_cores, wanted, cell.free_cores, reserved)
+
+
+def most(cell: Cell, thread_policy: str) -> int:
+    """The most guest CPUs that the cell has room for."""
+    if thread_policy == ISOLATE:
+        return len(_full(cell))
+    if thread_policy == REQUIRE:
+        sizes = [len(core) for core in cell.free_cores]
+        return max((size * sum(other >= size for other in sizes) for size in sizes if size > 1), default=0)
+    return sum(map(len, cell.free_cores))
+
+
+def _full(cell: Cell) -> list[tuple[int, ...]]:
+    return [core for core in cell.whole_cores if len(core) == cell.threads_per_core]
 
 
 def _first(cores: Cores, threads: int) -> Cores:

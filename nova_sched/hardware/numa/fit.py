@@ -15,7 +15,6 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from nova_sched.hardware.numa import cell as one
 from nova_sched.hardware.numa.attempts import Attempts, NovaAttempts
 from nova_sched.hardware.numa.guest import SHARED, Guest, Limits
 from nova_sched.hardware.numa.host import Cell, Topology
@@ -38,7 +37,7 @@ def fit(
     """
     if len(host.cells) < len(guest.cells):
         return None
-    return _Search(host, guest, limits, pci, packing, thorough).run()
+    return _Search(host, guest, limits, pci, packing, thorough).extend()
 
 
 class _Search:
@@ -57,39 +56,37 @@ class _Search:
         self._order = _in_order(host, guest, pci, packing)
         self._asked = len(guest.cells)
         self._choices = math.comb(len(self._order), self._asked)
+        self._too_far: set[frozenset[int]] = set()  # choices that devices or networks are not near to
         self._attempts = (
             Attempts(guest, limits) if thorough else NovaAttempts(guest, limits, len(self._order))
         )
-        self._too_far: set[frozenset[int]] = set()  # choices of cells that devices or networks are not near to
 
-    def run(self) -> Fitted | None:
-        return self._extend(())
-
-    def _extend(self, chosen: tuple[Placed, ...]) -> Fitted | None:
+    def extend(self, chosen: tuple[Placed, ...] = ()) -> Fitted | None:
         """The first whole choice that begins with these cells."""
         if len(chosen) == self._asked:
-            return Fitted(chosen) if self._is_near(frozenset(p.host_cell for p in chosen)) else None
-        taken = [placed.host_cell for placed in chosen]
-        for host_cell in self._order:
-            if len(self._too_far) == self._choices:
-                return None
-            if host_cell.id in taken:
+            return Fitted(chosen) if self._is_near(frozenset(one.host_cell for one in chosen)) else None
+        taken = [one.host_cell for one in chosen]
+        again = False
+        for cell in self._order:
+            if cell.id in taken:
                 continue
-            placed = self._attempts.place(len(chosen), host_cell)
-            found = placed and self._extend((*chosen, placed))
+            if len(self._too_far) == self._choices or (again and self._attempts.are_lost(chosen)):
+                break
+            again = True
+            placed = self._attempts.place(len(chosen), cell)
+            found = placed and self.extend((*chosen, placed))
             if found:
                 return found
         return None
 
     def _is_near(self, cells: frozenset[int]) -> bool:
-        if cells in self._too_far:
-            return False
-        near = not far_networks(self._host, cells, self._limits) and (
-            self._pci is None or not self._pci.why_not(cells, self._host)
-        )
-        if not near:
+        """The devices and networks that the guest wants are near these cells."""
+        if cells not in self._too_far:
+            short = self._pci and self._pci.why_not(cells, self._host)
+            if not short and not far_networks(self._host, cells, self._limits):
+                return True
             self._too_far.add(cells)
-        return near
+        return False
 
 
 def _in_order(host: Topology, guest: Guest, pci: Any, packing: bool) -> Sequence[Cell]:
@@ -110,15 +107,13 @@ def _in_order(host: Topology, guest: Guest, pci: Any, packing: bool) -> Sequence
 
 
 def far_networks(host: Topology, cells: Collection[int], limits: Limits | None) -> list[str]:
-    """Networks that are near some cell, but none of these."""
+    """Names of wanted networks that are near to some cell of the host, but to none of these."""
     if limits is None:
         return []
-    far = []
-    for network in sorted(limits.physnets):
-        homes = [cell.id for cell in host.cells if network in cell.physnets]
-        if homes and not any(home in cells for home in homes):
-            far.append(network)
-    homes = [cell.id for cell in host.cells if cell.tunneled] if limits.tunneled else []
-    if homes and not any(home in cells for home in homes):
-        far.append('of tunnels')
-    return far
+    homes = {
+        f'network {network}': {cell.id for cell in host.cells if network in cell.physnets}
+        for network in sorted(limits.physnets)
+    }
+    if limits.tunneled:
+        homes['the tunnel network'] = {cell.id for cell in host.cells if cell.tunneled}
+    return [name for name, near in homes.items() if near and near.isdisjoint(cells)]

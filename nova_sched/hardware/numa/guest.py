@@ -25,7 +25,7 @@ SMALL, LARGE, ANY = -1, -2, -3  # page sizes that stand for several
 
 @dataclasses.dataclass(frozen=True)
 class GuestCell:
-    """One guest cell: virtual CPUs on shared host CPUs, and those that get one for themselves (``pcpuset``)."""
+    """One guest cell: its CPUs on shared ones of the host, those in ``pcpuset`` with one to themselves."""
 
     id: int
     cpuset: frozenset[int]
@@ -86,7 +86,10 @@ class Guest:
 
     @classmethod
     def of(cls, topology: Any) -> 'Guest':
-        """From anything with InstanceNUMATopology's attributes, unset ones tolerated. Raises InvalidRequest."""
+        """From anything with InstanceNUMATopology's attributes, unset ones tolerated.
+
+        Raises InvalidRequest if the cells have different CPU policies.
+        """
         cells = tuple(map(GuestCell.of, topology.cells))
         if len({cell.cpu_policy for cell in cells}) > 1:
             raise errors.InvalidRequest('numa_topology', 'its cells have different CPU policies')

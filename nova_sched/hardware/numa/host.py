@@ -121,7 +121,10 @@ class Topology:
         return any(cell.threads_per_core > 1 for cell in self.cells)
 
     def on_sockets_of(self, cells: Iterable[int]) -> frozenset[int]:
-        """Ids of the cells that share a socket with one of these; none where some cell does not tell its socket."""
+        """Ids of the cells that share a socket with one of these.
+
+        None where some cell of the host does not tell its socket.
+        """
         if any(cell.socket is None for cell in self.cells):
             return frozenset()
         sockets = {self.by_id[cell].socket for cell in cells if cell in self.by_id}
@@ -140,7 +143,9 @@ class Topology:
 
     def to_json(self) -> str:
         """The NUMATopology object as text."""
-        return json.dumps(wire.primitive('NUMATopology', '1.2', {'cells': list(map(_write_cell, self.cells))}))
+        return json.dumps(
+            wire.primitive('NUMATopology', '1.2', {'cells': list(map(_write_cell, self.cells))})
+        )
 
 
 def _read_cell(data: Mapping[str, Any]) -> Cell:

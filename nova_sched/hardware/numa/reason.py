@@ -30,12 +30,14 @@ def why_not(
     for position, cell in enumerate(guest.cells):
         if short := _nowhere(host, cell, guest.reserved_cpus(position), limits):
             return f'guest cell {cell.id} {short}'
+    if fit(host, guest, limits, pci, packing, thorough=True):
+        return 'it fits, but in a way that Nova does not find, nor would its compute node'
     anywhere = limits and Limits(limits.cpu_ratio, limits.ram_ratio)
-    fitted = fit(host, guest, anywhere, packing=packing)
+    fitted = fit(host, guest, anywhere, packing=packing, thorough=True)
     if not fitted:
         return f'each guest cell fits in a host cell, but not all {len(guest.cells)} at once'
     if far := far_networks(host, fitted.host_cells, limits):
-        return f'host cells {sorted(fitted.host_cells)} fit, but are not near network {", ".join(far)}'
+        return f'host cells {sorted(fitted.host_cells)} fit, but are not near {", ".join(far)}'
     devices = pci and pci.why_not(fitted.host_cells, host)
     return f'host cells {sorted(fitted.host_cells)} fit, but not with the PCI devices: {devices}'
 

@@ -14,7 +14,7 @@
 import dataclasses
 from collections.abc import Mapping
 
-from nova_sched.hardware.numa.guest import REQUIRE, Guest, GuestCell
+from nova_sched.hardware.numa.guest import DEDICATED, REQUIRE, Guest, GuestCell
 from nova_sched.hardware.numa.host import Topology
 
 
@@ -47,7 +47,9 @@ class Summary:
             memory_best_mb=max((cell.free_plain_memory_mb for cell in cells), default=0),
             memory_largest_mb=max((cell.plain_memory_mb for cell in cells), default=0),
             pages_best={
-                size_kb: max(cell.pages_by_size[size_kb].free for cell in cells if size_kb in cell.pages_by_size)
+                size_kb: max(
+                    cell.pages_by_size[size_kb].free for cell in cells if size_kb in cell.pages_by_size
+                )
                 for size_kb in sorted(sizes)
             },
         )
@@ -62,7 +64,7 @@ class Summary:
         )
 
     def _may_take(self, cell: GuestCell) -> bool:
-        if cell.cpu_policy != 'dedicated' and len(cell.cpuset) > self.shared_best:
+        if cell.cpu_policy != DEDICATED and len(cell.cpuset) > self.shared_best:
             return False
         if cell.is_pinned and cell.pcpuset and cell.thread_policy == REQUIRE and not self.has_siblings:
             return False

@@ -20,7 +20,7 @@ from nova_sched.hardware.numa.placed import Fitted, Placed
 
 
 def take(host: Topology, fitted: Fitted) -> Topology:
-    """The host with the guest on it. Raises Overdrawn if a CPU or a cell is not there, or a CPU is not free."""
+    """The host with the guest on it. Raises Overdrawn if a cell is not there, or a CPU is not free."""
     cells: dict[int, Cell] = {}
     for placed in fitted.cells:
         cell = cells.get(placed.host_cell) or host.by_id.get(placed.host_cell)

@@ -100,7 +100,7 @@ def take(
 def _rows(
     pools: Sequence[Pool], request: Request, cells: Cells, host: Topology | None, providers: list[str]
 ) -> list[int]:
-    """Pools that the request may be met from, the first choice first. Raises Overdrawn if they have too few."""
+    """Pools that the request may be met from, the first choice first. Raises Overdrawn."""
     count = request.count
 
     def enough(rows: list[int], what: str) -> list[int]:
@@ -130,7 +130,7 @@ def _matches(pool: Pool, request: Request) -> bool:
 def _near(
     pools: Sequence[Pool], rows: list[int], request: Request, cells: Collection[int], host: Topology | None
 ) -> list[int]:
-    """Pools as near as the policy wants; what is farther only if there is not enough, and as far as it allows."""
+    """Pools as near as the policy wants; farther ones if there is not enough, as far as it allows."""
     near: list[int] = []
     for nodes in _nodes(request.numa_policy, cells, host):
         near = [row for row in rows if pools[row].numa_node in nodes]
@@ -159,7 +159,7 @@ def _may_have(pool: Pool, request: Request) -> bool:
 
 
 def _drawn(pools: list[Pool], rows: list[int], providers: list[str], count: int) -> Iterator[Pool]:
-    """Takes the devices out of the pools, and yields them: what was allocated first, then whatever there is."""
+    """Takes the devices out of the pools, and yields them: those that were allocated, then any."""
     allocated = [(row, 1) for uuid in providers for row in rows if pools[row].rp_uuid == uuid]
     for row, most in [*allocated, *((row, count) for row in rows)]:
         some = min(most, count, pools[row].count)

@@ -76,8 +76,8 @@ class Request:
             return []
         if not mapping:
             return [uuid for one in self.spec[:1] for uuid in (one.get('rp_uuids') or '').split(',') if uuid]
-        own = self.request_id or '-'
-        return [uuids[0] for requester, uuids in mapping.items() if requester.startswith(own) and uuids]
+        own = str(self.request_id)
+        return [uuids[0] for requester, uuids in mapping.items() if uuids and requester.startswith(own)]
 
     @classmethod
     def of(cls, request: Any) -> 'Request':

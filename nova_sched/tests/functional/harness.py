@@ -23,6 +23,7 @@ from nova_sched import objects, rpc, service
 from nova_sched.conf import CONF
 from nova_sched.rpc import client
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.options import settings
 from nova_sched.tests.reference import golden, recorded, scenario
 
 PATIENCE_S = 20.0
@@ -30,20 +31,6 @@ HOST = 'scheduler-under-test'
 DATA, VERSION = 'nova_object.data', 'nova_object.version'
 # Quick enough that no test waits for it.
 SETTINGS = {'claims.refresh_interval': 0.2, 'claims.retry_interval': 0.05, 'default.host': HOST}
-
-
-@contextlib.contextmanager
-def settings(values):
-    """Options, as ``{'group.name': value}``, for as long as the block runs."""
-    places = [(name, None if group == 'default' else group)
-              for group, name in (key.split('.') for key in values)]  # fmt: skip
-    for (name, group), value in zip(places, values.values(), strict=True):
-        CONF.set_override(name, value, group=group)
-    try:
-        yield
-    finally:
-        for name, group in places:
-            CONF.clear_override(name, group=group)
 
 
 def eventually(is_so, patience_s=PATIENCE_S):

@@ -15,7 +15,8 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.functional.harness import settings, spec
+from nova_sched.tests.functional.harness import spec
+from nova_sched.tests.options import settings
 
 ONE = uuid_of('one')
 

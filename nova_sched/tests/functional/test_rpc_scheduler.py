@@ -17,7 +17,8 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.functional.harness import error_name, eventually, outcome, settings, spec
+from nova_sched.tests.functional.harness import error_name, eventually, outcome, spec
+from nova_sched.tests.options import settings
 from nova_sched.tests.reference import recorded, wire
 
 

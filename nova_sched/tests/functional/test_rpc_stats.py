@@ -17,7 +17,8 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.functional.harness import compute_node, eventually, outcome, settings
+from nova_sched.tests.functional.harness import compute_node, eventually, outcome
+from nova_sched.tests.options import settings
 from nova_sched.tests.reference import recorded
 
 CELL = uuid_of('cell')

@@ -22,9 +22,9 @@ from nova_sched.tests.functional.harness import (
     outcome,
     primitive,
     refused_as,
-    settings,
     spec,
 )
+from nova_sched.tests.options import settings
 from nova_sched.tests.reference import recorded
 
 ONE = uuid_of('one')

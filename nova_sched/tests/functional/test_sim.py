@@ -21,7 +21,8 @@ from nova_sched import errors, rpc, service
 from nova_sched.conf import CONF
 from nova_sched.rpc import client
 from nova_sched.sim import here, session, trace
-from nova_sched.tests.functional.harness import SETTINGS, eventually, settings
+from nova_sched.tests.functional.harness import SETTINGS, eventually
+from nova_sched.tests.options import settings
 from nova_sched.tests.unit.sim.builders import arrival, plan
 
 LARGE = trace.Flavor('large', 6, 2048)

@@ -22,9 +22,10 @@ from nova_sched import errors
 from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.functional.harness import eventually, outcome, settings, spec
+from nova_sched.tests.functional.harness import eventually, outcome, spec
 from nova_sched.tests.integration import audit
 from nova_sched.tests.integration.conftest import Cloud
+from nova_sched.tests.options import settings
 
 BACKENDS = [pytest.param(name, id=name) for name in ('threading', 'eventlet')]
 # Queues that outlive a broker, as an operator has to set them for the calls in them to outlive it too.

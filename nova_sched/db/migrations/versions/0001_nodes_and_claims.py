@@ -49,6 +49,7 @@ def upgrade():
         sa.Column('consumer_uuid', sa.String(36), nullable=False),
         sa.Column('node_uuid', sa.String(36), nullable=False),
         sa.Column('state', sa.String(16), nullable=False),
+        sa.Column('unconfirmed', sa.String(36)),
         sa.Column('resources', TEXT, nullable=False),
         sa.Column('project_id', sa.String(255)),
         sa.Column('user_id', sa.String(255)),
@@ -57,6 +58,7 @@ def upgrade():
         sa.Column('created_s', sa.Double(), nullable=False),
         sa.Column('expires_s', sa.Double()),
         sa.UniqueConstraint('consumer_uuid', 'node_uuid', name='uq_claims_consumer_uuid'),
+        sa.UniqueConstraint('unconfirmed', name='uq_claims_unconfirmed'),
         **OPTIONS,
     )
     for column in ('node_uuid', 'group_uuid', 'expires_s'):

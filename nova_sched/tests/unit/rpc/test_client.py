@@ -1,0 +1,137 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The typed client: what it puts on the bus."""
+
+import inspect
+
+import oslo_messaging as messaging
+import pytest
+
+from nova_sched import errors, objects, rpc
+from nova_sched.conf import CONF
+from nova_sched.rpc import client, endpoints
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.functional.harness import compute_node, spec
+
+ONE = uuid_of('one')
+CLIENTS = [client.SchedulerClient, client.StatsClient, client.ClaimsClient]
+
+
+@pytest.fixture(scope='module')
+def bus():
+    made = rpc.transport(CONF, 'fake://')
+    yield made
+    made.cleanup()
+
+
+def methods(cls):
+    return {
+        name: method
+        for name, method in inspect.getmembers(cls, inspect.isfunction)
+        if not name.startswith('_') and name not in vars(client.Client)
+    }
+
+
+@pytest.mark.parametrize('cls', CLIENTS, ids=lambda cls: cls.__name__)
+def test_every_method_is_one_of_the_endpoint_of_its_namespace(cls):
+    (endpoint,) = [one for one in endpoints.all_of(None) if one.target.namespace == cls.NAMESPACE]
+    assert endpoint.target.version == cls.VERSION
+    served = {name for name in dir(endpoint) if getattr(getattr(endpoint, name), 'exposed', False)}
+    assert set(methods(cls)) == served
+    for name, method in methods(cls).items():
+        asked = set(inspect.signature(method).parameters) - {'self', 'context'}
+        known = set(inspect.signature(getattr(endpoint, name)).parameters) - {'context'}
+        assert asked <= known
+
+
+@pytest.mark.parametrize(
+    'timeout_s, monitor_s, monitored',
+    [
+        pytest.param(1800, 60, 60, id='as a conductor'),
+        pytest.param(10, 60, None, id='a short call needs no sign of life'),
+        pytest.param(10, None, None, id='none wanted'),
+    ],
+)
+def test_timeouts(bus, timeout_s, monitor_s, monitored):
+    made = client.SchedulerClient(bus, timeout_s, monitor_s)._client
+    assert (made.timeout, made.call_monitor_timeout) == (timeout_s, monitored)
+
+
+def test_nobody_answers(bus):
+    with pytest.raises(errors.NoAnswer, match='select_destinations'):
+        client.SchedulerClient(bus, timeout_s=0.1).select_destinations(spec(), [ONE])
+
+
+class Echo:
+    """Answers each call with its method and arguments, as they travelled."""
+
+    def __init__(self, namespace, version):
+        self.target = messaging.Target(namespace=namespace, version=version)
+
+    def __getattr__(self, name):
+        return lambda context, **arguments: [name, arguments, bool(context.get('request_id'))]
+
+
+@pytest.fixture(scope='module')
+def echo(bus):
+    """Servers of all three namespaces that send back what they got."""
+    target = messaging.Target(exchange=rpc.EXCHANGE, topic=rpc.TOPIC, server='echo')
+    answering = [Echo(cls.NAMESPACE, cls.VERSION) for cls in CLIENTS]
+    server = messaging.get_rpc_server(bus, target, answering)
+    server.start()
+    yield bus
+    server.stop()
+    server.wait()
+
+
+@pytest.mark.parametrize(
+    'cls, method, arguments, sent',
+    [
+        pytest.param(
+            client.SchedulerClient,
+            'select_destinations',
+            {'spec_obj': 1, 'instance_uuids': [ONE]},
+            {'spec_obj': 1, 'instance_uuids': [ONE], 'return_objects': True, 'return_alternates': True},
+            id='select_destinations',
+        ),
+        pytest.param(
+            client.StatsClient,
+            'update_resource_stats',
+            {'name': 'a', 'stats': 1, 'instances': [ONE]},
+            {'name': 'a', 'stats': 1, 'instances': [ONE], 'inventories': None, 'cell_uuid': None},
+            id='update_resource_stats',
+        ),
+        pytest.param(
+            client.ClaimsClient,
+            'claim_alternate',
+            {'spec_obj': 1, 'instance_uuid': ONE, 'failed_host': 'a', 'host': 'b', 'nodename': 'c'},
+            {'spec_obj': 1, 'instance_uuid': ONE, 'failed_host': 'a', 'host': 'b', 'nodename': 'c'},
+            id='claim_alternate',
+        ),
+        pytest.param(
+            client.ClaimsClient,
+            'abort_claim',
+            {'instance_uuid': ONE},
+            {'instance_uuid': ONE, 'host': None},
+            id='abort_claim',
+        ),
+    ],
+)
+def test_what_is_sent(echo, cls, method, arguments, sent):
+    answer = getattr(cls(echo, timeout_s=10), method)(**arguments)
+    assert answer == [method, sent, True]
+
+
+def test_objects_are_sent_as_primitives_and_come_back_as_objects(echo):
+    _, arguments, _ = client.StatsClient(echo, timeout_s=10).call(None, 'x', node=compute_node('a'))
+    assert isinstance(arguments['node'], objects.ComputeNode)
+    assert arguments['node'].host == 'a'

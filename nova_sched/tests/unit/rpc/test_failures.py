@@ -1,0 +1,136 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""How errors leave by the bus, and what comes in is made of."""
+
+import logging
+
+import oslo_messaging as messaging
+import pytest
+from oslo_messaging._drivers import common
+
+from nova_sched import errors
+from nova_sched.rpc import failures
+
+# One of each, with facts that can travel.
+ERRORS = [
+    errors.MalformedObject('RequestSpec.flavor', 'it is a number'),
+    errors.IncompatibleObject('RequestSpec', '2.0', '1.15'),
+    errors.InvalidRequest('instance_uuids', 'given twice'),
+    errors.BadReport('node', 'vcpus', '-1 is negative'),
+    errors.NodeOwned('node', 'host', 'another host reports it'),
+    errors.ComputeResourcesUnavailable('node', 'VCPU: 1 asked, 0 available'),
+    errors.NodeNotFound('n on host a'),
+    errors.ClaimNotFound('instance x'),
+    errors.StoreUnavailable('connection refused'),
+]
+
+
+class Endpoint:
+    """Raises what it was made with."""
+
+    def __init__(self, error):
+        self._error = error
+
+    @failures.expected
+    def method(self, context, name, more=None):
+        """Raises, or returns what it got."""
+        if self._error:
+            raise self._error
+        return name, more
+
+
+def leaving(error):
+    """The error that oslo.messaging sends for one that an endpoint raises."""
+    with pytest.raises(messaging.ExpectedException) as expected:
+        Endpoint(error).method(None, 'x')
+    return expected.value.exc_info[1]
+
+
+def over_the_wire(error):
+    """The same error as a client of ours gets it from a broker."""
+    text = common.serialize_remote_exception((type(error), error, error.__traceback__))
+    return common.deserialize_remote_exception(text, ['nova_sched.errors'])
+
+
+def test_an_answer_is_an_answer():
+    assert Endpoint(None).method(None, 'x', more=1) == ('x', 1)
+
+
+@pytest.mark.parametrize('error', ERRORS, ids=lambda error: type(error).__name__)
+def test_an_error_of_ours_arrives_as_itself(error):
+    arrived = failures.known(over_the_wire(leaving(error)))
+    assert type(arrived) is type(error)
+    assert arrived.args == error.args
+    assert str(arrived) == str(error)
+    assert {name: getattr(arrived, name) for name in error.facts} == vars(error)
+
+
+@pytest.mark.parametrize(
+    'refusal, reason',
+    [
+        pytest.param(errors.NoValidHost('All are full.'), 'All are full.', id='NoValidHost'),
+        pytest.param(
+            errors.TooManyConflicts(3),
+            'Hosts that fit were taken by other requests, 3 times in a row.',
+            id='races',
+        ),
+    ],
+)
+def test_a_refusal_leaves_as_novas_class_and_arrives_as_ours(refusal, reason):
+    left = leaving(refusal)
+    assert (type(left).__module__, type(left).__name__) == ('nova.exception', 'NoValidHost')
+    assert left.args == (f'No valid host was found. {reason}',)
+    assert left.kwargs == {'reason': reason, 'code': 500}
+    for arrived in (failures.known(left), failures.known(over_the_wire(left))):
+        assert type(arrived) is errors.NoValidHost
+        assert arrived.reason == reason
+
+
+def test_an_error_that_nobody_expects_is_left_alone():
+    with pytest.raises(ZeroDivisionError):
+        Endpoint(ZeroDivisionError()).method(None, 'x')
+
+
+def test_an_error_of_others_is_left_alone():
+    error = messaging.RemoteError('KeyError', 'x')
+    assert failures.known(error) is error
+
+
+@pytest.mark.parametrize(
+    'arguments, why',
+    [
+        pytest.param({}, "missing a required argument: 'name'", id='too few'),
+        pytest.param({'name': 1, 'other': 2}, "got an unexpected keyword argument 'other'", id='too many'),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, why):
+    with pytest.raises(messaging.ExpectedException) as expected:
+        Endpoint(None).method(None, **arguments)
+    refused = expected.value.exc_info[1]
+    assert type(refused) is errors.InvalidRequest
+    assert (refused.where, refused.why) == ('arguments of method', why)
+
+
+@pytest.mark.parametrize(
+    'error, lines',
+    [
+        pytest.param(
+            errors.InvalidRequest('here', 'no'), ['method refused: Invalid request, here: no'], id='a mistake'
+        ),
+        pytest.param(errors.NoValidHost('full'), [], id='a refusal has its line from the engine'),
+    ],
+)
+def test_the_log_has_a_line_and_no_traceback(caplog, error, lines):
+    caplog.set_level(logging.DEBUG)
+    leaving(error)
+    assert caplog.messages == lines
+    assert not any(record.exc_info for record in caplog.records)

@@ -1,0 +1,385 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Every recorded call as the requests that the engine gets, and back."""
+
+import dataclasses
+import datetime
+
+import pytest
+
+from nova_sched import errors, objects
+from nova_sched.engine.selection import Selected
+from nova_sched.objects.claiming import Claim
+from nova_sched.rpc import translate
+from nova_sched.state.aggregates import Aggregate
+from nova_sched.state.request import Destination, Request
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.options import settings
+from nova_sched.tests.reference import REFERENCE, recorded, wire
+
+CALLS = sorted(
+    path.stem.removeprefix('select_destinations-')
+    for path in (REFERENCE / 'wire').glob('select_destinations-*.json')
+)
+OLD = [name for name in CALLS if '.rpc-' in name]
+# What the tests below compare by themselves, or what no field of the wire holds as it is.
+DERIVED = {'resources', 'required_traits', 'forbidden_traits', 'unsupported', 'spec', 'instance_uuid'}
+CELL = 'f13ad15b-c3c9-56ec-b405-95600b09d7ce'
+
+
+def arguments(name):
+    """The arguments of a recorded call, as an endpoint gets them."""
+    recorded_args = wire(f'select_destinations-{name}')['message']['args']
+    return {key: objects.from_primitive(value) for key, value in recorded_args.items()}
+
+
+def requests(name):
+    given = arguments(name)
+    spec = translate.spec(given.get('spec_obj'), given.get('request_spec'), given.get('filter_properties'))
+    return translate.requests(spec, given.get('instance_uuids'))
+
+
+def facts(request, *left_out):
+    """A request's fields, but for these."""
+    names = {field.name for field in dataclasses.fields(Request)} - {'spec', 'instance_uuid', *left_out}
+    return {name: getattr(request, name) for name in names}
+
+
+def data_of(value, *path):
+    """Data of a primitive, and of those that it holds: without any class of ours."""
+    for name in ('', *path):
+        value = value.get(name) if name else value
+        if value is None:
+            return {}
+        value = value['nova_object.data']
+    return value
+
+
+@pytest.mark.parametrize('name', [name for name in CALLS if not name.endswith('rpc-4.0')])
+def test_what_the_wire_says_is_what_is_asked(name):
+    given = wire(f'select_destinations-{name}')['message']['args']
+    spec, flavor = data_of(given['spec_obj']), data_of(given['spec_obj'], 'flavor')
+    image, group = data_of(given['spec_obj'], 'image'), data_of(given['spec_obj'], 'instance_group')
+    wanted = data_of(given['spec_obj'], 'requested_destination')
+    retried = data_of(given['spec_obj'], 'retry', 'hosts').get('objects', ())
+    properties = data_of(given['spec_obj'], 'image', 'properties') if image else {}
+    request = requests(name)[0]
+    found = facts(request, *DERIVED, 'group', 'destination', 'retry_hosts')
+    assert found == {
+        'vcpus': flavor['vcpus'],
+        'memory_mb': flavor['memory_mb'],
+        'root_gb': flavor['root_gb'],
+        'ephemeral_gb': flavor['ephemeral_gb'],
+        'swap_mb': flavor['swap'],
+        'flavor_name': flavor['name'],
+        'extra_specs': flavor['extra_specs'],
+        'is_bfv': spec.get('is_bfv', False),
+        'project_id': spec['project_id'],
+        'user_id': spec['user_id'],
+        'image_id': image.get('id'),
+        'image_properties': {key: value for key, value in properties.items() if value is not None},
+        'availability_zone': spec['availability_zone'],
+        'hints': spec.get('scheduler_hints') or {},
+        'ignore_hosts': frozenset(spec.get('ignore_hosts') or ()),
+        'force_hosts': frozenset(spec.get('force_hosts') or ()),
+        'force_nodes': frozenset(spec.get('force_nodes') or ()),
+    }
+    assert (request.group is None) == (not group)
+    if group:
+        assert (request.group.uuid, request.group.policy) == (group['uuid'], group['policy'])
+        assert request.group.members == set(group['members'])
+        assert request.group.hosts == set(group.get('hosts') or ())
+        rules = group.get('_rules') or {}
+        assert request.group.max_server_per_host == int(rules.get('max_server_per_host', 1))
+    assert (request.destination is None) == (not wanted)
+    assert {(host, node) for host, node in request.retry_hosts} == {
+        (data_of(one)['host'], data_of(one)['hypervisor_hostname']) for one in retried
+    }
+
+
+@pytest.mark.parametrize('name', OLD)
+def test_an_old_form_asks_for_the_same(name):
+    new = requests(name.partition('.rpc-')[0])
+    old = requests(name)
+    assert [facts(request) for request in old] == [facts(request) for request in new]
+
+
+@pytest.mark.parametrize('name', CALLS)
+def test_one_request_for_each_instance_in_order(name):
+    given = wire(f'select_destinations-{name}')['message']['args']
+    found = [request.instance_uuid for request in requests(name)]
+    assert len(set(found)) == len(found)
+    if 'instance_uuids' in given:
+        assert found == given['instance_uuids']
+    elif 'request_spec' in given:
+        assert len(found) == given['request_spec']['num_instances']
+        assert found[0] == given['request_spec']['instance_properties']['uuid']
+    else:
+        assert len(found) == data_of(given['spec_obj'])['num_instances']
+        assert found[0] == data_of(given['spec_obj'])['instance_uuid']
+
+
+@pytest.mark.parametrize(
+    'name, resources',
+    [
+        pytest.param('boot-1', {'VCPU': 2, 'MEMORY_MB': 4096, 'DISK_GB': 20}, id='plain'),
+        pytest.param(
+            'boot-swap-ephemeral', {'VCPU': 4, 'MEMORY_MB': 8192, 'DISK_GB': 142}, id='swap and ephemeral'
+        ),
+        pytest.param('boot-from-volume', {'VCPU': 2, 'MEMORY_MB': 4096}, id='no root disk'),
+        pytest.param(
+            'numa-2cells-hugepages-pinned',
+            {'PCPU': 4, 'MEMORY_MB': 8192, 'DISK_GB': 20},
+            id='dedicated CPUs',
+        ),
+        pytest.param(
+            'numa-mixed-explicit-cells',
+            {'VCPU': 2, 'PCPU': 4, 'MEMORY_MB': 6144, 'DISK_GB': 20},
+            id='some dedicated CPUs',
+        ),
+        pytest.param(
+            'extra-specs-aggregate',
+            {'VCPU': 2, 'MEMORY_MB': 4096, 'DISK_GB': 20, 'CUSTOM_LICENSE': 1},
+            id='a custom class',
+        ),
+    ],
+)
+def test_resources(name, resources):
+    assert requests(name)[0].resources == resources
+
+
+@pytest.mark.parametrize(
+    'name, required, forbidden',
+    [
+        pytest.param('boot-1', set(), set(), id='none'),
+        pytest.param('extra-specs-aggregate', {'HW_CPU_X86_AVX2'}, {'CUSTOM_SLOW'}, id='extra specs'),
+        pytest.param('image-properties', {'HW_CPU_X86_AVX', 'CUSTOM_IMG'}, set(), id='image'),
+    ],
+)
+def test_traits(name, required, forbidden):
+    request = requests(name)[0]
+    assert (request.required_traits, request.forbidden_traits) == (required, forbidden)
+
+
+@pytest.mark.parametrize(
+    'name, destination',
+    [
+        pytest.param('requested-destination-host', Destination(host='cmp03'), id='a host'),
+        pytest.param(
+            'requested-destination-node',
+            Destination(node='36bf0542-4c7a-5063-a54b-f814c9892517'),
+            id='a node',
+        ),
+        pytest.param('unshelve', Destination(cell_uuid=CELL), id='a cell'),
+        pytest.param(
+            'resize-cross-cell', Destination(cell_uuid=CELL, allow_cross_cell_move=True), id='any cell'
+        ),
+        pytest.param('cold-migrate-to-host', Destination('cmp04', 'cmp04', CELL), id='all of them'),
+    ],
+)
+def test_destinations(name, destination):
+    assert requests(name)[0].destination == destination
+
+
+@pytest.mark.parametrize('name', CALLS)
+def test_what_no_rule_knows_is_named(name):
+    words = {
+        'accelerator': ('accel:device_profile', 'requested_resources FPGA'),
+        'bandwidth': (
+            'requested_resources NET_BW_EGR_KILOBIT_PER_SEC',
+            'requested_resources NET_BW_IGR_KILOBIT_PER_SEC',
+            'requested_resources NET_BW_EGR_KILOBIT_PER_SEC',
+            'requested_resources NET_PACKET_RATE_KILOPACKET_PER_SEC',
+        ),
+        'extra-specs-aggregate': ('group_policy', 'resources1:VGPU', 'trait1:CUSTOM_VGPU_A'),
+        'pci-alias-in-placement': (
+            'requested_resources CUSTOM_PCI_10DE_20B0',
+            'requested_resources CUSTOM_PCI_10DE_20B0',
+            'requested_resources CUSTOM_QAT_VF',
+        ),
+    }
+    assert requests(name)[0].unsupported == words.get(name, ())
+
+
+def test_secrets_of_a_cell_go_no_further():
+    destination = objects.Destination(
+        cell=objects.CellMapping(
+            uuid=CELL, transport_url='rabbit://user:secret@x', database_connection='mysql://user:secret@x'
+        )
+    )
+    spec = arguments('boot-1')['spec_obj']
+    spec.requested_destination = destination
+    (request,) = translate.requests(spec, [uuid_of('one')])
+    assert 'secret' not in repr(request)
+
+
+@pytest.mark.parametrize(
+    'most, given, accepted',
+    [
+        pytest.param(3, 3, True, id='as many as allowed'),
+        pytest.param(3, 4, False, id='one more'),
+    ],
+)
+def test_the_number_of_instances_is_limited(most, given, accepted):
+    spec = arguments('boot-1')['spec_obj']
+    with settings({'scheduler.max_instances_per_request': most}):
+        uuids = [uuid_of(str(number)) for number in range(given)]
+        if accepted:
+            assert len(translate.requests(spec, uuids)) == given
+        else:
+            with pytest.raises(errors.InvalidRequest, match='4 instances in one request; 1 to 3'):
+                translate.requests(spec, uuids)
+
+
+@pytest.mark.parametrize(
+    'hints, accepted',
+    [
+        pytest.param({'n': ['x' * 255]}, True, id='as large as allowed'),
+        pytest.param({'n': ['x' * 256]}, False, id='one more'),
+        pytest.param({'n': ['x' * 128, 'x' * 128]}, False, id='in several values'),
+        pytest.param({'n' * 129: ['x' * 64], 'm': ['x' * 63]}, False, id='in several hints'),
+    ],
+)
+def test_the_size_of_hints_is_limited(hints, accepted):
+    spec = arguments('boot-1')['spec_obj']
+    spec.scheduler_hints = hints
+    with settings({'scheduler.max_hints_size': 256}):
+        if accepted:
+            assert translate.requests(spec, [uuid_of('one')])[0].hints == hints
+        else:
+            with pytest.raises(errors.InvalidRequest, match='scheduler_hints: they have 257 characters'):
+                translate.requests(spec, [uuid_of('one')])
+
+
+# Back to the wire.
+
+
+def selected(**words):
+    facts_of_one = {
+        'node_uuid': uuid_of('node'),
+        'host': 'a',
+        'nodename': 'n',
+        'cell_uuid': CELL,
+        'availability_zone': 'z',
+        'allocation_request': '{}',
+        'allocation_version': '1.36',
+    }
+    return Selected(**{**facts_of_one, **words})
+
+
+def test_selections():
+    ((chosen, alternate),) = translate.selections([[selected(), selected(host='b')]], as_objects=True)
+    assert chosen.obj_to_primitive()['nova_object.version'] == '1.1'
+    assert (chosen.compute_node_uuid, chosen.service_host, chosen.nodename) == (uuid_of('node'), 'a', 'n')
+    assert (chosen.cell_uuid, chosen.availability_zone, chosen.limits) == (CELL, 'z', None)
+    assert (chosen.allocation_request, chosen.allocation_request_version) == ('{}', '1.36')
+    assert alternate.service_host == 'b'
+
+
+def test_selections_for_old_callers():
+    placed = [[selected(), selected(host='b')], [selected(host='c')]]
+    found = translate.selections(placed, as_objects=False)
+    assert found == [
+        {'host': 'a', 'nodename': 'n', 'limits': {}},
+        {'host': 'c', 'nodename': 'n', 'limits': {}},
+    ]
+    assert {tuple(one) for one in found} == {tuple(one) for one in wire('result-legacy-dicts')['primitive']}
+
+
+def test_a_cloud_with_one_cell_that_nobody_named():
+    ((chosen,),) = translate.selections([[selected(cell_uuid=None)]], as_objects=True)
+    assert chosen.cell_uuid == translate.UNKNOWN_CELL
+
+
+def test_claim_info():
+    claim = Claim(uuid_of('one'), uuid_of('node'), {'VCPU': 1}, created_s=0.0, expires_s=60.0)
+    info = translate.claim_info(claim, ('a', 'n'))
+    assert (info.instance_uuid, info.host, info.nodename, info.state) == (uuid_of('one'), 'a', 'n', 'pending')
+    assert info.resources == {'VCPU': 1}
+    assert info.created_at == datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    assert info.expires_at == datetime.datetime(1970, 1, 1, 0, 1, tzinfo=datetime.UTC)
+
+
+def test_a_claim_that_never_expires():
+    info = translate.claim_info(Claim(uuid_of('one'), uuid_of('node'), {}), ('a', 'n'))
+    assert info.expires_at is None
+
+
+# Aggregates, instances, services.
+
+ZONE = objects.Aggregate(
+    id=1, uuid=uuid_of('zone'), name='zone', hosts=['a'], metadata={'availability_zone': 'z'}
+)
+
+
+@pytest.mark.parametrize(
+    'given',
+    [
+        pytest.param(ZONE, id='one'),
+        pytest.param([ZONE], id='a list'),
+        pytest.param(objects.AggregateList(objects=[ZONE]), id='a list object'),
+    ],
+)
+def test_aggregates(given):
+    wanted = Aggregate(1, 'zone', frozenset('a'), {'availability_zone': 'z'}, uuid_of('zone'))
+    assert translate.aggregates(given) == [wanted]
+
+
+def test_an_aggregate_of_which_little_is_set():
+    assert translate.aggregates(objects.Aggregate(id=1)) == [Aggregate(1, '1', frozenset(), {}, None)]
+
+
+def test_recorded_aggregates():
+    found = translate.aggregates(recorded('AggregateList'))
+    assert [(one.id, one.hosts) for one in found] == [
+        (one.id, frozenset(one.hosts)) for one in recorded('AggregateList')
+    ]
+
+
+ONE, TWO = uuid_of('one'), uuid_of('two')
+
+
+@pytest.mark.parametrize(
+    'given, found',
+    [
+        pytest.param(None, None, id='nothing'),
+        pytest.param([], set(), id='none'),
+        pytest.param([ONE, TWO], {ONE, TWO}, id='UUIDs'),
+        pytest.param(objects.Instance(uuid=ONE), {ONE}, id='an instance'),
+        pytest.param(
+            objects.InstanceList(objects=[objects.Instance(uuid=ONE), objects.Instance(uuid=TWO)]),
+            {ONE, TWO},
+            id='a list object',
+        ),
+    ],
+)
+def test_instance_uuids(given, found):
+    assert translate.instance_uuids(given) == found
+
+
+NOON = datetime.datetime(2030, 1, 1, 12, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    'given, found',
+    [
+        pytest.param({}, (False, None, False, 0.0), id='nothing is set'),
+        pytest.param(
+            {'disabled': True, 'disabled_reason': 'x', 'forced_down': True, 'last_seen_up': NOON},
+            (True, 'x', True, NOON.timestamp()),
+            id='all is set',
+        ),
+        pytest.param({'last_seen_up': None, 'disabled_reason': None}, (False, None, False, 0.0), id='nulls'),
+    ],
+)
+def test_service(given, found):
+    assert translate.service(objects.Service(**given)) == found

@@ -1,0 +1,111 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What a UUID, a name and a symbol from the wire look like."""
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.rpc import words
+
+UUID = '9c2d4f7e-0000-4000-8000-00000000abcd'
+
+
+@pytest.mark.parametrize(
+    'value, good',
+    [
+        pytest.param(UUID, True, id='as Nova writes it'),
+        pytest.param(UUID.upper(), False, id='in capitals'),
+        pytest.param(UUID.replace('-', ''), False, id='without hyphens'),
+        pytest.param(f'urn:uuid:{UUID}', False, id='with a prefix'),
+        pytest.param(f'{UUID}\n', False, id='with a newline'),
+        pytest.param('', False, id='empty'),
+        pytest.param(None, False, id='none'),
+        pytest.param(5, False, id='a number'),
+        pytest.param([UUID], False, id='a list'),
+    ],
+)
+def test_uuid(value, good):
+    assert words.is_uuid(value) is good
+    if good:
+        assert words.uuid(value, 'here') == value
+    else:
+        with pytest.raises(errors.InvalidRequest, match=r'Invalid request, here: .* is no UUID'):
+            words.uuid(value, 'here')
+
+
+@pytest.mark.parametrize(
+    'value, good',
+    [
+        pytest.param('cmp-1.example.org', True, id='a host'),
+        pytest.param('Rechner 7, Köln', True, id='blanks and umlauts'),
+        pytest.param('x' * 255, True, id='as long as can be'),
+        pytest.param('x' * 256, False, id='longer'),
+        pytest.param('', False, id='empty'),
+        pytest.param('two\nlines', False, id='two lines'),
+        pytest.param('nul\0', False, id='what no database takes'),
+        pytest.param('half \ud800', False, id='half a character'),
+        pytest.param(None, False, id='none'),
+        pytest.param(b'bytes', False, id='bytes'),
+    ],
+)
+def test_name(value, good):
+    assert words.is_name(value) is good
+    if good:
+        assert words.name(value, 'here') == value
+    else:
+        with pytest.raises(errors.InvalidRequest, match=r'Invalid request, here: .* is no name'):
+            words.name(value, 'here')
+
+
+@pytest.mark.parametrize(
+    'value, good',
+    [
+        pytest.param('two\nlines', True, id='two lines'),
+        pytest.param('', True, id='empty'),
+        pytest.param('nul\0', False, id='NUL'),
+        pytest.param('half \udfff', False, id='half a character'),
+        pytest.param(5, False, id='a number'),
+    ],
+)
+def test_text(value, good):
+    assert words.is_text(value) is good
+
+
+@pytest.mark.parametrize(
+    'value, good',
+    [
+        pytest.param('HW_CPU_X86_AVX2', True, id='a trait'),
+        pytest.param('VCPU', True, id='a resource class'),
+        pytest.param('vcpu', False, id='small letters'),
+        pytest.param('A B', False, id='a blank'),
+        pytest.param('', False, id='empty'),
+        pytest.param('A' * 256, False, id='too long'),
+        pytest.param(5, False, id='a number'),
+    ],
+)
+def test_symbol(value, good):
+    assert words.is_symbol(value) is good
+
+
+@pytest.mark.parametrize(
+    'value, shown',
+    [
+        pytest.param('x', "'x'", id='text'),
+        pytest.param(5, '5', id='a number'),
+        pytest.param([1, 2], '[1, 2]', id='a list'),
+        pytest.param('x' * 1000, repr('x' * 64), id='long text'),
+        pytest.param(10**100, '1' + '0' * 76 + '...', id='a long number'),
+        pytest.param(['x' * 1000], "['" + 'x' * 75 + '...', id='long text in a list'),
+    ],
+)
+def test_short(value, shown):
+    assert words.short(value) == shown
