@@ -31,7 +31,9 @@ from nova_sched.state.cluster import Cluster
 LOG = logging.getLogger(__name__)
 
 # Of [database], beside the connection: one connection for each thread is kept, so that a pool has no size.
-PASSED_ON = 'connection_debug connection_parameters connection_trace mysql_sql_mode mysql_wsrep_sync_wait'.split()
+PASSED_ON = (
+    'connection_debug connection_parameters connection_trace mysql_sql_mode mysql_wsrep_sync_wait'
+).split()
 
 # Seconds that a server which is about to listen has to do so before it is given up: the bus is away.
 START_PATIENCE_S = 1.0
@@ -164,5 +166,4 @@ class SchedulerService(oslo_service.ServiceBase):
         self._ended.wait()
 
     def reset(self):
-        """The configuration was read again; the engine reads its settings for each batch anyway."""
-        LOG.info('Options were reloaded')
+        """The configuration was read again: the engine reads its settings for each batch anyway."""

@@ -31,7 +31,7 @@ def _run():
 
     conf = startup.configure()
     service = agent_service.AgentService(conf, agent_service.check(conf))
-    launcher = oslo_service.launch(conf, service, restart_method='mutate')
+    launcher = oslo_service.launch(startup.Reloadable(conf), service, restart_method='mutate')
     return launcher.wait()
 
 

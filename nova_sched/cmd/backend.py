@@ -23,7 +23,7 @@ def choose(argv=None):
     conf = cfg.ConfigOpts()
     conf.register_opt(cfg.StrOpt('service_backend', default='threading', choices=['threading', 'eventlet']))
     try:
-        conf(_config_arguments(argv), project='nova_sched')
+        conf(config_arguments(argv), project='nova_sched')
         chosen = conf.service_backend
     except (cfg.Error, ValueError) as error:
         sys.exit(f'{sys.argv[0].rpartition("/")[2]}: {error}')
@@ -40,7 +40,7 @@ def choose(argv=None):
     return chosen
 
 
-def _config_arguments(argv):
+def config_arguments(argv):
     """Those arguments that name configuration files."""
     found = []
     for place, argument in enumerate(argv):

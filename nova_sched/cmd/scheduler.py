@@ -33,7 +33,10 @@ def _run():
     conf = startup.configure()
     startup.check(conf)
     launcher = oslo_service.launch(
-        conf, service.SchedulerService(conf), workers=service.workers(conf), restart_method='mutate'
+        startup.Reloadable(conf),
+        service.SchedulerService(conf),
+        workers=service.workers(conf),
+        restart_method='mutate',
     )
     return launcher.wait()
 

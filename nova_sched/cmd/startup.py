@@ -17,22 +17,28 @@ import sys
 from oslo_config import cfg
 from oslo_log import log
 
+from nova_sched import conf as options
 from nova_sched import errors, rpc, service
+from nova_sched.cmd.backend import config_arguments
 from nova_sched.conf import CONF
 
 LOG = logging.getLogger(__name__)
 
 
 def configure(argv=None, **kwargs):
-    """Read the configuration and start logging. Returns CONF."""
+    """Read the configuration and start logging. Returns CONF. Raises BadConfig or cfg.Error."""
     log.register_options(CONF)
     CONF(sys.argv[1:] if argv is None else argv, project='nova_sched', **kwargs)
-    log.setup(CONF, 'nova_sched')
+    try:
+        log.setup(CONF, 'nova_sched')
+    except (OSError, log.LogConfigError) as error:
+        raise errors.BadConfig('options of the log', str(error)) from None
     return CONF
 
 
 def check(conf):
-    """Find out what the configuration lacks before a process is started on it. Raises BadConfig."""
+    """Find out what the configuration lacks before a process starts on it. Raises BadConfig or cfg.Error."""
+    read_all(conf)
     service.rules(conf)
     rpc.transport(conf).cleanup()
     if conf.claims.store == 'sql':
@@ -40,6 +46,38 @@ def check(conf):
             service.database(conf).dispose()
         except errors.StoreUnavailable as error:
             LOG.warning('%s; the scheduler starts when it does', error)
+
+
+def read_all(conf):
+    """Read every option of ours: oslo.config does not look at a value before. Raises cfg.Error."""
+    for group, opts in options.list_opts():
+        values = conf if group == 'DEFAULT' else conf[group]
+        for opt in opts:
+            values[opt.dest]
+
+
+class Reloadable:
+    """The configuration, for a launcher that reloads it: files that are no good change nothing."""
+
+    def __init__(self, conf, argv=None):
+        self._conf = conf
+        self._argv = config_arguments(sys.argv[1:] if argv is None else argv)
+
+    def __getattr__(self, name):
+        return getattr(self._conf, name)
+
+    def mutate_config_files(self):
+        """Take over the options that may change, unless a value is a mistake. Returns what changed."""
+        fresh = cfg.ConfigOpts()
+        for module in options.MODULES:
+            module.register_opts(fresh)
+        try:
+            fresh(self._argv, project='nova_sched')
+            read_all(fresh)
+        except cfg.Error as error:
+            LOG.error('The configuration is not reloaded: %s', error)
+            return {}
+        return self._conf.mutate_config_files()
 
 
 def guarded(main):

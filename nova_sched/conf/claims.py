@@ -39,8 +39,8 @@ OPTS = [
         default=2.0,
         min=0.1,
         mutable=True,
-        help='Seconds between looks at the database for what other schedulers have changed. Correctness does not '
-        'depend on it: a claim is judged by the database. A shorter interval means fewer lost races.',
+        help='Seconds between looks at the database for what other schedulers have changed. Correctness does '
+        'not depend on it: a claim is judged by the database. A shorter interval means fewer lost races.',
     ),
     cfg.FloatOpt(
         'retry_interval',

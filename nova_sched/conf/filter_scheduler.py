@@ -29,8 +29,8 @@ def _multiplier(name, default, what, **kwargs):
         f'{name}_weight_multiplier',
         default=default,
         mutable=True,
-        help=f'Weight of {what} in the sum. The hosts of an aggregate whose metadata has a key of this name take the '
-        'value from there; of several aggregates the smallest counts.',
+        help=f'Weight of {what} in the sum. The hosts of an aggregate whose metadata has a key of this name '
+        'take the value from there; of several aggregates the smallest counts.',
         **kwargs,
     )
 
@@ -40,8 +40,8 @@ OPTS = [
     cfg.MultiStrOpt(
         'available_filters',
         default=[ALL_FILTERS],
-        help=f'Filters that enabled_filters may name, beside those that entry points of `nova_sched.filters` bring: '
-        f'dotted paths of classes. `{ALL_FILTERS}` stands for all filters of this package.',
+        help='Filters that enabled_filters may name, beside those that entry points of `nova_sched.filters` '
+        f'bring: dotted paths of classes. `{ALL_FILTERS}` stands for all filters of this package.',
     ),
     cfg.ListOpt(
         'enabled_filters',
@@ -52,14 +52,14 @@ OPTS = [
             'ServerGroupAntiAffinityFilter',
             'ServerGroupAffinityFilter',
         ],
-        help='Filters that a host must pass, by class name, in order. What Placement does for Nova (capacity, traits, '
-        'zone, disabled computes) is always checked, before the first of these.',
+        help='Filters that a host must pass, by class name, in order. What Placement does for Nova '
+        '(capacity, traits, zone, disabled computes) is always checked, before the first of these.',
     ),
     cfg.ListOpt(
         'weight_classes',
         default=[ALL_WEIGHERS],
-        help=f'Weighers: dotted paths, or names of entry points of `nova_sched.weighers`. `{ALL_WEIGHERS}` stands for '
-        'all weighers of this package.',
+        help='Weighers: dotted paths, or names of entry points of `nova_sched.weighers`. '
+        f'`{ALL_WEIGHERS}` stands for all weighers of this package.',
     ),
     cfg.IntOpt(
         'host_subset_size',
@@ -78,8 +78,8 @@ OPTS = [
         'track_instance_changes',
         default=True,
         mutable=True,
-        help='Keep the list of instances by host from the messages of compute nodes. Without it only claims and '
-        'reports tell which instance is where.',
+        help='Keep the list of instances by host from the messages of compute nodes. Without it only claims '
+        'and reports tell which instance is where.',
     ),
     cfg.StrOpt(
         'image_properties_default_architecture',

@@ -27,8 +27,8 @@ OPTS = [
         'workers',
         default=1,
         min=0,
-        help='Scheduler processes of this daemon; 0 means one for each CPU. They share the bus and the database and '
-        'nothing else. Nova starts one for each CPU by default; here one decides thousands of '
+        help='Scheduler processes of this daemon; 0 means one for each CPU. They share the bus and the '
+        'database and nothing else. Nova starts one for each CPU by default; here one decides thousands of '
         'requests a second, and a second one mainly adds races.',
     ),
     cfg.IntOpt(
@@ -50,7 +50,8 @@ OPTS = [
         default=65536,
         min=256,
         mutable=True,
-        help='Characters that the scheduler hints of one request may have in all. A request with more is refused.',
+        help='Characters that the scheduler hints of one request may have in all. A request with more is '
+        'refused.',
     ),
     cfg.IntOpt(
         'max_batch',

@@ -18,16 +18,17 @@ GROUP = 'stats'
 OPTS = [
     cfg.StrOpt(
         'cell_uuid',
-        help='UUID of the cell of nodes that do not report one, as `nova-manage cell_v2 list_cells` shows it. If '
-        'unset, such nodes take part in every cell: right for a cloud with a single cell.',
+        regex='[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$',
+        help='UUID of the cell of nodes that do not report one, as `nova-manage cell_v2 list_cells` shows '
+        'it. If unset, such nodes take part in every cell: right for a cloud with a single cell.',
     ),
     cfg.IntOpt(
         'max_report_size',
         default=4 * 1024 * 1024,
         min=1024,
         mutable=True,
-        help='Characters that the nested facts of one report (NUMA, PCI, inventories, metrics) may have in all. '
-        'A larger report is refused.',
+        help='Characters that the nested facts of one report (NUMA, PCI, inventories, metrics) may have in '
+        'all. A larger report is refused.',
     ),
 ]
 

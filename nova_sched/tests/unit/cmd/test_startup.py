@@ -1,0 +1,171 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What every program does first, and how a bad configuration ends it."""
+
+import pytest
+from oslo_config import cfg
+
+from nova_sched import errors
+from nova_sched.cmd import startup
+from nova_sched.conf import CONF
+
+
+@pytest.fixture
+def configured(tmp_path):
+    """``configured(lines)`` is CONF with a configuration file of these lines, below sound ones."""
+    file = tmp_path / 'nova_sched.conf'
+
+    def configure(lines=''):
+        file.write_text(
+            f'[DEFAULT]\ntransport_url = fake://\n[database]\nconnection = sqlite:///{tmp_path}/db.sqlite\n{lines}\n'
+        )
+        CONF(['--config-file', str(file)], project='nova_sched')
+        return CONF
+
+    yield configure
+    CONF.reset()
+
+
+def test_a_sound_configuration_passes(configured):
+    startup.check(configured())
+
+
+MISTAKES = [
+    pytest.param('[scheduler]\nmax_attempts = many', 'option max_attempts', id='a word for a number'),
+    pytest.param('[scheduler]\nworkers = -1', 'option workers', id='too small'),
+    pytest.param('[claims]\nstore = paper', 'option store', id='not a choice'),
+    pytest.param('[DEFAULT]\nservice_down_time = 0', 'option service_down_time', id='no time'),
+    pytest.param('[DEFAULT]\nhost = two words', 'option host', id='no host name'),
+    pytest.param(
+        '[filter_scheduler]\nram_weight_multiplier = heavy', 'ram_weight_multiplier', id='a multiplier'
+    ),
+    pytest.param('[filter_scheduler]\nsoft_affinity_weight_multiplier = -1', 'soft_affinity', id='negative'),
+    pytest.param(
+        '[filter_scheduler]\nenabled_filters = MagicFilter', 'no filter is named MagicFilter', id='filter'
+    ),
+    pytest.param('[filter_scheduler]\nweight_classes = MagicWeigher', 'MagicWeigher cannot be', id='weigher'),
+    pytest.param(
+        '[filter_scheduler]\navailable_filters = no.such.F', 'no.such.F cannot be', id='filter class'
+    ),
+    pytest.param('[stats]\ncell_uuid = here', 'option cell_uuid', id='no UUID'),
+    pytest.param('[stats]\nmax_report_size = 1', 'option max_report_size', id='a small limit'),
+    pytest.param(
+        '[DEFAULT]\ntransport_url = pigeon://scott:tiger@x/', '[DEFAULT] transport_url', id='unknown bus'
+    ),
+    pytest.param(
+        '[DEFAULT]\ntransport_url = rabbit://scott:tiger@[/', '[DEFAULT] transport_url', id='bad bus'
+    ),
+    pytest.param(
+        '[database]\nconnection = paper://scott:tiger@x/db', '[database] connection', id='unknown database'
+    ),
+    pytest.param('[database]\nconnection = tiger', '[database] connection', id='no URL'),
+]
+
+
+@pytest.mark.parametrize('lines, words', MISTAKES)
+@pytest.mark.filterwarnings('ignore:.*drivername')
+def test_a_mistake_is_one_sentence(configured, capsys, lines, words):
+    assert startup.guarded(lambda: startup.check(configured(lines))) == 1
+    out, err = capsys.readouterr()
+    assert out == ''
+    assert words in err
+    assert len(err.splitlines()) == 1
+    assert 'tiger' not in err
+
+
+def test_a_database_that_is_away_does_not_stop_the_start(configured, caplog):
+    url = 'postgresql+psycopg2://scott:tiger@127.0.0.1:1/db'
+    startup.check(configured(f'[database]\nconnection = {url}'))
+    assert 'the scheduler starts when it does' in caplog.text
+    assert 'tiger' not in caplog.text
+
+
+def test_claims_in_memory_need_no_database(configured):
+    startup.check(configured('[claims]\nstore = memory\n[database]\nconnection = nonsense'))
+
+
+@pytest.mark.parametrize(
+    'ends, status',
+    [
+        pytest.param(lambda: None, 0, id='well'),
+        pytest.param(lambda: 3, 3, id='with a status'),
+    ],
+)
+def test_a_program_that_ends(ends, status):
+    assert startup.guarded(ends) == status
+
+
+@pytest.mark.parametrize(
+    'error',
+    [
+        pytest.param(errors.BadConfig('[x] y', 'no'), id='ours'),
+        pytest.param(cfg.ConfigFilesNotFoundError(['x']), id='of oslo.config'),
+    ],
+)
+def test_a_program_that_cannot_go_on(capsys, error):
+    def fail():
+        raise error
+
+    assert startup.guarded(fail) == 1
+    assert str(error) in capsys.readouterr().err
+
+
+def test_a_mistake_of_ours_is_not_hidden():
+    with pytest.raises(ZeroDivisionError):
+        startup.guarded(lambda: 1 / 0)
+
+
+# Reloading.
+
+
+@pytest.fixture
+def reloadable(tmp_path):
+    """A configuration file that can be rewritten, and CONF as a launcher gets it."""
+    file = tmp_path / 'nova_sched.conf'
+    arguments = ['--config-file', str(file)]
+
+    def write(lines):
+        file.write_text(f'{lines}\n')
+
+    write('[scheduler]\nmax_attempts = 2\nworkers = 3')
+    CONF(arguments, project='nova_sched')
+    yield write, startup.Reloadable(CONF, arguments)
+    CONF.reset()
+
+
+def test_options_that_may_change_are_taken_over(reloadable):
+    write, conf = reloadable
+    write('[scheduler]\nmax_attempts = 5\nworkers = 4')
+    conf.mutate_config_files()
+    assert CONF.scheduler.max_attempts == 5
+    assert conf.scheduler.max_attempts == 5
+    assert CONF.scheduler.workers == 3
+
+
+@pytest.mark.parametrize(
+    'lines',
+    [
+        pytest.param('[scheduler]\nmax_attempts = many', id='a word for a number'),
+        pytest.param('[scheduler]\nmax_attempts = 0', id='too small'),
+        pytest.param('[scheduler]\nmax_attempts = 5\n[claims]\nstore = paper', id='a mistake elsewhere'),
+        pytest.param('max_attempts', id='no configuration'),
+    ],
+)
+def test_a_mistake_changes_nothing(reloadable, caplog, lines):
+    write, conf = reloadable
+    write(lines)
+    assert conf.mutate_config_files() == {}
+    assert CONF.scheduler.max_attempts == 2
+    assert 'The configuration is not reloaded: ' in caplog.text
+    write('[scheduler]\nmax_attempts = 4')
+    conf.mutate_config_files()
+    assert CONF.scheduler.max_attempts == 4

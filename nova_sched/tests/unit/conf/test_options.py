@@ -1,0 +1,133 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The options: all of them are listed, and those of Nova are as in Nova."""
+
+import pkgutil
+
+import pytest
+from oslo_config import cfg, generator
+
+from nova_sched import conf
+from nova_sched.conf import CONF
+
+LISTED = [(group, option) for group, options in conf.list_opts() for option in options]
+
+# Group, name, type, default and least value of Nova's options, as in nova 34.0.0.
+NOVAS = [
+    ('scheduler', 'max_attempts', cfg.IntOpt, 3, 1),
+    ('filter_scheduler', 'host_subset_size', cfg.IntOpt, 1, 1),
+    ('filter_scheduler', 'track_instance_changes', cfg.BoolOpt, True, None),
+    ('filter_scheduler', 'available_filters', cfg.MultiStrOpt, ['nova.scheduler.filters.all_filters'], None),
+    (
+        'filter_scheduler',
+        'enabled_filters',
+        cfg.ListOpt,
+        [
+            'ComputeFilter',
+            'ComputeCapabilitiesFilter',
+            'ImagePropertiesFilter',
+            'ServerGroupAntiAffinityFilter',
+            'ServerGroupAffinityFilter',
+        ],
+        None,
+    ),
+    ('filter_scheduler', 'weight_classes', cfg.ListOpt, ['nova.scheduler.weights.all_weighers'], None),
+    ('filter_scheduler', 'ram_weight_multiplier', cfg.FloatOpt, 1.0, None),
+    ('filter_scheduler', 'cpu_weight_multiplier', cfg.FloatOpt, 1.0, None),
+    ('filter_scheduler', 'disk_weight_multiplier', cfg.FloatOpt, 1.0, None),
+    ('filter_scheduler', 'io_ops_weight_multiplier', cfg.FloatOpt, -1.0, None),
+    ('filter_scheduler', 'soft_affinity_weight_multiplier', cfg.FloatOpt, 1.0, 0.0),
+    ('filter_scheduler', 'soft_anti_affinity_weight_multiplier', cfg.FloatOpt, 1.0, 0.0),
+    ('filter_scheduler', 'shuffle_best_same_weighed_hosts', cfg.BoolOpt, False, None),
+    ('filter_scheduler', 'image_properties_default_architecture', cfg.StrOpt, None, None),
+    ('DEFAULT', 'default_availability_zone', cfg.StrOpt, 'nova', None),
+    ('DEFAULT', 'service_down_time', cfg.IntOpt, 60, None),
+]
+# Ours alone: here Nova has another default (workers), the same one by another way (host), or no such option.
+OURS = {
+    ('DEFAULT', 'host'),
+    ('DEFAULT', 'service_backend'),
+    ('scheduler', 'workers'),
+    ('scheduler', 'max_claim_attempts'),
+    ('scheduler', 'max_instances_per_request'),
+    ('scheduler', 'max_hints_size'),
+    ('scheduler', 'max_batch'),
+}
+OWN_GROUPS = {'agent', 'claims', 'stats'}
+
+
+def option_of(group, name):
+    (found,) = [option for where, option in LISTED if (where, option.name) == (group, name)]
+    return found
+
+
+@pytest.mark.parametrize(
+    'group, name, kind, default, least', [pytest.param(*row, id=f'{row[0]}.{row[1]}') for row in NOVAS]
+)
+def test_an_option_of_nova_is_as_in_nova(group, name, kind, default, least):
+    option = option_of(group, name)
+    assert (type(option), option.default) == (kind, default)
+    if least is not None:
+        assert option.type.min == least
+
+
+def test_every_option_is_novas_or_named_as_ours():
+    known = {(group, name) for group, name, *_ in NOVAS} | OURS
+    assert {(group, option.name) for group, option in LISTED if group not in OWN_GROUPS} == known
+
+
+def test_every_file_of_options_is_listed():
+    files = {info.name for info in pkgutil.iter_modules(conf.__path__)}
+    assert {module.__name__.rpartition('.')[2] for module in conf.MODULES} == files
+    assert [group for group, _ in conf.list_opts()] == [module.GROUP for module in conf.MODULES]
+
+
+@pytest.mark.parametrize(
+    'group, option', [pytest.param(*row, id=f'{row[0]}.{row[1].name}') for row in LISTED]
+)
+def test_what_is_listed_is_registered_and_has_help(group, option):
+    values = CONF if group == 'DEFAULT' else CONF[group]
+    assert option.dest in values
+    assert option.help
+    assert option.help.strip().endswith('.')
+
+
+@pytest.mark.parametrize('module', conf.MODULES, ids=lambda module: module.GROUP)
+def test_what_is_registered_is_listed(module):
+    fresh = cfg.ConfigOpts()
+    module.register_opts(fresh)
+    listed = {(group, option.dest) for group, option in LISTED if group == module.GROUP}
+    groups = fresh._groups  # oslo.config tells nobody else
+    found = {('DEFAULT', name) for name in fresh._opts if module.GROUP == 'DEFAULT'}
+    found |= (
+        {(module.GROUP, name) for name in groups[module.GROUP]._opts} if module.GROUP in groups else set()
+    )
+    assert (
+        found
+        - {('DEFAULT', name) for name in ('config_file', 'config_dir', 'config_source', 'shell_completion')}
+        == listed
+    )
+
+
+def test_a_caller_of_list_opts_cannot_change_the_options():
+    conf.list_opts()[0][1][0].help = 'changed'
+    assert conf.list_opts()[0][1][0].help != 'changed'
+
+
+def test_the_sample_names_no_machine(capsys):
+    """What was found out on the machine where the sample was made would be wrong on all others."""
+    import socket
+
+    generator.main(['--namespace', 'nova_sched'])
+    sample = capsys.readouterr().out
+    assert '#host = <current_hostname>' in sample
+    assert f'#host = {socket.gethostname()}' not in sample

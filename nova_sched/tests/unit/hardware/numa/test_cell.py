@@ -1,0 +1,157 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""One guest cell into one host cell."""
+
+import pytest
+
+from nova_sched.hardware import numa
+from nova_sched.hardware.numa import cell as one
+from nova_sched.tests.unit.hardware.builders import cell, dedicated, mixed, shared, threaded
+
+PAGES = [(4, 100000, 0), (2048, 100, 10, 5), (1048576, 3, 1)]  # free: 390 MiB, 170 MiB, 2 GiB
+PAGED = cell(cpuset=[0, 1], pcpuset=[2, 3], pages=PAGES)
+NO_PAGES = cell(cpuset=[0, 1], pcpuset=[2, 3], memory_usage_mb=4000)
+CELL = cell(cpuset=[0, 1], pcpuset=[2, 3, 4], pinned=[4], cpu_usage=3, memory_usage_mb=1024)
+
+
+def outcome(host, guest, reserved=0, limits=None):
+    """Page size of the cell that was placed, or what is short of it."""
+    found = one.place(host, guest, reserved, limits)
+    return found.pagesize_kb if isinstance(found, numa.Placed) else (found.what, found.needs, found.has)
+
+
+@pytest.mark.parametrize('build', [shared, dedicated])
+@pytest.mark.parametrize(
+    'asked, memory_mb, given',
+    [
+        pytest.param(2048, 170, 2048, id='size, exact fit'),
+        pytest.param(2048, 172, ('MiB in free pages of 2048 KiB', 172, 170), id='size, too few'),
+        pytest.param(2048, 101, ('MiB in whole pages of 2048 KiB', 101, 0), id='size does not divide'),
+        pytest.param(64, 2, ('MiB in free pages of 64 KiB', 2, 0), id='size unknown'),
+        pytest.param(-1, 390, 4, id='small'),
+        pytest.param(-1, 391, ('MiB in free small pages', 391, 390.625), id='small, too few'),
+        pytest.param(-2, 1024, 1048576, id='large takes the largest'),
+        pytest.param(-2, 100, 2048, id='large, next size'),
+        pytest.param(-2, 180, ('MiB in free large pages', 180, 170), id='large never takes the smallest'),
+        pytest.param(-2, 101, ('MiB in whole large pages', 101, 0), id='large does not divide'),
+        pytest.param(-3, 2048, 1048576, id='any takes the largest'),
+        pytest.param(-3, 180, 4, id='any, down to the smallest'),
+        pytest.param(-3, 3072, ('MiB in free pages', 3072, 2048), id='any, too few'),
+    ],
+)
+def test_pages_that_were_asked_for(build, asked, memory_mb, given):
+    """They must be free for any guest."""
+    assert outcome(PAGED, build(1, memory_mb=memory_mb, pagesize_kb=asked)) == given
+
+
+@pytest.mark.parametrize('asked', [-1, -2, -3, 4])
+def test_a_host_without_pages_has_none_to_give(asked):
+    assert outcome(NO_PAGES, shared(1, pagesize_kb=asked))[1:] == (128, 0)
+
+
+def test_large_pages_where_there_is_one_size():
+    host = cell(cpuset=[0], pages=[(2048, 100)])
+    assert outcome(host, shared(1, pagesize_kb=-2)) == ('MiB in free large pages', 128, 0)
+
+
+@pytest.mark.parametrize(
+    'host, build, memory_mb, given',
+    [
+        pytest.param(NO_PAGES, shared, 4096, None, id='shared: all there is'),
+        pytest.param(NO_PAGES, shared, 4097, ('MiB of memory', 4097, 4096), id='shared: more than that'),
+        pytest.param(NO_PAGES, dedicated, 96, None, id='dedicated: what is free'),
+        pytest.param(NO_PAGES, dedicated, 97, ('MiB of free memory', 97, 96), id='dedicated: more than that'),
+        pytest.param(NO_PAGES, mixed, 97, ('MiB of free memory', 97, 96), id='mixed: the same'),
+        pytest.param(PAGED, shared, 390, None, id='the smallest pages'),
+        pytest.param(PAGED, shared, 391, ('MiB of memory', 391, 390.625), id='more than the smallest pages'),
+        pytest.param(cell(pcpuset=[0], pages=[(4, 512, 256)]), dedicated, 2, ('MiB of free memory', 2, 1),
+                     id='the smallest pages must be free'),
+        pytest.param(cell(cpuset=[0], pages=[(4, 512, 256)]), shared, 2, None, id='or not, if shared'),
+    ],
+)  # fmt: skip
+def test_memory_without_a_page_size(host, build, memory_mb, given):
+    assert outcome(host, build(1, memory_mb=memory_mb)) == given
+
+
+@pytest.mark.parametrize(
+    'guest, reserved, given',
+    [
+        pytest.param(shared(2), 0, None, id='shared'),
+        pytest.param(shared(3), 0, ('shared CPUs', 3, 2), id='shared, more than there are'),
+        pytest.param(dedicated(2), 0, None, id='dedicated'),
+        pytest.param(dedicated(3), 0, ('free dedicated CPUs', 3, 2), id='dedicated, one is in use'),
+        pytest.param(dedicated(4), 0, ('dedicated CPUs', 4, 3), id='dedicated, more than there are'),
+        pytest.param(dedicated(2), 1, ('free dedicated CPUs', 3, 2), id='the emulator is one more'),
+        pytest.param(mixed(2, 2), 0, None, id='mixed'),
+        pytest.param(mixed(3, 1), 0, ('shared CPUs', 3, 2), id='mixed, shared'),
+        pytest.param(mixed(1, 3), 0, ('free dedicated CPUs', 3, 2), id='mixed, dedicated'),
+        pytest.param(mixed(1, 0), 0, None, id='mixed, none pinned'),
+        pytest.param(
+            mixed(1, 0), 1, ('places for a cell without pinned CPUs', 1, 0), id='the emulator alone'
+        ),
+    ],
+)
+def test_cpus(guest, reserved, given):
+    assert outcome(CELL, guest, reserved) == given
+
+
+@pytest.mark.parametrize(
+    'guest, limits, given',
+    [
+        pytest.param(shared(1), (2.0, 1.0), None, id='the last under the ratio'),
+        pytest.param(shared(2), (2.0, 1.0), ('shared CPUs under the allocation ratio', 2, 1), id='above it'),
+        pytest.param(mixed(2, 1), (2.0, 1.0), ('shared CPUs under the allocation ratio', 2, 1), id='mixed: shared'),
+        pytest.param(mixed(1, 2), (2.0, 1.0), None, id='mixed: pinned ones do not count'),
+        pytest.param(dedicated(2), (0.5, 0.1), None, id='dedicated: no ratio'),
+        pytest.param(shared(1, memory_mb=3072), (2.0, 1.0), None, id='memory, exact'),
+        pytest.param(shared(1, memory_mb=3073), (2.0, 1.0),
+                     ('MiB of memory under the allocation ratio', 3073, 3072), id='memory, above'),
+        pytest.param(shared(1, memory_mb=3073), (2.0, 1.5), None, id='memory, overcommitted'),
+    ],
+)  # fmt: skip
+def test_ratios(guest, limits, given):
+    assert outcome(CELL, guest, limits=numa.Limits(*limits)) == given
+
+
+def test_ratios_hold_for_guests_with_pages_too():
+    host = cell(cpuset=[0], pages=[(2048, 1000)], memory_usage_mb=4000)
+    short = outcome(host, shared(1, pagesize_kb=2048), limits=numa.Limits(1.0, 1.0))
+    assert short == ('MiB of memory under the allocation ratio', 128, 96)
+
+
+@pytest.mark.parametrize(
+    'host, policy, given',
+    [
+        pytest.param(threaded(), 'isolate', None, id='threads, no CPUs set apart'),
+        pytest.param(cell(cpuset=[0, 1], pcpuset=[2, 3]), 'isolate', None, id='set apart, no threads'),
+        pytest.param(cell(cpuset=[0, 1], pcpuset=[2, 3], cores=[(0, 1), (2, 3)]), 'isolate',
+                     ('cores of one thread', 1, 0), id='set apart, with threads'),
+        pytest.param(cell(cpuset=[0, 1], pcpuset=[2, 3], cores=[(0, 1), (2, 3)]), 'require', None, id='require'),
+        pytest.param(cell(pcpuset=[2, 3]), 'require', ('free dedicated CPUs beside free siblings', 1, 0),
+                     id='require without threads'),
+        pytest.param(threaded(pinned=range(4)), 'isolate', ('cores with all threads free', 1, 0),
+                     id='isolate, all cores in use'),
+        pytest.param(cell(pcpuset=[2, 3], cores=[(8, 9)]), 'prefer', ('free dedicated CPUs on known cores', 1, 0),
+                     id='CPUs on no core'),
+    ],
+)  # fmt: skip
+def test_threads(host, policy, given):
+    assert outcome(host, dedicated(1, thread_policy=policy)) == given
+
+
+def test_where_it_lies():
+    found = one.place(threaded(7), mixed(1, 2), 1, None)
+    assert (found.host_cell, found.pinning, found.reserved) == (7, {1: 0, 2: 4}, {1})
+
+
+def test_a_shared_cell_is_not_pinned():
+    assert one.place(threaded(), shared(2), 0, None).host_cpus == frozenset()

@@ -1,0 +1,202 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Guests into hosts: choice and order of cells, networks, devices."""
+
+import json
+
+import pytest
+
+from nova_sched.hardware import numa, pci
+from nova_sched.tests.unit.hardware.builders import (
+    cell,
+    dedicated,
+    guest,
+    host,
+    mixed,
+    named,
+    pool,
+    recorded,
+    request,
+    shared,
+)
+
+
+def cells_of(*arguments, **options):
+    """Host cells of the fit, or None."""
+    found = numa.fit(*arguments, **options)
+    return found and found.host_cells
+
+
+@pytest.mark.parametrize('case', recorded('numa-fits'))
+def test_a_recorded_answer_of_nova(case):
+    before, asked = numa.Topology.from_json(json_of(case['host'])), numa.Guest.of(named(case['guest']))
+    wanted = pci.Wanted(
+        pci.pools_from_json(json_of(case['pools'])),
+        tuple(map(pci.Request.of, named(case['requests']))),
+        case['mapping'],
+    )
+    limits = case['limits'] and numa.Limits.of(named(case['limits']))
+    found = numa.fit(before, asked, limits, wanted, case['packing'])
+    assert bool(found) is not bool(numa.why_not(before, asked, limits, wanted, case['packing']))
+    assert case['fits'] == (found and list(map(as_recorded, found.cells)))
+    if case['usage']:
+        after = numa.take(before, found)
+        assert [usage_of(one) for one in after.cells] == case['usage']
+
+
+def json_of(value):
+    return json.dumps(value)
+
+
+def as_recorded(placed):
+    pinning = [list(pin) for pin in sorted(placed.pinning.items())]
+    return [placed.host_cell, pinning, sorted(placed.reserved), placed.pagesize_kb]
+
+
+def usage_of(one):
+    pages = [some.used for some in one.pages]
+    return [one.id, one.cpu_usage, one.memory_usage_mb, sorted(one.pinned_cpus), pages]
+
+
+FOUR = [cell(number, cpuset=[number], pcpuset=[10 * number + cpu for cpu in (1, 2)]) for number in range(4)]
+
+
+@pytest.mark.parametrize(
+    'cells, asked, given',
+    [
+        pytest.param(FOUR, [shared()], (0,), id='one of equals: the first'),
+        pytest.param(FOUR[:2], [shared(), shared()], (0, 1), id='as many as there are: in order'),
+        pytest.param(FOUR[:2], [shared()] * 3, None, id='more than there are'),
+        pytest.param(
+            [FOUR[0], cell(1, pcpuset=range(11, 16))], [dedicated(2), dedicated(4)], (0, 1), id='by size'
+        ),
+        pytest.param(
+            [FOUR[0], cell(1, pcpuset=range(11, 16))], [dedicated(4), dedicated(2)], (1, 0), id='turned'
+        ),
+        pytest.param(
+            [FOUR[0], cell(1, pcpuset=range(11, 16))], [dedicated(4)] * 2, None, id='one is too small'
+        ),
+        pytest.param([], [], (), id='nothing for nothing'),
+    ],
+)
+def test_choice_of_cells(cells, asked, given):
+    assert cells_of(host(*cells), guest(*asked)) == given
+
+
+@pytest.mark.parametrize('packing', [False, True])
+@pytest.mark.parametrize(
+    'cells, asked, spread, packed',
+    [
+        pytest.param([{'memory_usage_mb': 1}, {'memory_usage_mb': 0}], shared(), 1, 0, id='free memory'),
+        pytest.param([{'cpu_usage': 1}, {'cpu_usage': 0}], shared(), 1, 0, id='shared: usage'),
+        pytest.param([{'pinned': [1]}, {'pinned': []}], dedicated(), 1, 0, id='dedicated: free CPUs'),
+        pytest.param([{'pinned': [1]}, {'pinned': []}], mixed(), 1, 0, id='mixed: the same'),
+        pytest.param([{'pinned': [1]}, {'pinned': []}], shared(), 0, 0, id='shared: free CPUs do not matter'),
+        pytest.param([{'cpu_usage': 1}, {'memory_usage_mb': 1}], shared(), 1, 0, id='usage before memory'),
+    ],
+)
+def test_preferred_cells(cells, asked, spread, packed, packing):
+    two = (cell(number, [0], [1, 2], **fields) for number, fields in enumerate(cells))
+    assert cells_of(host(*two), guest(asked), packing=packing) == (packed if packing else spread,)
+
+
+def test_no_preference_without_a_cell_to_spare():
+    two = host(cell(0, [0], cpu_usage=9), cell(1, [1]))
+    assert cells_of(two, guest(shared(), shared())) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    'pools, requests, first',
+    [
+        pytest.param([pool(1, 0), pool(3, 1)], [], 2, id='none wanted: where there are fewest'),
+        pytest.param([pool(1, 0), pool(3, 1)], [request()], 1, id='wanted: where there are most'),
+        pytest.param(
+            [pool(2, 0), pool(1, 1, x='1'), pool(2, 1, x='2')], [request()], 1, id='devices, not pools'
+        ),
+        pytest.param([pool(9, None), pool(1, 2)], [request()], 2, id='those without a cell do not count'),
+        pytest.param(
+            [pool(1, 0), pool(5, 1, vendor='10de')], [request(policy='preferred')], 1, id='of any kind'
+        ),
+    ],
+)
+@pytest.mark.parametrize('packing', [False, True])
+def test_devices_come_before_all(pools, requests, first, packing):
+    three = host(*(cell(number, [number], cpu_usage=number == first) for number in range(3)))
+    wanted = pci.Wanted(tuple(pools), tuple(requests))
+    assert cells_of(three, guest(shared()), pci=wanted, packing=packing) == (first,)
+
+
+@pytest.mark.parametrize(
+    'policy, node, given',
+    [
+        pytest.param('required', 1, (1,), id='required'),
+        pytest.param('required', None, None, id='required, of no cell'),
+        pytest.param('legacy', None, (0,), id='legacy, of no cell'),
+        pytest.param('required', 2, None, id='required, of the cell that is full'),
+        pytest.param('socket', 2, (1,), id='socket: the cell beside the full one'),
+        pytest.param('preferred', 2, (0,), id='preferred, of the full cell'),
+    ],
+)
+def test_devices_are_near(policy, node, given):
+    three = host(*(cell(number, [] if number == 2 else [number], socket=number > 0) for number in range(3)))
+    wanted = pci.Wanted((pool(1, node),), (request(policy=policy),))
+    assert cells_of(three, guest(shared()), pci=wanted) == given
+
+
+@pytest.mark.parametrize(
+    'physnets, tunneled, given',
+    [
+        pytest.param([], False, (0,), id='none wanted'),
+        pytest.param(['a'], False, (1,), id='near one cell'),
+        pytest.param(['a', 'b'], False, None, id='near two cells, one asked'),
+        pytest.param(['nowhere'], False, (0,), id='near no cell: anywhere'),
+        pytest.param([], True, (2,), id='tunnels'),
+        pytest.param(['a'], True, None, id='tunnels elsewhere'),
+    ],
+)
+def test_networks_are_near(physnets, tunneled, given):
+    three = host(
+        cell(0, [0]),
+        cell(1, [1], physnets=frozenset('a')),
+        cell(2, [2], physnets=frozenset('b'), tunneled=True),
+    )
+    limits = numa.Limits(1.0, 1.0, frozenset(physnets), tunneled)
+    assert cells_of(three, guest(shared()), limits) == given
+
+
+def test_networks_near_either_of_two_cells():
+    three = host(*(cell(number, [number], physnets=frozenset(net)) for number, net in enumerate('xab')))
+    limits = numa.Limits(1.0, 1.0, frozenset('ab'))
+    assert cells_of(three, guest(shared(), shared()), limits) == (1, 2)
+
+
+def test_a_realtime_guest_is_like_any_other():
+    """Its mask divides virtual CPUs: which host CPUs they get is the same."""
+    asked = named(
+        {'cells': [{'id': 0, 'cpuset': [0], 'pcpuset': [1, 2], 'memory': 1, 'cpu_policy': 'mixed'}]}
+    )
+    found = numa.fit(host(cell(0, [0], [1, 2])), numa.Guest.of(asked))
+    assert found.cells[0].pinning == {1: 1, 2: 2}
+
+
+def test_many_cells_without_devices_end_soon():
+    """Every order of the same cells is the same choice, as far as devices are concerned."""
+    eight = host(*(cell(number, [number]) for number in range(8)))
+    asked = []
+
+    class Counted(pci.Wanted):
+        def why_not(self, cells, host):
+            asked.append(cells)
+            return super().why_not(cells, host)
+
+    assert cells_of(eight, guest(*[shared()] * 8), pci=Counted((), (request(),))) is None
+    assert len(asked) == 1

@@ -1,0 +1,141 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Host cells: what they say of themselves, and their JSON text."""
+
+import json
+
+import pytest
+
+from nova_sched import errors, objects
+from nova_sched.hardware import numa
+from nova_sched.tests import reference
+from nova_sched.tests.unit.hardware.builders import cell, host, threaded
+
+
+def reported():
+    """The topology text of a recorded compute node."""
+    node = reference.wire('object-ComputeNode-numa-pci-metrics')['primitive']
+    return node['nova_object.data']['numa_topology']
+
+
+def test_a_recorded_node():
+    first, second = numa.Topology.from_json(reported()).cells
+    assert (first.id, first.memory_mb, first.socket) == (0, 131072, 0)
+    assert (first.cpuset, first.pcpuset) == (frozenset(range(8, 16)), frozenset(range(8)))
+    assert first.siblings[0] == frozenset([0, 1])
+    assert first.pages[1:] == (numa.Pages(2048, 32768, 512), numa.Pages(1048576, 16, 0, 1))
+    assert (first.physnets, first.tunneled) == (frozenset(['physnet0']), False)
+    assert (second.cpu_usage, second.memory_usage_mb) == (2, 4096)
+    assert (second.pinned_cpus, second.physnets, second.tunneled) == (frozenset([16, 17]), frozenset(), True)
+
+
+def test_the_text_is_the_object():
+    """What we write, the versioned object reads and writes again."""
+    ours = numa.Topology.from_json(reported())
+    theirs = objects.NUMATopology.from_json(ours.to_json())
+    assert numa.Topology.from_json(theirs.to_json()) == ours
+
+
+def test_an_old_cell():
+    """Before 1.4 there was one set of CPUs, for sharing and for pinning."""
+    data = {'id': 3, 'cpuset': [0, 1], 'memory': 512}
+    text = {
+        'nova_object.name': 'NUMATopology',
+        'nova_object.data': {'cells': [{'nova_object.name': 'NUMACell', 'nova_object.data': data}]},
+    }
+    assert numa.Topology.from_json(json.dumps(text)) == host(
+        cell(3, cpuset=[0, 1], pcpuset=[0, 1], cores=[], memory_mb=512)
+    )
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        pytest.param(('"size_kb": 4,', '"size_kb": 0,'), id='page size of nothing'),
+        pytest.param(('"memory": 131072', '"memory": "much"'), id='memory in words'),
+        pytest.param(('"cpuset": [8,', '"cpuset": [[8],'), id='CPU that is a list'),
+        pytest.param(('"NUMACell"', '"NUMASell"'), id='another class'),
+        pytest.param(('{', ''), id='no JSON'),
+    ],
+)
+def test_a_malformed_text(change):
+    old, new = change
+    assert old in reported()
+    with pytest.raises(errors.MalformedObject, match='NUMATopology'):
+        numa.Topology.from_json(reported().replace(old, new))
+
+
+@pytest.mark.parametrize('text', ['', 'null', '[]', '{}', '[' * 100000])
+def test_no_topology(text):
+    with pytest.raises(errors.MalformedObject):
+        numa.Topology.from_json(text)
+
+
+@pytest.mark.parametrize(
+    'cores, pinned, free, whole',
+    [
+        pytest.param([(0, 2), (1, 3)], [], [(0, 2), (1, 3)], [(0, 2), (1, 3)], id='all free'),
+        pytest.param([(0, 2), (1, 3)], [0], [(2,), (1, 3)], [(1, 3)], id='one thread in use'),
+        pytest.param([(0, 2), (1, 3)], [0, 2], [(1, 3)], [(1, 3)], id='a core in use'),
+        pytest.param([(0, 9), (1, 3)], [], [(0,), (1, 3)], [(1, 3)], id='the sibling is not for pinning'),
+        pytest.param([], [0], [(1,), (2,), (3,)], [(1,), (2,), (3,)], id='no cores told'),
+    ],
+)
+def test_free_cores(cores, pinned, free, whole):
+    some = cell(pcpuset=range(4), cores=cores, pinned=pinned)
+    assert list(some.free_cores) == free
+    assert some.whole_cores == whole
+
+
+@pytest.mark.parametrize(
+    'pages, all_mb, free_mb',
+    [
+        pytest.param([], 4096, 4000, id='no pages: the memory itself'),
+        pytest.param([(2048, 100, 10)], 200, 180, id='the only size'),
+        pytest.param([(2048, 100, 10), (4, 512, 256)], 2, 1, id='the smallest size, wherever it stands'),
+        pytest.param([(4, 512, 1024)], 2, -2, id='more in use than there is'),
+    ],
+)
+def test_plain_memory(pages, all_mb, free_mb):
+    some = cell(pages=pages, memory_usage_mb=96)
+    assert (some.plain_memory_mb, some.free_plain_memory_mb) == (all_mb, free_mb)
+
+
+@pytest.mark.parametrize(
+    'sockets, cells, near',
+    [
+        pytest.param([0, 0, 1], [0], {0, 1}, id='two cells on a socket'),
+        pytest.param([0, 0, 1], [1, 2], {0, 1, 2}, id='on two sockets'),
+        pytest.param([0, 0, 1], [9], set(), id='a cell that is not there'),
+        pytest.param([0, 0, None], [0], set(), id='one cell does not tell'),
+    ],
+)
+def test_on_sockets_of(sockets, cells, near):
+    some = host(*(cell(number, socket=socket) for number, socket in enumerate(sockets)))
+    assert some.on_sockets_of(cells) == near
+
+
+def test_with_cells():
+    old, kept = host(cell(0), cell(1)), cell(1)
+    assert old.with_cells({0: cell(0, memory_mb=1)}) == host(cell(0, memory_mb=1), kept)
+
+
+@pytest.mark.parametrize(
+    'some, siblings',
+    [
+        pytest.param(host(cell(0, pcpuset=[0])), False, id='cores of one thread'),
+        pytest.param(host(cell(0, pcpuset=[0]), threaded(1)), True, id='one cell has them'),
+        pytest.param(host(cell(0)), False, id='no CPUs'),
+    ],
+)
+def test_has_siblings(some, siblings):
+    assert some.has_siblings is siblings

@@ -1,0 +1,198 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The composition root: what the configuration becomes, and the life of one scheduler process."""
+
+import threading
+
+import pytest
+import sqlalchemy as sa
+
+from nova_sched import errors, rpc, service
+from nova_sched.conf import CONF
+from nova_sched.db import schema
+from nova_sched.engine import Settings
+from nova_sched.rpc.client import ClaimsClient
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.functional.harness import eventually
+from nova_sched.tests.options import settings
+
+
+def test_the_defaults_of_the_options_are_those_of_the_engine():
+    assert service.settings(CONF) == Settings()
+
+
+@pytest.mark.parametrize(
+    'option, value, setting, found',
+    [
+        pytest.param('scheduler.max_attempts', 5, 'alternates', 4, id='alternates'),
+        pytest.param('filter_scheduler.host_subset_size', 7, 'subset_size', 7, id='subset'),
+        pytest.param('filter_scheduler.shuffle_best_same_weighed_hosts', True, 'shuffle', True, id='shuffle'),
+        pytest.param('filter_scheduler.track_instance_changes', False, 'track_instances', False, id='track'),
+        pytest.param('default.default_availability_zone', 'z', 'default_zone', 'z', id='zone'),
+        pytest.param('default.service_down_time', 9, 'service_down_time_s', 9, id='down time'),
+        pytest.param('claims.pending_ttl', 8, 'pending_ttl_s', 8, id='expiry'),
+        pytest.param('claims.retry_interval', 0.5, 'retry_interval_s', 0.5, id='retry'),
+        pytest.param('claims.refresh_interval', 0.5, 'refresh_interval_s', 0.5, id='refresh'),
+        pytest.param('scheduler.max_claim_attempts', 4, 'max_claim_attempts', 4, id='lost claims'),
+    ],
+)
+def test_settings(option, value, setting, found):
+    with settings({option: value}):
+        assert getattr(service.settings(CONF), setting) == found
+
+
+@pytest.mark.parametrize(
+    'configured, cpus, found',
+    [
+        pytest.param(1, 8, 1, id='one'),
+        pytest.param(3, 8, 3, id='some'),
+        pytest.param(0, 8, 8, id='one for each CPU'),
+        pytest.param(0, None, 1, id='a machine that does not tell'),
+    ],
+)
+def test_workers(monkeypatch, configured, cpus, found):
+    monkeypatch.setattr('os.cpu_count', lambda: cpus)
+    with settings({'scheduler.workers': configured}):
+        assert service.workers(CONF) == found
+
+
+def test_the_default_rules():
+    rules = service.rules(CONF)
+    assert [rule.name for rule in rules.filters] == CONF.filter_scheduler.enabled_filters
+    assert {rule.name for rule in rules.always}.isdisjoint(CONF.filter_scheduler.enabled_filters)
+    assert len(rules.always) == 5
+
+
+@pytest.mark.parametrize(
+    'option, value, words',
+    [
+        pytest.param(
+            'enabled_filters', ['ComputeFilter', 'MagicFilter'], 'no filter is named MagicFilter', id='filter'
+        ),
+        pytest.param('enabled_filters', ['MagicFilter'], 'there are AllHostsFilter, ', id='the known ones'),
+        pytest.param('weight_classes', ['MagicWeigher'], 'MagicWeigher cannot be loaded', id='weigher'),
+        pytest.param(
+            'weight_classes', ['nova.scheduler.weights.all_wei'], 'cannot be loaded', id='half a path'
+        ),
+        pytest.param('available_filters', ['no.such.Filter'], 'no.such.Filter cannot be loaded', id='module'),
+        pytest.param(
+            'available_filters', ['json.no_such'], 'json.no_such cannot be loaded', id='name in a module'
+        ),
+    ],
+)
+def test_an_unknown_rule_is_named(option, value, words):
+    with settings({f'filter_scheduler.{option}': value}), pytest.raises(errors.UnknownRule) as unknown:
+        service.rules(CONF)
+    assert unknown.value.where == f'filter_scheduler.{option}'
+    assert words in str(unknown.value)
+
+
+# The database.
+
+
+@pytest.fixture
+def file(tmp_path):
+    return f'sqlite:///{tmp_path}/claims.sqlite'
+
+
+def test_the_embedded_database_is_brought_to_the_schema(file):
+    with settings({'database.connection': file}):
+        for _ in range(2):
+            engine = service.database(CONF)
+            assert schema.version(engine) == schema.head()
+            engine.dispose()
+
+
+def test_a_database_of_a_newer_release_is_refused(file):
+    engine = sa.create_engine(file)
+    with engine.begin() as session:
+        session.execute(sa.text('CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)'))
+        session.execute(sa.text("INSERT INTO alembic_version VALUES ('9999')"))
+    engine.dispose()
+    with settings({'database.connection': file}), pytest.raises(errors.BadConfig, match='9999'):
+        service.database(CONF)
+
+
+@pytest.mark.parametrize(
+    'url',
+    [
+        pytest.param('no url', id='nonsense'),
+        pytest.param('paper://scott:tiger@host/db', id='unknown kind'),
+        pytest.param('postgresql+nothing://scott:tiger@host/db', id='unknown driver'),
+        pytest.param('mysql+pymysql://scott:tiger@host:port/db', id='bad port'),
+    ],
+)
+@pytest.mark.filterwarnings('ignore:.*drivername')
+def test_a_bad_url_is_refused_without_its_password(url):
+    with settings({'database.connection': url}), pytest.raises(errors.BadConfig) as bad:
+        service.database(CONF)
+    assert bad.value.where == '[database] connection'
+    assert 'tiger' not in str(bad.value)
+
+
+# The process.
+
+
+@pytest.fixture
+def bus():
+    made = rpc.transport(CONF, 'fake://')
+    yield made
+    made.cleanup()
+
+
+def test_a_service_answers_until_it_is_stopped(bus):
+    with settings({'claims.store': 'memory'}):
+        made = service.SchedulerService(CONF, bus)
+        made.start()
+    assert ClaimsClient(bus, timeout_s=10).show(uuid_of('one')) == []
+    waiting = threading.Thread(target=made.wait)
+    waiting.start()
+    made.stop()
+    waiting.join(10)
+    assert not waiting.is_alive()
+    with pytest.raises(errors.NoAnswer):
+        ClaimsClient(bus, timeout_s=0.2).show(uuid_of('one'))
+
+
+def test_a_service_that_was_never_started_can_be_stopped(bus):
+    made = service.SchedulerService(CONF, bus)
+    made.stop()
+    made.wait()
+
+
+def test_a_service_whose_database_is_away_waits_for_it(bus, tmp_path, caplog):
+    """It says so once, and takes no message before."""
+    folder = tmp_path / 'later'
+    options = {'database.connection': f'sqlite:///{folder}/claims.sqlite', 'claims.retry_interval': 0.05}
+    with settings(options):
+        made = service.SchedulerService(CONF, bus)
+        starting = threading.Thread(target=made.start)
+        starting.start()
+        eventually(lambda: 'trying until that changes' in caplog.text)
+        assert starting.is_alive()
+        folder.mkdir()
+        starting.join(20)
+    assert ClaimsClient(bus, timeout_s=10).show(uuid_of('one')) == []
+    made.stop()
+    assert caplog.text.count('trying until that changes') == 1
+
+
+def test_a_service_that_waits_for_its_database_can_be_stopped(bus, tmp_path, caplog):
+    options = {'database.connection': f'sqlite:///{tmp_path}/none/claims.sqlite', 'claims.retry_interval': 60}
+    with settings(options):
+        made = service.SchedulerService(CONF, bus)
+        starting = threading.Thread(target=made.start)
+        starting.start()
+        eventually(lambda: 'trying until that changes' in caplog.text)
+        made.stop()
+        starting.join(10)
+    assert not starting.is_alive()
