@@ -23,7 +23,7 @@ def reading(name: str) -> Iterator[None]:
     """Makes MalformedObject of whatever a malformed object makes its reader raise."""
     try:
         yield
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError, errors.Invalid) as error:
         raise errors.MalformedObject(name, f'{type(error).__name__} {error}') from None
 
 

@@ -46,12 +46,18 @@ class GuestCell:
 
     @classmethod
     def of(cls, cell: Any) -> 'GuestCell':
-        """From anything with InstanceNUMACell's attributes, unset ones tolerated."""
+        """From anything with InstanceNUMACell's attributes; all but the memory may be unset.
+
+        Raises InvalidRequest.
+        """
+        number, memory_mb = read(cell, 'id', 0), read(cell, 'memory')
+        if memory_mb is None:
+            raise errors.InvalidRequest('numa_topology', f'cell {number} has no memory')
         return cls(
-            id=read(cell, 'id', 0),
+            id=number,
             cpuset=frozenset(read(cell, 'cpuset', ())),
             pcpuset=frozenset(read(cell, 'pcpuset', ())),
-            memory_mb=read(cell, 'memory', 0),
+            memory_mb=memory_mb,
             pagesize_kb=read(cell, 'pagesize'),
             cpu_policy=read(cell, 'cpu_policy', SHARED),
             thread_policy=read(cell, 'cpu_thread_policy', PREFER),
@@ -86,9 +92,9 @@ class Guest:
 
     @classmethod
     def of(cls, topology: Any) -> 'Guest':
-        """From anything with InstanceNUMATopology's attributes, unset ones tolerated.
+        """From anything with InstanceNUMATopology's attributes, see ``GuestCell``.
 
-        Raises InvalidRequest if the cells have different CPU policies.
+        Raises InvalidRequest, also if the cells have different CPU policies.
         """
         cells = tuple(map(GuestCell.of, topology.cells))
         if len({cell.cpu_policy for cell in cells}) > 1:

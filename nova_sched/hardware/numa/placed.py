@@ -80,7 +80,7 @@ class Fitted:
 
     @classmethod
     def of(cls, topology: Any) -> 'Fitted':
-        """From the topology of an instance that lies on a host, unset attributes tolerated."""
+        """From the topology of an instance that lies on a host, see ``GuestCell``."""
         return cls(tuple(map(Placed.of, topology.cells)))
 
     @classmethod

@@ -31,7 +31,7 @@ BATCH = 32
 
 
 class BareClaim:
-    """One durable claim in SQLite as the database's own driver makes it: read, update and insert in one transaction."""
+    """One durable claim by SQLite's own driver: read, update and insert in one transaction."""
 
     def __init__(self, path, nodes):
         self._connection = sqlite3.connect(path, isolation_level=None)

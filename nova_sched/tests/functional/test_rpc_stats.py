@@ -33,12 +33,23 @@ def test_a_report_is_answered_with_what_was_accepted(daemon):
         instances=[uuid_of('one'), uuid_of('stranger')],
         cell_uuid=CELL,
     )
+    assert accepted.pop('generation') > 1
     assert accepted == {
         'node': uuid_of('node a'),
-        'generation': 3,
         'claims': {uuid_of('one'): 'confirmed'},
         'foreign': {'VCPU': 1, 'MEMORY_MB': 3072, 'DISK_GB': 10},
     }
+
+
+def test_the_generation_of_a_node_rises_with_every_change(daemon):
+    def report(**fields):
+        return daemon.stats.update_resource_stats('a', compute_node('a', **fields))['generation']
+
+    first = report()
+    assert report() == first
+    changed = report(vcpus=16)
+    daemon.boot('one')
+    assert first < changed < report(vcpus=16)
 
 
 def test_every_recorded_node_is_accepted(daemon):

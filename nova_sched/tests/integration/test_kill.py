@@ -48,6 +48,7 @@ def test_sigterm_answers_what_is_in_flight_and_the_other_daemon_goes_on(cloud, b
     callers = under_load(cloud)
     assert first.stop() == 0
     check(cloud, callers)
+    assert ('oslo_service.backend._threading' in first.said()) == (backend == 'threading')
     assert {answer['tries'] for answer in callers.answers} == {1}
     assert second.said().count('Decided') + first.said().count('Decided') >= len(callers.answers)
 
@@ -116,3 +117,14 @@ def test_sighup_reloads_options_and_loses_no_call(cloud, backend):
     assert {len(answer['nodes']) for answer in callers.answers} == {2, 5}
     ((*found,),) = cloud.scheduler.select_destinations(spec(), [uuid_of('afterwards')])
     assert len(found) == 5
+
+
+@pytest.mark.parametrize('backend', BACKENDS)
+def test_sighup_with_a_mistake_changes_nothing(cloud, backend):
+    daemon = cloud.daemon(DEFAULT__service_backend=backend)
+    cloud.add(6)
+    daemon.configure({'scheduler.max_attempts': 'many'})
+    daemon.send(signal.SIGHUP)
+    daemon.until_it_says('The configuration is not reloaded: ')
+    (found,) = cloud.scheduler.select_destinations(spec(), [uuid_of('one')])
+    assert len(found) == 3

@@ -123,7 +123,7 @@ def test_a_daemon_that_starts_before_its_broker(durable, broker, backend):
     )
     for daemon in (early, late):
         daemon.start(wait=False)
-        daemon.until_it_says('Connection refused')
+        daemon.until_it_says('Connection failed')
     begin = time.monotonic()
     early.stop()
     assert time.monotonic() - begin < 10
@@ -194,6 +194,16 @@ def test_sigterm_ends_a_daemon_whose_database_is_away(stored, server):
     assert {type(answer) for answer in waiting.wait().values()} == {errors.StoreUnavailable}
     server.start()
     assert audit.placed(stored.database) == {}
+
+
+def test_a_database_without_our_tables_stops_the_start(server, rabbitmq, tmp_path):
+    with contextlib.closing(Cloud(tmp_path, rabbitmq.fresh(), server.fresh())) as cloud:
+        daemon = cloud.daemon(start=False)
+        daemon.start(wait=False)
+        assert daemon.wait() == 1
+        assert 'this release needs' in daemon.said()
+        assert 'run nova-sched-manage db upgrade' in daemon.said()
+        assert 'Traceback' not in daemon.said()
 
 
 def test_a_daemon_that_starts_before_its_database(stored, server):

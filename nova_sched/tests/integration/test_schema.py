@@ -14,7 +14,8 @@
 import pytest
 import sqlalchemy as sa
 
-from nova_sched.db import engine
+from nova_sched.db import engine, schema
+from nova_sched.db.tables import METADATA
 from nova_sched.tests.unit.db import migrations
 
 
@@ -27,6 +28,21 @@ def database(request):
 
 class TestMigrations(migrations.Migrations):
     pass
+
+
+def test_names_that_differ_in_case_differ(mariadb):
+    """Every table compares its words as they are, as the code says and as the migrations made it."""
+    made = engine.create(mariadb.fresh())
+    schema.upgrade(made)
+    query = (
+        'SELECT table_name, table_collation FROM information_schema.tables WHERE table_schema = database()'
+    )
+    with engine.transaction(made) as connection:
+        found = dict(connection.execute(sa.text(query)).tuples().all())
+    made.dispose()
+    named = {table.name: table.dialect_options['mysql']['collate'] for table in METADATA.sorted_tables}
+    assert set(named.values()) == {'utf8mb4_bin'}
+    assert named.items() <= found.items()
 
 
 def test_a_statement_sees_what_is_committed_by_then(database):

@@ -370,7 +370,6 @@ class Reports:
     def test_a_repeated_report_changes_nothing(self, store):
         ready(store, vcpus_used=3)
         place(store, claim(A, node()))
-        place(store, claim(B, node()))
         store.release([(A, node())])
         before = facts(store)
         for seconds in (10, 20):

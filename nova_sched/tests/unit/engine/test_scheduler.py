@@ -225,8 +225,8 @@ class TestLostRaces:
         made.place(asks(A, vcpus=4))
         store.rivals = [[Placement((claim(D, node('host-1'), vcpus=8),))]]
         futures = [
-            made.send_place(asks(A, vcpus=9, ignore_hosts=['host-0'])),  # its claim on host-0 is lifted
-            made.send_place(asks(B, vcpus=2), asks(C, vcpus=9)),  # one of them on host-0
+            made.send_place(asks(B, vcpus=2), asks(C, vcpus=5)),  # one on each host
+            made.send_place(asks(A, vcpus=5, ignore_hosts=['host-0'])),  # its claim on host-0 is lifted
         ]
         made.loop.turn()
         assert made.cluster.hosts.resource(VCPU).used.tolist() == [4, 8]

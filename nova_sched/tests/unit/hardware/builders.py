@@ -17,25 +17,25 @@ import json
 import types
 from pathlib import Path
 
+import pytest
+
 from nova_sched.hardware import numa, pci
 
 
 def recorded(name):
-    """Recorded cases; data/README.md tells what is in them."""
-    return json.loads(gzip.decompress((Path(__file__).parent / 'data' / f'{name}.json.gz').read_bytes()))
+    """Rows of recorded cases; data/README.md tells what is in them."""
+    content = gzip.decompress((Path(__file__).parent / 'data' / f'{name}.json.gz').read_bytes())
+    return [pytest.param(case, id=f'case {number}') for number, case in enumerate(json.loads(content))]
 
 
 def named(value):
-    """Plain values as objects with attributes, all the way down; other dicts than objects stay in ``spec``."""
+    """Plain values as objects with attributes, all the way down; ``spec`` keeps its dicts."""
     if isinstance(value, list):
         return [named(item) for item in value]
     if not isinstance(value, dict):
         return value
     return types.SimpleNamespace(
-        **{
-            name: item if name in ('spec', 'tags', 'cpu_pinning_raw') else named(item)
-            for name, item in value.items()
-        }
+        **{name: item if name == 'spec' else named(item) for name, item in value.items()}
     )
 
 

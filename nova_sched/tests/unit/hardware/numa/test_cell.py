@@ -73,11 +73,16 @@ def test_large_pages_where_there_is_one_size():
         pytest.param(NO_PAGES, mixed, 97, ('MiB of free memory', 97, 96), id='mixed: the same'),
         pytest.param(PAGED, shared, 390, None, id='the smallest pages'),
         pytest.param(PAGED, shared, 391, ('MiB of memory', 391, 390.625), id='more than the smallest pages'),
-        pytest.param(cell(pcpuset=[0], pages=[(4, 512, 256)]), dedicated, 2, ('MiB of free memory', 2, 1),
-                     id='the smallest pages must be free'),
+        pytest.param(
+            cell(pcpuset=[0], pages=[(4, 512, 256)]),
+            dedicated,
+            2,
+            ('MiB of free memory', 2, 1),
+            id='the smallest pages must be free',
+        ),
         pytest.param(cell(cpuset=[0], pages=[(4, 512, 256)]), shared, 2, None, id='or not, if shared'),
     ],
-)  # fmt: skip
+)
 def test_memory_without_a_page_size(host, build, memory_mb, given):
     assert outcome(host, build(1, memory_mb=memory_mb)) == given
 
@@ -109,15 +114,19 @@ def test_cpus(guest, reserved, given):
     [
         pytest.param(shared(1), (2.0, 1.0), None, id='the last under the ratio'),
         pytest.param(shared(2), (2.0, 1.0), ('shared CPUs under the allocation ratio', 2, 1), id='above it'),
-        pytest.param(mixed(2, 1), (2.0, 1.0), ('shared CPUs under the allocation ratio', 2, 1), id='mixed: shared'),
+        pytest.param(mixed(2, 1), (2.0, 1.0), ('shared CPUs under the allocation ratio', 2, 1), id='mixed'),
         pytest.param(mixed(1, 2), (2.0, 1.0), None, id='mixed: pinned ones do not count'),
         pytest.param(dedicated(2), (0.5, 0.1), None, id='dedicated: no ratio'),
         pytest.param(shared(1, memory_mb=3072), (2.0, 1.0), None, id='memory, exact'),
-        pytest.param(shared(1, memory_mb=3073), (2.0, 1.0),
-                     ('MiB of memory under the allocation ratio', 3073, 3072), id='memory, above'),
+        pytest.param(
+            shared(1, memory_mb=3073),
+            (2.0, 1.0),
+            ('MiB of memory under the allocation ratio', 3073, 3072),
+            id='memory, above',
+        ),
         pytest.param(shared(1, memory_mb=3073), (2.0, 1.5), None, id='memory, overcommitted'),
     ],
-)  # fmt: skip
+)
 def test_ratios(guest, limits, given):
     assert outcome(CELL, guest, limits=numa.Limits(*limits)) == given
 
@@ -133,17 +142,35 @@ def test_ratios_hold_for_guests_with_pages_too():
     [
         pytest.param(threaded(), 'isolate', None, id='threads, no CPUs set apart'),
         pytest.param(cell(cpuset=[0, 1], pcpuset=[2, 3]), 'isolate', None, id='set apart, no threads'),
-        pytest.param(cell(cpuset=[0, 1], pcpuset=[2, 3], cores=[(0, 1), (2, 3)]), 'isolate',
-                     ('cores of one thread', 1, 0), id='set apart, with threads'),
-        pytest.param(cell(cpuset=[0, 1], pcpuset=[2, 3], cores=[(0, 1), (2, 3)]), 'require', None, id='require'),
-        pytest.param(cell(pcpuset=[2, 3]), 'require', ('free dedicated CPUs beside free siblings', 1, 0),
-                     id='require without threads'),
-        pytest.param(threaded(pinned=range(4)), 'isolate', ('cores with all threads free', 1, 0),
-                     id='isolate, all cores in use'),
-        pytest.param(cell(pcpuset=[2, 3], cores=[(8, 9)]), 'prefer', ('free dedicated CPUs on known cores', 1, 0),
-                     id='CPUs on no core'),
+        pytest.param(
+            cell(cpuset=[0, 1], pcpuset=[2, 3], cores=[(0, 1), (2, 3)]),
+            'isolate',
+            ('cores of one thread', 1, 0),
+            id='set apart, with threads',
+        ),
+        pytest.param(
+            cell(cpuset=[0, 1], pcpuset=[2, 3], cores=[(0, 1), (2, 3)]), 'require', None, id='require'
+        ),
+        pytest.param(
+            cell(pcpuset=[2, 3]),
+            'require',
+            ('free dedicated CPUs beside free siblings', 1, 0),
+            id='require without threads',
+        ),
+        pytest.param(
+            threaded(pinned=range(4)),
+            'isolate',
+            ('cores with all threads free', 1, 0),
+            id='isolate, all cores in use',
+        ),
+        pytest.param(
+            cell(pcpuset=[2, 3], cores=[(8, 9)]),
+            'prefer',
+            ('free dedicated CPUs on known cores', 1, 0),
+            id='CPUs on no core',
+        ),
     ],
-)  # fmt: skip
+)
 def test_threads(host, policy, given):
     assert outcome(host, dedicated(1, thread_policy=policy)) == given
 

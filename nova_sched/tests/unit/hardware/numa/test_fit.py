@@ -36,11 +36,21 @@ def cells_of(*arguments, **options):
     return found and found.host_cells
 
 
+def as_recorded(placed):
+    pinning = [list(pin) for pin in sorted(placed.pinning.items())]
+    return [placed.host_cell, pinning, sorted(placed.reserved), placed.pagesize_kb]
+
+
+def usage_of(one):
+    pages = [some.used for some in one.pages]
+    return [one.id, one.cpu_usage, one.memory_usage_mb, sorted(one.pinned_cpus), pages]
+
+
 @pytest.mark.parametrize('case', recorded('numa-fits'))
 def test_a_recorded_answer_of_nova(case):
-    before, asked = numa.Topology.from_json(json_of(case['host'])), numa.Guest.of(named(case['guest']))
+    before, asked = numa.Topology.from_json(json.dumps(case['host'])), numa.Guest.of(named(case['guest']))
     wanted = pci.Wanted(
-        pci.pools_from_json(json_of(case['pools'])),
+        pci.pools_from_json(json.dumps(case['pools'])),
         tuple(map(pci.Request.of, named(case['requests']))),
         case['mapping'],
     )
@@ -51,20 +61,6 @@ def test_a_recorded_answer_of_nova(case):
     if case['usage']:
         after = numa.take(before, found)
         assert [usage_of(one) for one in after.cells] == case['usage']
-
-
-def json_of(value):
-    return json.dumps(value)
-
-
-def as_recorded(placed):
-    pinning = [list(pin) for pin in sorted(placed.pinning.items())]
-    return [placed.host_cell, pinning, sorted(placed.reserved), placed.pagesize_kb]
-
-
-def usage_of(one):
-    pages = [some.used for some in one.pages]
-    return [one.id, one.cpu_usage, one.memory_usage_mb, sorted(one.pinned_cpus), pages]
 
 
 FOUR = [cell(number, cpuset=[number], pcpuset=[10 * number + cpu for cpu in (1, 2)]) for number in range(4)]

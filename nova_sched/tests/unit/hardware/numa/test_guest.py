@@ -49,14 +49,21 @@ def test_what_is_not_told(topology):
     assert numa.Guest.of(topology) == guest(shared(1, memory_mb=1))
 
 
+@pytest.mark.parametrize('of', [numa.Guest.of, numa.Fitted.of])
+def test_a_cell_without_memory_is_refused(of):
+    cells = [objects.InstanceNUMACell(id=3, cpuset={0}, pcpuset=set())]
+    with pytest.raises(errors.InvalidRequest, match='cell 3 has no memory'):
+        of(objects.InstanceNUMATopology(cells=cells))
+
+
 def test_cells_of_different_policies_are_refused():
-    cells = [objects.InstanceNUMACell(cpu_policy=policy) for policy in (None, 'dedicated')]
+    cells = [objects.InstanceNUMACell(memory=1, cpu_policy=policy) for policy in (None, 'dedicated')]
     with pytest.raises(errors.InvalidRequest, match='different CPU policies'):
         numa.Guest.of(objects.InstanceNUMATopology(cells=cells))
 
 
 def test_no_policy_is_shared():
-    cells = [objects.InstanceNUMACell(cpu_policy=policy) for policy in (None, 'shared')]
+    cells = [objects.InstanceNUMACell(memory=1, cpu_policy=policy) for policy in (None, 'shared')]
     assert numa.Guest.of(objects.InstanceNUMATopology(cells=cells)).cpu_policy == 'shared'
 
 

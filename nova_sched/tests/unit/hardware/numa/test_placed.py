@@ -55,7 +55,16 @@ def test_a_fit_read_again_is_given_back():
     assert numa.give_back(full, numa.Fitted.from_json(fitted.to_json())) == empty
 
 
-@pytest.mark.parametrize('text', ['', '{}', '{"nova_object.name": "InstanceNUMATopology"}'])
+@pytest.mark.parametrize(
+    'text',
+    [
+        pytest.param('', id='no JSON'),
+        pytest.param('{}', id='no object'),
+        pytest.param('{"nova_object.name": "InstanceNUMATopology"}', id='no data'),
+        pytest.param(PLACED.to_json().replace('"memory"', '"mummery"'), id='no memory'),
+        pytest.param(PLACED.to_json().replace('"id"', '"ids"'), id='no cell'),
+    ],
+)
 def test_a_malformed_text(text):
     with pytest.raises(errors.MalformedObject, match='InstanceNUMATopology'):
         numa.Fitted.from_json(text)
