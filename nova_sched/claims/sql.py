@@ -147,7 +147,7 @@ class _Taken:
 
 def _second_of_a_name(reports):
     """The place of the first report under a name that an earlier one gives to another node; None without."""
-    owners = {}
+    owners: dict[tuple[str, str], str] = {}
     for place, report in enumerate(reports):
         if owners.setdefault((report.host, report.nodename), report.node_uuid) != report.node_uuid:
             return place

@@ -11,6 +11,6 @@
 # under the License.
 """What the functional tests share."""
 
-from nova_sched.tests.functional.harness import bus_url, daemon, started
+from nova_sched.tests.functional.harness import bus_url, daemon, started, steady, two_hosts
 
-__all__ = ['bus_url', 'daemon', 'started']
+__all__ = ['bus_url', 'daemon', 'started', 'steady', 'two_hosts']

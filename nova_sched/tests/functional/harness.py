@@ -185,6 +185,25 @@ def daemon(started):
     started.clear()
 
 
+@pytest.fixture(scope='module')
+def two_hosts(started):
+    """The daemon with two hosts and a server; at the end, after all that was sent to it, it still works."""
+    started.add('a', 'b', instances=[])
+    started.boot('running')
+    yield started
+    assert started.boot('afterwards')[0] in ('a', 'b')
+
+
+@pytest.fixture
+def steady(two_hosts, caplog):
+    """The same; whatever a test sends it, it stays as it was, and nothing has gone wrong inside."""
+    before = two_hosts.state()
+    caplog.clear()
+    yield two_hosts
+    assert two_hosts.state() == before
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
+
+
 def error_name(error):
     """Class of the error that a server raised, whichever way the bus brought it."""
     return getattr(error, 'exc_type', None) or type(error).__name__.removesuffix('_Remote')

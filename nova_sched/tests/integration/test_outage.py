@@ -21,6 +21,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
+from nova_sched.rpc.client import SchedulerClient
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import eventually, outcome, spec
 from nova_sched.tests.integration import audit
@@ -166,6 +167,19 @@ def test_calls_are_answered_when_the_database_is_back(stored, server):
     eventually(lambda: audit.rows(stored.database, 'host_instances'))
     assert daemon.said().count(WAITING) == 1
     assert 'Traceback' not in daemon.said()
+
+
+def test_a_caller_gets_signs_of_life_for_as_long_as_its_call_takes(stored, server):
+    daemon = stored.daemon()
+    stored.add(1)
+    stored.scheduler = SchedulerClient(stored.bus, timeout_s=60, monitor_s=2)
+    server.kill()
+    begin = time.monotonic()
+    waiting = Waiting(boot(stored), ['one'])
+    daemon.until_it_says(WAITING)
+    eventually(lambda: time.monotonic() - begin > 5)  # more than twice as long as it bears silence
+    server.start()
+    check(stored, waiting)
 
 
 def test_an_idle_daemon_says_once_that_the_database_is_away(stored, server):

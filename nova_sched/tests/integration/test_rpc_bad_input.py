@@ -13,10 +13,11 @@
 
 import pytest
 
-from nova_sched.tests.functional.harness import daemon, started
+from nova_sched.tests.functional.harness import started, steady, two_hosts
 from nova_sched.tests.functional.test_rpc_bad_input import *  # noqa: F403
+from nova_sched.tests.functional.test_rpc_bad_reports import *  # noqa: F403
 
-__all__ = ['daemon', 'started']
+__all__ = ['started', 'steady', 'two_hosts']
 
 
 @pytest.fixture(scope='module')

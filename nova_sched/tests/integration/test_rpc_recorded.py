@@ -13,10 +13,10 @@
 
 import pytest
 
-from nova_sched.tests.functional.harness import daemon, started
+from nova_sched.tests.functional.harness import started
 from nova_sched.tests.functional.test_rpc_recorded import *  # noqa: F403
 
-__all__ = ['daemon', 'started']
+__all__ = ['started']
 
 
 @pytest.fixture(scope='module')

@@ -38,7 +38,7 @@ def test_names_that_differ_in_case_differ(mariadb):
         'SELECT table_name, table_collation FROM information_schema.tables WHERE table_schema = database()'
     )
     with engine.transaction(made) as connection:
-        found = dict(connection.execute(sa.text(query)).tuples().all())
+        found = {row[0]: row[1] for row in connection.execute(sa.text(query))}
     made.dispose()
     named = {table.name: table.dialect_options['mysql']['collate'] for table in METADATA.sorted_tables}
     assert set(named.values()) == {'utf8mb4_bin'}

@@ -1,0 +1,146 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What the engine answers, as it travels; and aggregates, instances and services, as they are read."""
+
+import datetime
+
+import pytest
+
+from nova_sched import objects
+from nova_sched.engine.selection import Selected
+from nova_sched.objects.claiming import Claim
+from nova_sched.rpc import translate
+from nova_sched.state.aggregates import Aggregate
+from nova_sched.tests.builders import CELL, uuid_of
+from nova_sched.tests.reference import recorded, wire
+
+
+def selected(**words):
+    facts_of_one = {
+        'node_uuid': uuid_of('node'),
+        'host': 'a',
+        'nodename': 'n',
+        'cell_uuid': CELL,
+        'availability_zone': 'z',
+        'allocation_request': '{}',
+        'allocation_version': '1.36',
+    }
+    return Selected(**{**facts_of_one, **words})
+
+
+def test_selections():
+    ((chosen, alternate),) = translate.selections([[selected(), selected(host='b')]], as_objects=True)
+    assert chosen.obj_to_primitive()['nova_object.version'] == '1.1'
+    assert (chosen.compute_node_uuid, chosen.service_host, chosen.nodename) == (uuid_of('node'), 'a', 'n')
+    assert (chosen.cell_uuid, chosen.availability_zone, chosen.limits) == (CELL, 'z', None)
+    assert (chosen.allocation_request, chosen.allocation_request_version) == ('{}', '1.36')
+    assert alternate.service_host == 'b'
+
+
+def test_selections_for_old_callers():
+    placed = [[selected(), selected(host='b')], [selected(host='c')]]
+    found = translate.selections(placed, as_objects=False)
+    assert found == [
+        {'host': 'a', 'nodename': 'n', 'limits': {}},
+        {'host': 'c', 'nodename': 'n', 'limits': {}},
+    ]
+    assert {tuple(one) for one in found} == {tuple(one) for one in wire('result-legacy-dicts')['primitive']}
+
+
+def test_a_cloud_with_one_cell_that_nobody_named():
+    ((chosen,),) = translate.selections([[selected(cell_uuid=None)]], as_objects=True)
+    assert chosen.cell_uuid == translate.UNKNOWN_CELL
+
+
+def test_claim_info():
+    claim = Claim(uuid_of('one'), uuid_of('node'), {'VCPU': 1}, created_s=0.0, expires_s=60.0)
+    info = translate.claim_info(claim, ('a', 'n'))
+    assert (info.instance_uuid, info.host, info.nodename, info.state) == (uuid_of('one'), 'a', 'n', 'pending')
+    assert info.resources == {'VCPU': 1}
+    assert info.created_at == datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    assert info.expires_at == datetime.datetime(1970, 1, 1, 0, 1, tzinfo=datetime.UTC)
+
+
+def test_a_claim_that_never_expires():
+    info = translate.claim_info(Claim(uuid_of('one'), uuid_of('node'), {}), ('a', 'n'))
+    assert info.expires_at is None
+
+
+# Aggregates, instances, services.
+
+ZONE = objects.Aggregate(
+    id=1, uuid=uuid_of('zone'), name='zone', hosts=['a'], metadata={'availability_zone': 'z'}
+)
+
+
+@pytest.mark.parametrize(
+    'given',
+    [
+        pytest.param(ZONE, id='one'),
+        pytest.param([ZONE], id='a list'),
+        pytest.param(objects.AggregateList(objects=[ZONE]), id='a list object'),
+    ],
+)
+def test_aggregates(given):
+    wanted = Aggregate(1, 'zone', frozenset('a'), {'availability_zone': 'z'}, uuid_of('zone'))
+    assert translate.aggregates(given) == [wanted]
+
+
+def test_an_aggregate_of_which_little_is_set():
+    assert translate.aggregates(objects.Aggregate(id=1)) == [Aggregate(1, '1', frozenset(), {}, None)]
+
+
+def test_recorded_aggregates():
+    found = translate.aggregates(recorded('AggregateList'))
+    assert [(one.id, one.hosts) for one in found] == [
+        (one.id, frozenset(one.hosts)) for one in recorded('AggregateList')
+    ]
+
+
+ONE, TWO = uuid_of('one'), uuid_of('two')
+
+
+@pytest.mark.parametrize(
+    'given, found',
+    [
+        pytest.param(None, None, id='nothing'),
+        pytest.param([], set(), id='none'),
+        pytest.param([ONE, TWO], {ONE, TWO}, id='UUIDs'),
+        pytest.param(objects.Instance(uuid=ONE), {ONE}, id='an instance'),
+        pytest.param(
+            objects.InstanceList(objects=[objects.Instance(uuid=ONE), objects.Instance(uuid=TWO)]),
+            {ONE, TWO},
+            id='a list object',
+        ),
+    ],
+)
+def test_instance_uuids(given, found):
+    assert translate.instance_uuids(given) == found
+
+
+NOON = datetime.datetime(2030, 1, 1, 12, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    'given, found',
+    [
+        pytest.param({}, (False, None, False, 0.0), id='nothing is set'),
+        pytest.param(
+            {'disabled': True, 'disabled_reason': 'x', 'forced_down': True, 'last_seen_up': NOON},
+            (True, 'x', True, NOON.timestamp()),
+            id='all is set',
+        ),
+        pytest.param({'last_seen_up': None, 'disabled_reason': None}, (False, None, False, 0.0), id='nulls'),
+    ],
+)
+def test_service(given, found):
+    assert translate.service(objects.Service(**given)) == found
