@@ -11,6 +11,8 @@
 # under the License.
 """Tests of the books: whatever changes, the cluster and the store end up alike."""
 
+import dataclasses
+
 import pytest
 
 from nova_sched import errors
@@ -247,6 +249,15 @@ class TestInstances:
         world.call(world.books.instances_are, 'host-0', [])
         assert states(world) == {(C, 'host-1'): PENDING}
         assert used(world) == [0, 1]
+
+    def test_nobody_listens_without_track_instances(self, world):
+        world.call(world.books.instances_added, 'host-0', [A])
+        before = states(world), world.cluster.told('host-0')
+        world.settings = dataclasses.replace(world.settings, track_instances=False)
+        world.call(world.books.instances_added, 'host-0', [B])
+        world.call(world.books.instances_are, 'host-0', [])
+        world.call(world.books.instance_gone, 'host-0', A)
+        assert (states(world), world.cluster.told('host-0')) == before
 
     def test_a_claim_that_waits_is_not_ended_by_a_list(self, world):
         world.call(world.books.instances_are, 'host-0', [])
