@@ -22,187 +22,14 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.claims import Changes, ClaimStore, NodeFacts, ServiceFacts
-from nova_sched.claims.judge import Held, Ledger, judge
-from nova_sched.claims.reconcile import settle
+from nova_sched.claims import Changes, ClaimStore, NodeFacts
+from nova_sched.claims import statements as sql
+from nova_sched.claims.judge import Held, judge
+from nova_sched.claims.taken import second_of_a_name, take
 from nova_sched.db.engine import Sessions
 from nova_sched.db.tables import AGGREGATES, CLAIMS, HOST_INSTANCES, NODES, REPORTS, REVISIONS, SERVICES
-from nova_sched.objects.claiming import CONFIRMED, Claim
-from nova_sched.state.aggregates import Aggregate
-from nova_sched.state.report import Inventory, Report
-
-# Databases limit the parameters of one statement.
-CHUNK = 500
-
-_WRITE_USE = (
-    sa.update(NODES)
-    .where(NODES.c.uuid == sa.bindparam('node'))
-    .values(used=sa.bindparam('now_used'), generation=NODES.c.generation + 1)
-)
-_END_CLAIM = sa.delete(CLAIMS).where(CLAIMS.c.uuid == sa.bindparam('claim'))
-_PUT_CLAIM = sa.insert(CLAIMS)
-
-# Built once: to build a statement costs more than to run it on SQLite.
-_GIVEN: sa.BindParameter = sa.bindparam('given', expanding=True)
-_LOCK_LEDGERS = (
-    sa.select(NODES.c.uuid, NODES.c.inventories, NODES.c.used, NODES.c.generation)
-    .where(NODES.c.uuid.in_(_GIVEN))
-    .order_by(NODES.c.uuid)
-    .with_for_update()
-)
-_CLAIMS_OF = sa.select(CLAIMS).where(CLAIMS.c.consumer_uuid.in_(_GIVEN))
-_CLAIMS_ON = sa.select(CLAIMS).where(CLAIMS.c.node_uuid.in_(_GIVEN))
-_READ_NODES = sa.select(NODES).where(NODES.c.uuid.in_(_GIVEN)).order_by(NODES.c.uuid)
-_LOCK_NODES = _READ_NODES.with_for_update()
-_READ_TEXTS = sa.select(REPORTS).where(REPORTS.c.node_uuid.in_(_GIVEN))
-_NEW_NODE, _NEW_TEXT = sa.insert(NODES), sa.insert(REPORTS)
-_ONE_NODE = sa.update(NODES).where(NODES.c.uuid == sa.bindparam('node'))
-_CHANGE_NODE = _ONE_NODE.values(
-    {name: sa.bindparam(f'now_{name}') for name in NODES.c.keys() if name != 'uuid'}  # noqa: SIM118
-)
-_SEE_NODE = _ONE_NODE.values(seen_s=sa.bindparam('now_s'))
-_CHANGE_TEXT = (
-    sa.update(REPORTS).where(REPORTS.c.node_uuid == sa.bindparam('node')).values(report=sa.bindparam('now'))
-)
-_DIGEST = sa.select(sa.func.count(), sa.func.sum(NODES.c.generation)).select_from(NODES)
-# A node that comes back must not look like the one that left: no generation is used twice.
-_LAST_GENERATION = sa.select(REVISIONS.c.value).where(REVISIONS.c.name == 'nodes')
-_KEEP_GENERATION = (
-    sa.update(REVISIONS)
-    .where(REVISIONS.c.name == 'nodes', REVISIONS.c.value < sa.bindparam('generation'))
-    .values(value=sa.bindparam('generation'))
-)
-_HEADS = sa.select(NODES.c.uuid, NODES.c.generation, NODES.c.seen_s)
-_READ_REVISIONS = sa.select(REVISIONS.c.name, REVISIONS.c.value)
-
-
-def _chunks(items):
-    items = list(items)
-    return (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))
-
-
-def _rows(connection, statement, given):
-    """Rows of a statement about many names, in the order of the names."""
-    return [
-        row for chunk in _chunks(sorted(given)) for row in connection.execute(statement, {'given': chunk})
-    ]
-
-
-def _claims(connection, statement, given):
-    return [_claim(row._mapping) for row in _rows(connection, statement, given)]
-
-
-def _claim(row):
-    fields = dict(row)
-    del fields['unconfirmed']
-    fields['resources'] = json.loads(fields['resources'])
-    return Claim(**fields)
-
-
-def _claim_row(claim):
-    row = {field.name: getattr(claim, field.name) for field in dataclasses.fields(claim)}
-    row['resources'] = json.dumps(dict(claim.resources), sort_keys=True)
-    row['unconfirmed'] = None if claim.is_confirmed else claim.consumer_uuid
-    return row
-
-
-def _inventories(report):
-    return json.dumps(
-        {name: dataclasses.astuple(one) for name, one in report.inventories.items()}, sort_keys=True
-    )
-
-
-def _use(ledger):
-    return json.dumps({name: amount for name, amount in ledger.used.items() if amount}, sort_keys=True)
-
-
-def _ledger(row):
-    inventories = {name: Inventory(*values) for name, values in json.loads(row.inventories).items()}
-    return Ledger(inventories, json.loads(row.used), row.generation)
-
-
-@dataclasses.dataclass(slots=True)
-class _Taken:
-    """What one report changes: ``values`` of the node's row, its text, and claims."""
-
-    facts: NodeFacts
-    values: dict
-    text: str
-    confirmed: list
-    released: list
-    new: bool
-    renamed: bool
-    changed: bool
-    text_is_new: bool
-    text_changed: bool
-
-    @property
-    def uuid(self):
-        return self.facts.report.node_uuid
-
-    def update(self):
-        """The values as parameters of an update."""
-        return {'node': self.uuid, **{f'now_{name}': value for name, value in self.values.items()}}
-
-
-def _second_of_a_name(reports):
-    """The place of the first report under a name that an earlier one gives to another node; None without."""
-    owners: dict[tuple[str, str], str] = {}
-    for place, report in enumerate(reports):
-        if owners.setdefault((report.host, report.nodename), report.node_uuid) != report.node_uuid:
-            return place
-    return None
-
-
-def _taken(report, row, text_before, claims, first, now_s):
-    """Settle the node's claims with its report, and find out what that changes in its ``row``.
-
-    The generations of a new node start above ``first``.
-    """
-    mine = {claim.consumer_uuid: claim for claim in claims}
-    settled = settle(report, mine)
-    released = [mine.pop(consumer) for consumer in settled.released]
-    confirmed = [mine[consumer] for consumer in settled.confirmed]
-    for claim in confirmed:
-        mine[claim.consumer_uuid] = dataclasses.replace(claim, state=CONFIRMED, expires_s=None)
-    ledger = Ledger({}, dict(settled.foreign), 0)
-    for claim in mine.values():
-        ledger.take(claim.resources)
-    text = report.to_json()
-    values = {
-        'uuid': report.node_uuid,
-        'host': report.host,
-        'nodename': report.nodename,
-        'inventories': _inventories(report),
-        'used': _use(ledger),
-        'foreign_use': json.dumps(settled.foreign, sort_keys=True),
-        'foreign_instances': settled.foreign_instances,
-    }
-    new = row is None
-    same = not new and text == text_before and all(getattr(row, name) == values[name] for name in values)
-    changed = bool(not same or released or confirmed)
-    generation = (first if new else row.generation) + changed
-    values |= {'generation': generation, 'seen_s': now_s}
-    foreign = settled.foreign, settled.foreign_instances
-    return _Taken(
-        facts=NodeFacts(report, generation, tuple(mine.values()), *foreign, now_s),
-        values=values,
-        text=text,
-        confirmed=confirmed,
-        released=released,
-        new=new,
-        renamed=new or (row.host, row.nodename) != (report.host, report.nodename),
-        changed=changed,
-        text_is_new=text_before is None,
-        text_changed=text_before is not None and text != text_before,
-    )
-
-
-def _by_node(claims):
-    found: dict[str, list[Claim]] = {}
-    for claim in claims:
-        found.setdefault(claim.node_uuid, []).append(claim)
-    return found
+from nova_sched.objects.claiming import CONFIRMED
+from nova_sched.state.report import Report
 
 
 class _Lost(Exception):
@@ -238,10 +65,10 @@ class SqlClaimStore(ClaimStore):
         consumers |= {consumer for one in placements for consumer, _ in one.releases}
         with self._sessions.transaction() as connection:
             if ask:
-                nodes |= {claim.node_uuid for claim in _claims(connection, _CLAIMS_OF, consumers)}
+                nodes |= {claim.node_uuid for claim in sql.read_claims(connection, sql.CLAIMS_OF, consumers)}
             ledgers = self._lock(connection, nodes)
             # Behind the lock: what another scheduler did before it counts.
-            found = _claims(connection, _CLAIMS_OF, consumers) if ask else ()
+            found = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
             held = Held(claim for claim in found if claim.node_uuid in ledgers)
             outcomes = judge(placements, ledgers, held)
             if not ask and not all(outcome.won for outcome in outcomes):
@@ -251,29 +78,29 @@ class SqlClaimStore(ClaimStore):
 
     def _lock(self, connection, nodes):
         """The true state of the nodes, which nobody else can change before this transaction ends."""
-        return {row.uuid: _ledger(row) for row in _rows(connection, _LOCK_LEDGERS, nodes)}
+        return {row.uuid: sql.ledger(row) for row in sql.rows(connection, sql.LOCK_LEDGERS, nodes)}
 
     def _write(self, connection, ledgers, held):
         if held.removed:
-            connection.execute(_END_CLAIM, [{'claim': claim.uuid} for claim in held.removed.values()])
+            connection.execute(sql.END_CLAIM, [{'claim': claim.uuid} for claim in held.removed.values()])
         if held.added:
-            connection.execute(_PUT_CLAIM, [_claim_row(claim) for claim in held.added.values()])
-        changed = [{'node': uuid, 'now_used': _use(ledger)}
+            connection.execute(sql.PUT_CLAIM, [sql.claim_row(claim) for claim in held.added.values()])
+        changed = [{'node': uuid, 'now_used': sql.use_text(ledger)}
                    for uuid, ledger in sorted(ledgers.items()) if ledger.changed]  # fmt: skip
         if changed:
-            connection.execute(_WRITE_USE, changed)
+            connection.execute(sql.WRITE_USE, changed)
 
     def confirm(self, consumers, node_uuids):
         with self._sessions.transaction() as connection:
             self._lock(connection, node_uuids)
-            found = [claim for claim in _claims(connection, _CLAIMS_OF, consumers)
+            found = [claim for claim in sql.read_claims(connection, sql.CLAIMS_OF, consumers)
                      if claim.node_uuid in node_uuids and claim.state != CONFIRMED]  # fmt: skip
             self._set_confirmed(connection, found)
             self._touch(connection, {claim.node_uuid for claim in found})
         return found
 
     def _set_confirmed(self, connection, claims):
-        for chunk in _chunks(sorted(claim.uuid for claim in claims)):
+        for chunk in sql.chunks(sorted(claim.uuid for claim in claims)):
             connection.execute(
                 sa.update(CLAIMS)
                 .where(CLAIMS.c.uuid.in_(chunk))
@@ -281,7 +108,7 @@ class SqlClaimStore(ClaimStore):
             )
 
     def _touch(self, connection, nodes):
-        for chunk in _chunks(sorted(nodes)):
+        for chunk in sql.chunks(sorted(nodes)):
             bump = sa.update(NODES).where(NODES.c.uuid.in_(chunk)).values(generation=NODES.c.generation + 1)
             connection.execute(bump)
 
@@ -289,7 +116,7 @@ class SqlClaimStore(ClaimStore):
         keys, consumers = set(keys), {consumer for consumer, _ in keys}
         with self._sessions.transaction() as connection:
             ledgers = self._lock(connection, {node for _, node in keys})
-            found = [claim for claim in _claims(connection, _CLAIMS_OF, consumers)
+            found = [claim for claim in sql.read_claims(connection, sql.CLAIMS_OF, consumers)
                      if claim.key in keys]  # fmt: skip
             self._end(connection, ledgers, found)
         return found
@@ -306,12 +133,14 @@ class SqlClaimStore(ClaimStore):
     def expire(self, now_s):
         overdue = sa.select(CLAIMS).where(CLAIMS.c.expires_s <= now_s, CLAIMS.c.state != CONFIRMED)
         with self._sessions.transaction() as connection:
-            first = [_claim(row) for row in connection.execute(overdue).mappings()]
+            first = [sql.claim(row) for row in connection.execute(overdue).mappings()]
             if not first:
                 return []
             ledgers = self._lock(connection, {claim.node_uuid for claim in first})
             found = [
-                _claim(row) for row in connection.execute(overdue).mappings() if row['node_uuid'] in ledgers
+                sql.claim(row)
+                for row in connection.execute(overdue).mappings()
+                if row['node_uuid'] in ledgers
             ]
             self._end(connection, ledgers, found)
         return found
@@ -321,22 +150,24 @@ class SqlClaimStore(ClaimStore):
         if consumer_uuid is not None:
             query = query.where(CLAIMS.c.consumer_uuid == consumer_uuid)
         with self._sessions.transaction() as connection:
-            return [_claim(row) for row in connection.execute(query).mappings()]
+            return [sql.claim(row) for row in connection.execute(query).mappings()]
 
     # Nodes.
 
     def report(self, reports, now_s):
-        if (place := _second_of_a_name(reports)) is not None:
+        if (place := second_of_a_name(reports)) is not None:
             return self.report(reports[:place], now_s) + self.report(reports[place:], now_s)
         latest = {report.node_uuid: report for report in reports}
         try:
             with self._sessions.transaction() as connection:
                 rows = self._node_rows(connection, latest, lock=True)
                 texts = self._texts(connection, latest)
-                claims = _by_node(_claims(connection, _CLAIMS_ON, latest))
-                first = 0 if len(rows) == len(latest) else connection.execute(_LAST_GENERATION).scalar_one()
+                claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, latest))
+                first = (
+                    0 if len(rows) == len(latest) else connection.execute(sql.LAST_GENERATION).scalar_one()
+                )
                 taken = [
-                    _taken(report, rows.get(uuid), texts.get(uuid), claims.get(uuid, []), first, now_s)
+                    take(report, rows.get(uuid), texts.get(uuid), claims.get(uuid, []), first, now_s)
                     for uuid, report in sorted(latest.items())
                 ]
                 self._write_reports(connection, taken)
@@ -352,12 +183,15 @@ class SqlClaimStore(ClaimStore):
                 self._forget_twin(connection, one.facts.report)
         self._set_confirmed(connection, [claim for one in taken for claim in one.confirmed])
         for statement, rows in (
-            (_END_CLAIM, [{'claim': claim.uuid} for one in taken for claim in one.released]),
-            (_NEW_NODE, [one.values for one in taken if one.new]),
-            (_CHANGE_NODE, [one.update() for one in taken if one.changed and not one.new]),
-            (_SEE_NODE, [{'node': one.uuid, 'now_s': one.facts.seen_s} for one in taken if not one.changed]),
-            (_NEW_TEXT, [{'node_uuid': one.uuid, 'report': one.text} for one in taken if one.text_is_new]),
-            (_CHANGE_TEXT, [{'node': one.uuid, 'now': one.text} for one in taken if one.text_changed]),
+            (sql.END_CLAIM, [{'claim': claim.uuid} for one in taken for claim in one.released]),
+            (sql.NEW_NODE, [one.values for one in taken if one.new]),
+            (sql.CHANGE_NODE, [one.update() for one in taken if one.changed and not one.new]),
+            (
+                sql.SEE_NODE,
+                [{'node': one.uuid, 'now_s': one.facts.seen_s} for one in taken if not one.changed],
+            ),
+            (sql.NEW_TEXT, [{'node_uuid': one.uuid, 'report': one.text} for one in taken if one.text_is_new]),
+            (sql.CHANGE_TEXT, [{'node': one.uuid, 'now': one.text} for one in taken if one.text_changed]),
         ):
             if rows:
                 connection.execute(statement, rows)
@@ -368,10 +202,12 @@ class SqlClaimStore(ClaimStore):
         self._forget(connection, NODES.c.uuid != report.node_uuid, *same_name)
 
     def _node_rows(self, connection, uuids, lock=False):
-        return {row.uuid: row for row in _rows(connection, _LOCK_NODES if lock else _READ_NODES, uuids)}
+        return {
+            row.uuid: row for row in sql.rows(connection, sql.LOCK_NODES if lock else sql.READ_NODES, uuids)
+        }
 
     def _texts(self, connection, uuids):
-        return {row.node_uuid: row.report for row in _rows(connection, _READ_TEXTS, uuids)}
+        return {row.node_uuid: row.report for row in sql.rows(connection, sql.READ_TEXTS, uuids)}
 
     def remove_node(self, uuid):
         with self._sessions.transaction() as connection:
@@ -380,7 +216,7 @@ class SqlClaimStore(ClaimStore):
     def _forget(self, connection, *condition):
         query = sa.select(NODES.c.uuid, NODES.c.generation).where(*condition).with_for_update()
         for uuid, generation in connection.execute(query).all():
-            connection.execute(_KEEP_GENERATION, {'generation': generation})
+            connection.execute(sql.KEEP_GENERATION, {'generation': generation})
             connection.execute(sa.delete(CLAIMS).where(CLAIMS.c.node_uuid == uuid))
             connection.execute(sa.delete(REPORTS).where(REPORTS.c.node_uuid == uuid))
             connection.execute(sa.delete(NODES).where(NODES.c.uuid == uuid))
@@ -422,26 +258,26 @@ class SqlClaimStore(ClaimStore):
 
     def digest(self):
         with self._sessions.transaction(reads=True) as connection:
-            count, total = connection.execute(_DIGEST).one()
+            count, total = connection.execute(sql.DIGEST).one()
         return count, int(total or 0)
 
     def heads(self):
         with self._sessions.transaction(reads=True) as connection:
             # The driver's own rows: there are as many as nodes, and this is asked every few seconds.
-            rows = connection.execute(_HEADS).cursor.fetchall()
+            rows = connection.execute(sql.HEADS).cursor.fetchall()
         return {uuid: (generation, seen_s) for uuid, generation, seen_s in rows}
 
     def look(self, nodes):
         with self._sessions.transaction(reads=True) as connection:
-            revisions = dict(connection.execute(_READ_REVISIONS).all())
+            revisions = dict(connection.execute(sql.READ_REVISIONS).all())
             facts = self._facts(connection, nodes)
             there = {one.report.node_uuid for one in facts}
             changes = Changes(
                 nodes=facts,
                 gone=tuple(uuid for uuid in nodes if uuid not in there),
-                services=self._if_new(revisions, 'services', _services, connection),
-                aggregates=self._if_new(revisions, 'aggregates', _aggregates, connection),
-                instances=self._if_new(revisions, 'host_instances', _instances, connection),
+                services=self._if_new(revisions, 'services', sql.read_services, connection),
+                aggregates=self._if_new(revisions, 'aggregates', sql.read_aggregates, connection),
+                instances=self._if_new(revisions, 'host_instances', sql.read_instances, connection),
             )
         self._seen_revisions = revisions
         return changes
@@ -450,7 +286,7 @@ class SqlClaimStore(ClaimStore):
         # The nodes first: a generation that is older than the claims is found stale at the next look.
         rows = self._node_rows(connection, uuids).values()
         texts = self._texts(connection, uuids)
-        claims = _by_node(_claims(connection, _CLAIMS_ON, uuids))
+        claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, uuids))
         return tuple(
             NodeFacts(
                 report=Report.from_json(texts[row.uuid]),
@@ -466,21 +302,3 @@ class SqlClaimStore(ClaimStore):
     def _if_new(self, revisions, name, read, connection):
         """A small table, if its revision rose since the last look."""
         return None if revisions.get(name) == self._seen_revisions.get(name) else read(connection)
-
-
-def _services(connection):
-    return tuple(ServiceFacts(**row) for row in connection.execute(sa.select(SERVICES)).mappings())
-
-
-def _aggregates(connection):
-    return tuple(
-        Aggregate(row.id, row.name, frozenset(json.loads(row.hosts)), json.loads(row.details), row.uuid)
-        for row in connection.execute(sa.select(AGGREGATES))
-    )
-
-
-def _instances(connection):
-    return {
-        row.host: frozenset(json.loads(row.instances))
-        for row in connection.execute(sa.select(HOST_INSTANCES))
-    }

@@ -47,6 +47,10 @@ def test_a_recorded_node():
     assert pci.pools_of(None) == ()
 
 
+def test_what_is_not_told():
+    assert pci.pools_of([objects.PciDevicePool(vendor_id='10de')]) == (pci.Pool('10de', '', None, {}, 0),)
+
+
 def test_the_text_is_the_object():
     theirs = objects.from_primitive(json.loads(pci.pools_to_json((NIC, GPU))))
     assert pci.pools_of(theirs.objects) == (NIC, GPU)

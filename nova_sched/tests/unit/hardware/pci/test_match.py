@@ -167,6 +167,9 @@ def test_plain_devices_go_first():
         pytest.param(1, {'r1-0': ['rp2']}, [2, 2, 4], id='one'),
         pytest.param(2, {'r1-0': ['rp2'], 'r1-1': ['rp1']}, [1, 2, 4], id='one of each'),
         pytest.param(2, {'r1-0': ['rp2'], 'r1-1': ['rp2']}, [2, 1, 4], id='two of one'),
+        pytest.param(
+            3, {f'r1-{n}': [f'rp{n}'] for n in (0, 1, 2)} | {'r1-0': ['rp2']}, [1, 1, 4], id='one and two'
+        ),
         pytest.param(1, {'r1-0': ['rp9']}, None, id='of none that is here'),
         pytest.param(3, {'r1-0': ['rp1']}, None, id='too few there'),
         pytest.param(1, {'r2-0': ['rp9']}, [2, 3, 3], id='not allocated'),

@@ -1,0 +1,136 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The statements of the SQL store, built once, and its rows as the values that they stand for."""
+
+import dataclasses
+import json
+
+import sqlalchemy as sa
+
+from nova_sched.claims import ServiceFacts
+from nova_sched.claims.judge import Ledger
+from nova_sched.db.tables import AGGREGATES, CLAIMS, HOST_INSTANCES, NODES, REPORTS, REVISIONS, SERVICES
+from nova_sched.objects.claiming import Claim
+from nova_sched.state.aggregates import Aggregate
+from nova_sched.state.report import Inventory
+
+# Databases limit the parameters of one statement.
+CHUNK = 500
+
+WRITE_USE = (
+    sa.update(NODES)
+    .where(NODES.c.uuid == sa.bindparam('node'))
+    .values(used=sa.bindparam('now_used'), generation=NODES.c.generation + 1)
+)
+END_CLAIM = sa.delete(CLAIMS).where(CLAIMS.c.uuid == sa.bindparam('claim'))
+PUT_CLAIM = sa.insert(CLAIMS)
+
+# Built once: to build a statement costs more than to run it on SQLite.
+GIVEN: sa.BindParameter = sa.bindparam('given', expanding=True)
+LOCK_LEDGERS = (
+    sa.select(NODES.c.uuid, NODES.c.inventories, NODES.c.used, NODES.c.generation)
+    .where(NODES.c.uuid.in_(GIVEN))
+    .order_by(NODES.c.uuid)
+    .with_for_update()
+)
+CLAIMS_OF = sa.select(CLAIMS).where(CLAIMS.c.consumer_uuid.in_(GIVEN))
+CLAIMS_ON = sa.select(CLAIMS).where(CLAIMS.c.node_uuid.in_(GIVEN))
+READ_NODES = sa.select(NODES).where(NODES.c.uuid.in_(GIVEN)).order_by(NODES.c.uuid)
+LOCK_NODES = READ_NODES.with_for_update()
+READ_TEXTS = sa.select(REPORTS).where(REPORTS.c.node_uuid.in_(GIVEN))
+NEW_NODE, NEW_TEXT = sa.insert(NODES), sa.insert(REPORTS)
+ONE_NODE = sa.update(NODES).where(NODES.c.uuid == sa.bindparam('node'))
+CHANGE_NODE = ONE_NODE.values(
+    {name: sa.bindparam(f'now_{name}') for name in NODES.c.keys() if name != 'uuid'}  # noqa: SIM118
+)
+SEE_NODE = ONE_NODE.values(seen_s=sa.bindparam('now_s'))
+CHANGE_TEXT = (
+    sa.update(REPORTS).where(REPORTS.c.node_uuid == sa.bindparam('node')).values(report=sa.bindparam('now'))
+)
+DIGEST = sa.select(sa.func.count(), sa.func.sum(NODES.c.generation)).select_from(NODES)
+# A node that comes back must not look like the one that left: no generation is used twice.
+LAST_GENERATION = sa.select(REVISIONS.c.value).where(REVISIONS.c.name == 'nodes')
+KEEP_GENERATION = (
+    sa.update(REVISIONS)
+    .where(REVISIONS.c.name == 'nodes', REVISIONS.c.value < sa.bindparam('generation'))
+    .values(value=sa.bindparam('generation'))
+)
+HEADS = sa.select(NODES.c.uuid, NODES.c.generation, NODES.c.seen_s)
+READ_REVISIONS = sa.select(REVISIONS.c.name, REVISIONS.c.value)
+
+
+def chunks(items):
+    items = list(items)
+    return (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))
+
+
+def rows(connection, statement, given):
+    """Rows of a statement about many names, in the order of the names."""
+    return [row for chunk in chunks(sorted(given)) for row in connection.execute(statement, {'given': chunk})]
+
+
+def read_claims(connection, statement, given):
+    return [claim(row._mapping) for row in rows(connection, statement, given)]
+
+
+def claim(row):
+    fields = dict(row)
+    del fields['unconfirmed']
+    fields['resources'] = json.loads(fields['resources'])
+    return Claim(**fields)
+
+
+def claim_row(claim):
+    row = {field.name: getattr(claim, field.name) for field in dataclasses.fields(claim)}
+    row['resources'] = json.dumps(dict(claim.resources), sort_keys=True)
+    row['unconfirmed'] = None if claim.is_confirmed else claim.consumer_uuid
+    return row
+
+
+def inventories_text(report):
+    return json.dumps(
+        {name: dataclasses.astuple(one) for name, one in report.inventories.items()}, sort_keys=True
+    )
+
+
+def use_text(ledger):
+    return json.dumps({name: amount for name, amount in ledger.used.items() if amount}, sort_keys=True)
+
+
+def ledger(row):
+    inventories = {name: Inventory(*values) for name, values in json.loads(row.inventories).items()}
+    return Ledger(inventories, json.loads(row.used), row.generation)
+
+
+def by_node(claims):
+    found: dict[str, list[Claim]] = {}
+    for claim in claims:
+        found.setdefault(claim.node_uuid, []).append(claim)
+    return found
+
+
+def read_services(connection):
+    return tuple(ServiceFacts(**row) for row in connection.execute(sa.select(SERVICES)).mappings())
+
+
+def read_aggregates(connection):
+    return tuple(
+        Aggregate(row.id, row.name, frozenset(json.loads(row.hosts)), json.loads(row.details), row.uuid)
+        for row in connection.execute(sa.select(AGGREGATES))
+    )
+
+
+def read_instances(connection):
+    return {
+        row.host: frozenset(json.loads(row.instances))
+        for row in connection.execute(sa.select(HOST_INSTANCES))
+    }

@@ -1,0 +1,98 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What a node's report changes in the store: settled claims, the row, the text; nothing is written here."""
+
+import dataclasses
+import json
+
+from nova_sched.claims import NodeFacts
+from nova_sched.claims.judge import Ledger
+from nova_sched.claims.reconcile import settle
+from nova_sched.claims.statements import inventories_text, use_text
+from nova_sched.objects.claiming import CONFIRMED
+
+
+@dataclasses.dataclass(slots=True)
+class Taken:
+    """What one report changes: ``values`` of the node's row, its text, and claims."""
+
+    facts: NodeFacts
+    values: dict
+    text: str
+    confirmed: list
+    released: list
+    new: bool
+    renamed: bool
+    changed: bool
+    text_is_new: bool
+    text_changed: bool
+
+    @property
+    def uuid(self):
+        return self.facts.report.node_uuid
+
+    def update(self):
+        """The values as parameters of an update."""
+        return {'node': self.uuid, **{f'now_{name}': value for name, value in self.values.items()}}
+
+
+def second_of_a_name(reports):
+    """The place of the first report under a name that an earlier one gives to another node; None without."""
+    owners: dict[tuple[str, str], str] = {}
+    for place, report in enumerate(reports):
+        if owners.setdefault((report.host, report.nodename), report.node_uuid) != report.node_uuid:
+            return place
+    return None
+
+
+def take(report, row, text_before, claims, first, now_s):
+    """Settle the node's claims with its report, and find out what that changes in its ``row``.
+
+    The generations of a new node start above ``first``.
+    """
+    mine = {claim.consumer_uuid: claim for claim in claims}
+    settled = settle(report, mine)
+    released = [mine.pop(consumer) for consumer in settled.released]
+    confirmed = [mine[consumer] for consumer in settled.confirmed]
+    for claim in confirmed:
+        mine[claim.consumer_uuid] = dataclasses.replace(claim, state=CONFIRMED, expires_s=None)
+    ledger = Ledger({}, dict(settled.foreign), 0)
+    for claim in mine.values():
+        ledger.take(claim.resources)
+    text = report.to_json()
+    values = {
+        'uuid': report.node_uuid,
+        'host': report.host,
+        'nodename': report.nodename,
+        'inventories': inventories_text(report),
+        'used': use_text(ledger),
+        'foreign_use': json.dumps(settled.foreign, sort_keys=True),
+        'foreign_instances': settled.foreign_instances,
+    }
+    new = row is None
+    same = not new and text == text_before and all(getattr(row, name) == values[name] for name in values)
+    changed = bool(not same or released or confirmed)
+    generation = (first if new else row.generation) + changed
+    values |= {'generation': generation, 'seen_s': now_s}
+    foreign = settled.foreign, settled.foreign_instances
+    return Taken(
+        facts=NodeFacts(report, generation, tuple(mine.values()), *foreign, now_s),
+        values=values,
+        text=text,
+        confirmed=confirmed,
+        released=released,
+        new=new,
+        renamed=new or (row.host, row.nodename) != (report.host, report.nodename),
+        changed=changed,
+        text_is_new=text_before is None,
+        text_changed=text_before is not None and text != text_before,
+    )
