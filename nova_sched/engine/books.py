@@ -115,7 +115,12 @@ class Books:
             raise errors.NodeOwned(report.nodename, 'host', why)
 
     def set_service(self, host, disabled, disabled_reason, forced_down, seen_s):
-        """Keep an operator's word on a host, and its last sign of life."""
+        """Keep an operator's word on a host (None: as it was), and its last sign of life."""
+        before = self._cluster.service(host)
+        if disabled is None:
+            disabled, disabled_reason = before.disabled, before.disabled_reason
+        if forced_down is None:
+            forced_down = before.forced_down
         self._store.set_service(ServiceFacts(host, disabled, disabled_reason, forced_down, seen_s))
         self._cluster.set_service(host, disabled, disabled_reason, forced_down, seen_s)
 

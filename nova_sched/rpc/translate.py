@@ -203,16 +203,19 @@ def _time(seconds):
 
 
 def service(given):
-    """disabled, disabled_reason, forced_down, seen_s of a Service object. Raises InvalidRequest."""
+    """disabled, disabled_reason, forced_down, seen_s of a Service object; None where it says nothing.
+
+    Raises InvalidRequest.
+    """
     if not isinstance(given, objects.Service):
         raise errors.InvalidRequest('service', f'it must be a Service, not {type(given).__name__}')
     reason = _set(given, 'disabled_reason')
     if reason is not None and not words.is_text(reason):
         raise errors.InvalidRequest('service.disabled_reason', 'it holds characters that are no text')
     return (
-        bool(_set(given, 'disabled')),
+        _set(given, 'disabled'),
         reason,
-        bool(_set(given, 'forced_down')),
+        _set(given, 'forced_down'),
         seconds(_set(given, 'last_seen_up')),
     )
 

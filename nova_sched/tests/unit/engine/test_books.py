@@ -208,6 +208,14 @@ class TestNodesAndServices:
         assert (service.disabled, service.disabled_reason, service.forced_down) == (True, 'why', True)
         assert world.cluster.hosts.seen_s.tolist() == [NOW, NOW + 5]
 
+    def test_what_is_not_said_of_a_service_stays(self, world):
+        world.call(world.books.set_service, 'host-1', True, 'why', True, NOW + 5)
+        world.call(world.books.set_service, 'host-1', None, None, None, NOW + 9)
+        assert world.store.changes({}).services == (ServiceFacts('host-1', True, 'why', True, NOW + 9),)
+        world.call(world.books.set_service, 'host-1', False, None, None, 0.0)
+        service = world.cluster.service('host-1')
+        assert (service.disabled, service.disabled_reason, service.forced_down) == (False, None, True)
+
     def test_remove_node(self, world):
         world.place(asks(A), asks(B))
         world.call(world.books.remove_node, 'host-0', 'host-0')

@@ -133,13 +133,13 @@ NOON = datetime.datetime(2030, 1, 1, 12, tzinfo=datetime.UTC)
 @pytest.mark.parametrize(
     'given, found',
     [
-        pytest.param({}, (False, None, False, 0.0), id='nothing is set'),
+        pytest.param({}, (None, None, None, 0.0), id='nothing is set'),
         pytest.param(
             {'disabled': True, 'disabled_reason': 'x', 'forced_down': True, 'last_seen_up': NOON},
             (True, 'x', True, NOON.timestamp()),
             id='all is set',
         ),
-        pytest.param({'last_seen_up': None, 'disabled_reason': None}, (False, None, False, 0.0), id='nulls'),
+        pytest.param({'last_seen_up': None, 'disabled_reason': None}, (None, None, None, 0.0), id='nulls'),
     ],
 )
 def test_service(given, found):

@@ -21,8 +21,9 @@ from nova_sched.tests.unit.hardware.builders import cell, guest, host, mixed, sh
 NO_RATIO = numa.Limits(1.0, 1.0)
 
 
-def mixed_cell(number, **fields):
-    return cell(number, [10 * number], [10 * number + 5], **fields)
+def mixed_cell(number, cpus=1, pinned=1, used=0):
+    first = 10 * number
+    return cell(number, range(first, first + cpus), range(first + 5, first + 5 + pinned), cpu_usage=used)
 
 
 @pytest.mark.parametrize(
@@ -50,11 +51,18 @@ def mixed_cell(number, **fields):
             id='a cell that was placed is taken for one that failed',
         ),
         pytest.param(
-            [mixed_cell(0), mixed_cell(1), mixed_cell(2, cpu_usage=1)],
+            [mixed_cell(0), mixed_cell(1), mixed_cell(2, used=1)],
             [mixed(0, 1), mixed(1, 1), mixed(1, 1)],
             [0, 1, 2],
             [2, 0, 1],
             id='a cell over the ratio is taken for another one',
+        ),
+        pytest.param(
+            [mixed_cell(1, 2, 2, used=1), mixed_cell(0, used=1), mixed_cell(2, 2, 2)],
+            [mixed(2, 1), mixed(1, 1)],
+            [0, 1],
+            [2, 1],
+            id='a cell over the ratio is taken for another one when it is tried again',
         ),
     ],
 )
@@ -65,6 +73,11 @@ def test_overlooked(cells, asked, ids, found):
     assert numa.fit(host(*cells), wanted, NO_RATIO) is None
     assert numa.fit(host(*cells), wanted, NO_RATIO, thorough=True).host_cells == tuple(found)
     assert 'Nova does not find' in numa.why_not(host(*cells), wanted, NO_RATIO)
+
+
+def test_a_cell_that_is_not_tried_again_is_not_mistaken():
+    two = host(mixed_cell(1, 1, 2, used=1), mixed_cell(0, 1, 2))
+    assert numa.fit(two, guest(mixed(1, 1), mixed(0, 1)), NO_RATIO).host_cells == (0, 1)
 
 
 def test_nothing_is_remembered_from_one_search_to_the_next():

@@ -117,6 +117,7 @@ def test_no_pinned_cpus(host, reserved, policy, found):
     [
         pytest.param(USED_QUADS, 'prefer', 5, id='prefer: all that is free'),
         pytest.param(USED_QUADS, 'require', 4, id='require: two of each'),
+        pytest.param(threaded(), 'require', 8, id='require: all'),
         pytest.param(USED_QUADS, 'isolate', 0, id='isolate: no core is whole'),
         pytest.param(cell(pcpuset=[0]), 'require', 0, id='require: no pairs'),
         pytest.param(threaded(pinned=[0]), 'isolate', 3, id='isolate: three whole'),

@@ -47,13 +47,14 @@ def test_the_text_is_the_object():
 
 def test_an_old_cell():
     """Before 1.4 there was one set of CPUs, for sharing and for pinning."""
-    data = {'id': 3, 'cpuset': [0, 1], 'memory': 512}
+    pages = {'nova_object.name': 'NUMAPagesTopology', 'nova_object.data': {'size_kb': 4, 'total': 9}}
+    data = {'id': 3, 'cpuset': [0, 1], 'memory': 512, 'mempages': [pages]}
     text = {
         'nova_object.name': 'NUMATopology',
         'nova_object.data': {'cells': [{'nova_object.name': 'NUMACell', 'nova_object.data': data}]},
     }
     assert numa.Topology.from_json(json.dumps(text)) == host(
-        cell(3, cpuset=[0, 1], pcpuset=[0, 1], cores=[], memory_mb=512)
+        cell(3, cpuset=[0, 1], pcpuset=[0, 1], cores=[], memory_mb=512, pages=[(4, 9)])
     )
 
 
