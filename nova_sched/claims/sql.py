@@ -27,6 +27,7 @@ from nova_sched.claims import statements as sql
 from nova_sched.claims.judge import Held, judge
 from nova_sched.claims.taken import second_of_a_name, take
 from nova_sched.db.engine import Sessions
+from nova_sched.db.prepared import Prepared
 from nova_sched.db.tables import AGGREGATES, CLAIMS, HOST_INSTANCES, NODES, REPORTS, REVISIONS, SERVICES
 from nova_sched.objects.claiming import CONFIRMED
 from nova_sched.state.report import Report
@@ -41,6 +42,9 @@ class SqlClaimStore(ClaimStore):
 
     def __init__(self, engine):
         self._sessions = Sessions(engine)
+        self._lock_ledger = Prepared(sql.LOCK_LEDGER, engine.dialect)
+        self._put_claim = Prepared(sql.PUT_CLAIM, engine.dialect)
+        self._write_use = Prepared(sql.WRITE_USE, engine.dialect)
         self._seen_revisions = {}
 
     # Claims.
@@ -49,14 +53,32 @@ class SqlClaimStore(ClaimStore):
         # Nearly every consumer is new. To find that out costs no question: the table refuses what would
         # be a second claim of a consumer, and who loses may have to thank a claim of its own for that.
         try:
+            if len(placements) == 1 and len(placements[0].claims) == 1 and not placements[0].releases:
+                return self._commit_one(placements)
             if not any(one.releases for one in placements):
                 return self._commit(placements, ask=False)
-        except (db_error.DBDuplicateEntry, _Lost):
+        except (db_error.DBDuplicateEntry, sa.exc.IntegrityError, _Lost):
             pass
         try:
             return self._commit(placements, ask=True)
         except db_error.DBDuplicateEntry as error:
             raise errors.StoreUnavailable('another scheduler claims for the same instance now') from error
+
+    def _commit_one(self, placements):
+        """One claim of a consumer that holds none: what a caller waits for, so by the shortest way."""
+        (claim,) = placements[0].claims
+        with self._sessions.transaction() as connection:
+            cursor = connection.connection.cursor()
+            self._lock_ledger.run(cursor, node=claim.node_uuid)
+            row = cursor.fetchone()
+            ledgers = {claim.node_uuid: sql.ledger(*row)} if row else {}
+            outcomes = judge(placements, ledgers, Held(()))
+            if not outcomes[0].won:
+                raise _Lost
+            self._put_claim.run(cursor, **sql.claim_row(claim))
+            self._write_use.run(cursor, node=claim.node_uuid, now_used=sql.use_text(ledgers[claim.node_uuid]))
+            cursor.close()
+        return outcomes
 
     def _commit(self, placements, ask):
         """Judge and write placements; ``ask`` whether their consumers hold claims already."""
@@ -78,7 +100,7 @@ class SqlClaimStore(ClaimStore):
 
     def _lock(self, connection, nodes):
         """The true state of the nodes, which nobody else can change before this transaction ends."""
-        return {row.uuid: sql.ledger(row) for row in sql.rows(connection, sql.LOCK_LEDGERS, nodes)}
+        return {uuid: sql.ledger(*rest) for uuid, *rest in sql.rows(connection, sql.LOCK_LEDGERS, nodes)}
 
     def _write(self, connection, ledgers, held):
         if held.removed:

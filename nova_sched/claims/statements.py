@@ -42,6 +42,11 @@ LOCK_LEDGERS = (
     .order_by(NODES.c.uuid)
     .with_for_update()
 )
+LOCK_LEDGER = (
+    sa.select(NODES.c.inventories, NODES.c.used, NODES.c.generation)
+    .where(NODES.c.uuid == sa.bindparam('node'))
+    .with_for_update()
+)
 CLAIMS_OF = sa.select(CLAIMS).where(CLAIMS.c.consumer_uuid.in_(GIVEN))
 CLAIMS_ON = sa.select(CLAIMS).where(CLAIMS.c.node_uuid.in_(GIVEN))
 READ_NODES = sa.select(NODES).where(NODES.c.uuid.in_(GIVEN)).order_by(NODES.c.uuid)
@@ -106,9 +111,10 @@ def use_text(ledger):
     return json.dumps({name: amount for name, amount in ledger.used.items() if amount}, sort_keys=True)
 
 
-def ledger(row):
-    inventories = {name: Inventory(*values) for name, values in json.loads(row.inventories).items()}
-    return Ledger(inventories, json.loads(row.used), row.generation)
+def ledger(inventories, used, generation):
+    """A node's ledger, from the texts in its row."""
+    known = {name: Inventory(*values) for name, values in json.loads(inventories).items()}
+    return Ledger(known, json.loads(used), generation)
 
 
 def by_node(claims):

@@ -210,10 +210,11 @@ def test_a_look_never_takes_old_claims_for_new(store, another, database):
 def test_what_a_claim_is_judged_by_is_read_under_the_lock(store, another, database):
     """Somebody else moves the consumer between the look at its claims and the lock."""
     ready(store, vcpus=4)
-    ours, theirs = claim(A, node(), vcpus=3), claim(A, node(), vcpus=2)
+    ours, theirs, beside = claim(A, node(), vcpus=3), claim(A, node(), vcpus=2), claim(B, node(), vcpus=1)
     with just_before(database, 'FOR UPDATE', lambda: place(store, theirs)):
-        assert place(another(), ours).won
-    assert store.claims() == [ours]
+        outcomes = another().commit([Placement((ours,)), Placement((beside,))])
+    assert all(outcome.won for outcome in outcomes)
+    assert {one.uuid for one in store.claims()} == {ours.uuid, beside.uuid}
 
 
 def test_who_loses_a_deadlock_may_try_again(store, another, database):
