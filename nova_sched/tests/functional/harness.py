@@ -87,7 +87,8 @@ class Daemon:
     def clear(self):
         """Take away what tests have brought: nodes with their claims, aggregates, instance lists."""
         at_once(lambda row: self.stats.remove_node(row[1], row[2]), self.table('nodes'))
-        at_once(lambda row: self.stats.update_service(row[0], objects.Service()), self.table('services'))
+        usual = objects.Service(disabled=False, disabled_reason=None, forced_down=False)
+        at_once(lambda row: self.stats.update_service(row[0], usual), self.table('services'))
         eventually(self._cleared)
 
     def _cleared(self):
