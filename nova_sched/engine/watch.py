@@ -68,7 +68,7 @@ class Watch:
                     LOG.exception('A look at the store failed; it is repeated')
 
     def look(self):
-        """One look: the loop learns which nodes differ who gave a sign of life, and ends what is overdue."""
+        """One look: the loop learns which nodes differ and who gave signs of life, and ends the overdue."""
         before = self._known()
         if before <= self._store.digest() <= self._known() and time.monotonic() < self._next_full:
             self._tell('catch_up', [], {})
