@@ -17,28 +17,34 @@ import json
 import sqlalchemy as sa
 
 
-def rows(database, table):
-    """All rows of a table, as mappings."""
+def rows(database, *tables):
+    """All rows of each table, as mappings, all as they were at one moment.
+
+    A daemon that was killed may have sent a commit that the server is still about to carry out.
+    """
     engine = sa.create_engine(database, poolclass=sa.NullPool)
+    if engine.dialect.name != 'sqlite':
+        engine = engine.execution_options(isolation_level='REPEATABLE READ')
     with engine.connect() as session:
-        return session.execute(sa.text(f'SELECT * FROM {table}')).mappings().all()
+        return [session.execute(sa.text(f'SELECT * FROM {name}')).mappings().all() for name in tables]
 
 
 def placed(database):
     """consumer -> nodes that it has claims on, by UUID."""
     found = collections.defaultdict(list)
-    for row in rows(database, 'claims'):
+    (claims,) = rows(database, 'claims')
+    for row in claims:
         found[row['consumer_uuid']].append(row['node_uuid'])
     return dict(found)
 
 
 def faults(database):
     """What cannot be: too much on a node, books that do not add up, an instance placed twice."""
-    claims = rows(database, 'claims')
+    claims, node_rows = rows(database, 'claims', 'nodes')
     on = collections.defaultdict(collections.Counter)
     for claim in claims:
         on[claim['node_uuid']].update(json.loads(claim['resources']))
-    nodes = {row['uuid']: row for row in rows(database, 'nodes')}
+    nodes = {row['uuid']: row for row in node_rows}
     found = [f'a claim on {uuid}, which is no node' for uuid in on.keys() - nodes.keys()]
     for uuid, node in nodes.items():
         used = on[uuid] + collections.Counter(json.loads(node['foreign_use']))

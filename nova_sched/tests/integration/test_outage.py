@@ -164,7 +164,7 @@ def test_calls_are_answered_when_the_database_is_back(stored, server):
     server.start()
     check(stored, waiting)
     daemon.until_it_says('The database answers again')
-    eventually(lambda: audit.rows(stored.database, 'host_instances'))
+    eventually(lambda: audit.rows(stored.database, 'host_instances')[0])
     assert daemon.said().count(WAITING) == 1
     assert 'Traceback' not in daemon.said()
 
