@@ -56,13 +56,23 @@ def settings(conf):
 
 
 def rules(conf):
-    """The enabled filters and weighers. Raises UnknownRule."""
+    """The enabled filters and weighers, made anew. Raises UnknownRule."""
     wanted = conf.filter_scheduler
     return catalog.Rules(
         always=catalog.always(),
         filters=catalog.filters(wanted.enabled_filters, wanted.available_filters),
         weighers=catalog.weighers(wanted.weight_classes),
     )
+
+
+def announced(chosen):
+    """These rules, and a line in the log that names them."""
+    LOG.info(
+        'Deciding by %s; weighing by %s',
+        ', '.join(rule.name for rule in chosen.filters) or 'no filters',
+        ', '.join(rule.name for rule in chosen.weighers) or 'nothing',
+    )
+    return chosen
 
 
 def database(conf):
@@ -85,7 +95,7 @@ def scheduler(conf, store):
     return Scheduler(
         cluster=Cluster(),
         store=store,
-        rules=rules(conf),
+        rules=announced(rules(conf)),
         settings=lambda: settings(conf),
         random=random.Random(),
         max_batch=conf.scheduler.max_batch,
@@ -166,4 +176,10 @@ class SchedulerService(oslo_service.ServiceBase):
         self._ended.wait()
 
     def reset(self):
-        """The configuration was read again: the engine reads its settings for each batch anyway."""
+        """The configuration was read again: rules are made anew; settings are read for each batch anyway."""
+        if self.scheduler is None:
+            return
+        try:
+            self.scheduler.follow(announced(rules(self._conf)))
+        except errors.UnknownRule as error:
+            LOG.error('%s; the rules stay as they were', error)

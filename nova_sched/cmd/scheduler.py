@@ -33,7 +33,7 @@ def _run():
     conf = startup.configure()
     startup.check(conf)
     launcher = oslo_service.launch(
-        startup.Reloadable(conf),
+        startup.Reloadable(conf, check=service.rules),
         service.SchedulerService(conf),
         workers=service.workers(conf),
         restart_method='mutate',

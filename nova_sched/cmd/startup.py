@@ -38,6 +38,7 @@ def configure(argv=None, **kwargs):
 
 def check(conf):
     """Find out what the configuration lacks before a process starts on it. Raises BadConfig or cfg.Error."""
+    options.register_plug_in_opts(conf)
     read_all(conf)
     service.rules(conf)
     rpc.transport(conf).cleanup()
@@ -49,18 +50,25 @@ def check(conf):
 
 
 def read_all(conf):
-    """Read every option of ours: oslo.config does not look at a value before. Raises cfg.Error."""
-    for group, opts in options.list_opts():
+    """Read every option of ours and of plug-ins. Raises cfg.Error.
+
+    oslo.config does not look at a value before.
+    """
+    for group, opts in [*options.list_opts(), *options.plug_in_opts()]:
         values = conf if group == 'DEFAULT' else conf[group]
         for opt in opts:
             values[opt.dest]
 
 
 class Reloadable:
-    """The configuration, for a launcher that reloads it: files that are no good change nothing."""
+    """The configuration, for a launcher that reloads it: files that are no good change nothing.
 
-    def __init__(self, conf, argv=None):
+    ``check`` looks at what was read before it is taken over; it raises an error of ours.
+    """
+
+    def __init__(self, conf, argv=None, check=None):
         self._conf = conf
+        self._check = check
         self._argv = config_arguments(sys.argv[1:] if argv is None else argv)
 
     def __getattr__(self, name):
@@ -72,9 +80,12 @@ class Reloadable:
         for module in options.MODULES:
             module.register_opts(fresh)
         try:
+            options.register_plug_in_opts(fresh)
             fresh(self._argv, project='nova_sched')
             read_all(fresh)
-        except cfg.Error as error:
+            if self._check is not None:
+                self._check(fresh)
+        except (errors.SchedError, cfg.Error) as error:
             LOG.error('The configuration is not reloaded: %s', error)
             return {}
         return self._conf.mutate_config_files()

@@ -17,13 +17,20 @@ reads options once, in ``service.py``; filters and weighers read them when they 
 """
 
 import copy
+import importlib.metadata
+import logging
 
 from oslo_config import cfg
 
-from nova_sched.conf import agent, base, claims, filter_scheduler, scheduler, stats
+from nova_sched.conf import agent, base, claims, compute, filter_scheduler, scheduler, stats
+
+LOG = logging.getLogger(__name__)
 
 CONF = cfg.CONF
-MODULES = (agent, base, claims, filter_scheduler, scheduler, stats)
+MODULES = (agent, base, claims, compute, filter_scheduler, scheduler, stats)
+
+# Entry points of packages that bring rules.
+RULES = frozenset(['nova_sched.filters', 'nova_sched.weighers'])
 
 for _module in MODULES:
     _module.register_opts(CONF)
@@ -32,3 +39,23 @@ for _module in MODULES:
 def list_opts():
     """All options by group, as oslo-config-generator asks for them."""
     return [(module.GROUP, copy.deepcopy(module.OPTS)) for module in MODULES]
+
+
+def plug_in_opts():
+    """Options by group of the packages that bring filters or weighers, as these list them for oslo.config."""
+    for point in importlib.metadata.entry_points(group='oslo.config.opts'):
+        groups = {one.group for one in point.dist.entry_points}
+        if point.name == 'nova_sched' or groups.isdisjoint(RULES):
+            continue
+        try:
+            found = [(str(group or 'DEFAULT'), opts) for group, opts in point.load()()]
+        except Exception:
+            LOG.exception('The options of plug-in %s cannot be read', point.name)
+            continue
+        yield from found
+
+
+def register_plug_in_opts(conf):
+    """Register those options, for a process that checks them before it works by them."""
+    for group, opts in plug_in_opts():
+        conf.register_opts(opts, group=None if group == 'DEFAULT' else group)

@@ -40,6 +40,7 @@ OPTS = [
     cfg.MultiStrOpt(
         'available_filters',
         default=[ALL_FILTERS],
+        mutable=True,
         help='Filters that enabled_filters may name, beside those that entry points of `nova_sched.filters` '
         f'bring: dotted paths of classes. `{ALL_FILTERS}` stands for all filters of this package.',
     ),
@@ -52,14 +53,16 @@ OPTS = [
             'ServerGroupAntiAffinityFilter',
             'ServerGroupAffinityFilter',
         ],
+        mutable=True,
         help='Filters that a host must pass, by class name, in order. What Placement does for Nova '
         '(capacity, traits, zone, disabled computes) is always checked, before the first of these.',
     ),
     cfg.ListOpt(
         'weight_classes',
         default=[ALL_WEIGHERS],
+        mutable=True,
         help='Weighers: dotted paths, or names of entry points of `nova_sched.weighers`. '
-        f'`{ALL_WEIGHERS}` stands for all weighers of this package.',
+        f'`{ALL_WEIGHERS}` stands for all of these entry points, those of plug-ins among them.',
     ),
     cfg.IntOpt(
         'host_subset_size',

@@ -13,10 +13,9 @@
 
 import dataclasses
 import importlib
+import importlib.metadata
 import inspect
 import logging
-
-from stevedore import ExtensionManager
 
 from nova_sched import errors
 from nova_sched.conf.filter_scheduler import ALL_FILTERS, ALL_WEIGHERS
@@ -48,17 +47,22 @@ def always():
 
 
 def known(namespace):
-    """Classes by name that the entry points of a namespace bring, in the order of their names."""
-    manager = ExtensionManager(namespace, on_load_failure_callback=_complain)
-    return {name: manager[name].plugin for name in sorted(manager.names())}
+    """Classes by name that the entry points of a namespace bring, in the order of their names.
 
-
-def _complain(manager, entry_point, error):
-    LOG.error('Plug-in %s of %s cannot be loaded: %s', entry_point.name, manager.namespace, error)
+    Asked of the installed packages each time: stevedore would answer from a file that does not see what
+    a package brings anew within two minutes, and not at all in a process that runs.
+    """
+    found = {}
+    for point in sorted(importlib.metadata.entry_points(group=namespace), key=lambda point: point.name):
+        try:
+            found[point.name] = point.load()
+        except Exception:
+            LOG.exception('Plug-in %s of %s cannot be loaded', point.name, namespace)
+    return found
 
 
 def filters(enabled, available=(ALL_FILTERS,)):
-    """The enabled filters, in order. Raises UnknownRule for a name that nobody brings."""
+    """The enabled filters, in order. Raises UnknownRule for one that nobody brings or that cannot be made."""
     ours = known('nova_sched.filters')
     classes = dict(ours)
     for path in available:
@@ -67,7 +71,7 @@ def filters(enabled, available=(ALL_FILTERS,)):
     missing = [name for name in enabled if name not in classes]
     if missing:
         raise _unknown('enabled_filters', f'no filter is named {", ".join(missing)}', classes)
-    return tuple(adopt_filter(classes[name]) for name in enabled)
+    return tuple(_made(adopt_filter, classes[name], 'enabled_filters') for name in enabled)
 
 
 def weighers(paths=(ALL_WEIGHERS,)):
@@ -78,7 +82,7 @@ def weighers(paths=(ALL_WEIGHERS,)):
             chosen.update(ours)
         else:
             chosen.update(_classes(path, ours, 'nova.scheduler.weights.', 'weight_classes'))
-    return tuple(adopt_weigher(one) for one in chosen.values())
+    return tuple(_made(adopt_weigher, one, 'weight_classes') for one in chosen.values())
 
 
 def _classes(path, ours, nova, option):
@@ -91,9 +95,18 @@ def _classes(path, ours, nova, option):
         return {name: ours[name]}
     try:
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise _unknown(option, f'{path} cannot be loaded: {error}', ours) from None
-    return {one.__name__: one for one in ([found] if inspect.isclass(found) else found())}
+        return {one.__name__: one for one in ([found] if inspect.isclass(found) else found())}
+    except Exception as error:  # whatever goes wrong in somebody else's module
+        raise _unknown(option, f'{path} cannot be loaded: {error}', ours) from error
+
+
+def _made(adopt, made, option):
+    """A rule made of a class, ours or adopted."""
+    try:
+        return adopt(made)
+    except Exception as error:
+        why = f'{made.__name__} cannot be made: {error}'
+        raise errors.UnknownRule(f'filter_scheduler.{option}', why) from error
 
 
 def _unknown(option, what, classes):

@@ -51,6 +51,10 @@ class Placer:
         self._rules = rules
         self._random = random
 
+    def follow(self, rules):
+        """Decide by these rules from now on."""
+        self._rules = rules
+
     def decide(self, requests, settings, want_alternates=False, request_id=None):
         """Choose and book a host for each request, each seeing the earlier ones.
 

@@ -26,7 +26,7 @@ from nova_sched.engine.watch import Watch
 
 LOG = logging.getLogger(__name__)
 
-PLACE, REPORT, CALL = 'place', 'report', 'call'
+PLACE, REPORT, CALL, RULES = 'place', 'report', 'call', 'rules'
 LATEST = 32768  # decisions whose times are kept
 
 
@@ -79,7 +79,8 @@ class Scheduler:
         self._settings = settings
         self._clock = clock
         self._placer = Placer(cluster, rules, random)
-        self.loop = Loop({PLACE: self._place, REPORT: self._report, CALL: self._call}, max_batch)
+        handlers = {PLACE: self._place, REPORT: self._report, CALL: self._call, RULES: self._follow}
+        self.loop = Loop(handlers, max_batch)
         self.books = Books(cluster, store, settings, clock)
         self._watch = Watch(cluster, store, settings, self._ask)
         self.figures = Figures()
@@ -117,6 +118,10 @@ class Scheduler:
     def call(self, work, *args):
         """Run a function (of ``books``) in the loop and return what it returns."""
         return self.loop.send(CALL, (work, args)).result()
+
+    def follow(self, rules):
+        """Decide by these rules from the next batch on. Does not wait: returns a Future."""
+        return self.loop.send(RULES, rules)
 
     def _ask(self, method, *args):
         """Have the books do something, by name, for the watch."""
@@ -247,6 +252,11 @@ class Scheduler:
             except Exception as error:
                 LOG.exception('The engine failed on %s', getattr(work, '__name__', work))
                 message.fail(error)
+
+    def _follow(self, messages):
+        self._placer.follow(messages[-1].work)
+        for message in messages:
+            message.answer(None)
 
     def _tell(self, error):
         """Say that the database went away, and that it is back: each once."""

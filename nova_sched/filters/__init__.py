@@ -40,6 +40,25 @@ class Filter:
         """Bool for each row: may the host take the request? True: no opinion."""
         raise NotImplementedError
 
+    def depends_on(self, request):
+        """What the verdict depends on beside the hosts' lasting facts, as something hashable; None: on more.
+
+        Lasting facts are aggregates, traits, texts such as the hypervisor's type, and which hosts there
+        are. While they stay, an equal value means an equal mask, which is then kept and not made again.
+        """
+        return None  # noqa: RET501 - the default answer of a question
+
+    def why(self, hosts, request, rows):
+        """What these rows, which the rule refused, lack, for people; of several rows the nearest miss.
+
+        No host names: users read this. Empty: the rule's name says it all.
+        """
+        return ''
+
+    def nearest(self, hosts, request, rows):
+        """Which of these rows came nearest to passing, where that can be told; else None."""
+        return None
+
     def judge(self, hosts, request, rows):
         """The mask of the surviving rows. A rule that must open each row overrides this."""
         verdict = self.mask(hosts, request)

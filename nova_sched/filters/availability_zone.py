@@ -13,6 +13,7 @@
 
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter
+from nova_sched.filters.requested_zone import outside
 
 
 class AvailabilityZoneFilter(Filter):
@@ -23,3 +24,6 @@ class AvailabilityZoneFilter(Filter):
     def mask(self, hosts, request):
         zone = request.availability_zone
         return hosts.in_zone(zone, CONF.default_availability_zone) if zone else True
+
+    def why(self, hosts, request, rows):
+        return outside(hosts, request.availability_zone, rows)

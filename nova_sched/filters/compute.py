@@ -11,8 +11,10 @@
 # under the License.
 """ComputeFilter."""
 
+import numpy as np
+
 from nova_sched.conf import CONF
-from nova_sched.filters import Filter
+from nova_sched.filters import Filter, reasons
 
 
 class ComputeFilter(Filter):
@@ -26,3 +28,16 @@ class ComputeFilter(Filter):
         up &= hosts.seen_s <= hosts.now_s + patience_s  # a clock that runs ahead is as wrong as a late report
         up &= ~(hosts.disabled | hosts.forced_down)
         return up
+
+    def why(self, hosts, request, rows):
+        disabled, down, seen_s = hosts.disabled[rows], hosts.forced_down[rows], hosts.seen_s[rows]
+        age_s, rest = hosts.now_s - seen_s, ~(disabled | down)
+        silent, ahead = rest & (age_s > 0), rest & (age_s < 0)
+        found = [(disabled, 'disabled'), (down & ~disabled, 'forced down')]
+        if silent.any():
+            latest = f', the latest sign of life is {age_s[silent].min():.0f} s old'
+            told = latest if seen_s[silent].any() else ''
+            found.append((silent, f'silent for more than {CONF.service_down_time} s{told}'))
+        if ahead.any():
+            found.append((ahead, f'ahead of our clock by {-age_s[ahead].max():.0f} s or more'))
+        return reasons.causes(len(rows), [(np.count_nonzero(mask), cause) for mask, cause in found])

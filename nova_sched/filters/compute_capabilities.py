@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nova_sched.filters import Filter
+from nova_sched.filters import Filter, reasons
 from nova_sched.filters.extra_specs import matches
 from nova_sched.state.attributes import attribute
 
@@ -90,3 +90,22 @@ class ComputeCapabilitiesFilter(Filter):
                 met = hosts.map_attribute(capability.name, capability.met_by)
                 fits = fits & (met | np.logical_not(judged))
         return fits
+
+    def why(self, hosts, request, rows):
+        found = []
+        for capability in capabilities(request.extra_specs):
+            judged = True if capability.scoped else hosts.has_attribute(capability.name)
+            if np.any(judged):
+                met = hosts.map_attribute(capability.name, capability.met_by) | np.logical_not(judged)
+                if missing := np.count_nonzero(~met[rows]):
+                    asked = f'extra spec {capability.key} asks for {capability.text!r}'
+                    found.append((missing, f'{asked}, {_elsewhere(met, rows)}'))
+        return '; '.join(text if number == len(rows) else f'{text} ({reasons.count(number, "host")} not)'
+                         for number, text in found)  # fmt: skip
+
+
+def _elsewhere(met, rows):
+    if len(rows) == 1:
+        return 'the host is not so'
+    number = np.count_nonzero(met)
+    return f'{number} of all {len(met)} hosts are so' if number else 'no host is so'

@@ -11,7 +11,8 @@
 # under the License.
 """CoreFilter."""
 
-from nova_sched.filters import Filter
+from nova_sched.filters import Filter, reasons
+from nova_sched.objects.claiming import VCPU
 
 
 class CoreFilter(Filter):
@@ -20,7 +21,23 @@ class CoreFilter(Filter):
     A host that tells no number of CPUs passes.
     """
 
+    def ratio(self, hosts):
+        """The allocation ratio of each row."""
+        return hosts.cpu_allocation_ratio
+
     def mask(self, hosts, request):
         asked, total = request.vcpus, hosts.vcpus_total
-        free = total * hosts.cpu_allocation_ratio - hosts.vcpus_used
+        free = total * self.ratio(hosts) - hosts.vcpus_used
         return (total <= 0) | ((total >= asked) & (free >= asked))
+
+    def why(self, hosts, request, rows):
+        asked = reasons.amount(VCPU, request.vcpus)
+        return reasons.short(asked, *self._dimension(hosts, request, rows))
+
+    def nearest(self, hosts, request, rows):
+        return reasons.nearest(rows, self._dimension(hosts, request, rows))
+
+    def _dimension(self, hosts, request, rows):
+        total = hosts.vcpus_total[rows]
+        free = total * self.ratio(hosts)[rows] - hosts.vcpus_used[rows]
+        return request.vcpus, free, total

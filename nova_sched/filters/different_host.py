@@ -23,3 +23,7 @@ class DifferentHostFilter(Filter):
     def mask(self, hosts, request):
         named = uuids(request.hint('different_host'))
         return hosts.count_instances(named) == 0 if named else True
+
+    def why(self, hosts, request, rows):
+        held = 'the host has' if len(rows) == 1 else 'each of these hosts has'
+        return f'{held} an instance that the hint different_host names'

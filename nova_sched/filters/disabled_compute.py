@@ -11,7 +11,7 @@
 # under the License.
 """DisabledCompute, always on: what Placement's trait COMPUTE_STATUS_DISABLED does for Nova."""
 
-from nova_sched.filters import Filter
+from nova_sched.filters import Filter, reasons
 
 
 class DisabledCompute(Filter):
@@ -21,3 +21,6 @@ class DisabledCompute(Filter):
 
     def mask(self, hosts, request):
         return ~hosts.disabled
+
+    def why(self, hosts, request, rows):
+        return reasons.causes(len(rows), [(len(rows), 'disabled')])

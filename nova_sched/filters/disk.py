@@ -11,7 +11,12 @@
 # under the License.
 """DiskFilter."""
 
-from nova_sched.filters import Filter
+from nova_sched.filters import Filter, reasons
+
+
+def asked_mb(request):
+    root_gb = 0 if request.is_bfv else request.root_gb
+    return (root_gb + request.ephemeral_gb) * 1024 + request.swap_mb
 
 
 class DiskFilter(Filter):
@@ -20,9 +25,25 @@ class DiskFilter(Filter):
     The root disk of an instance that boots from a volume needs nothing.
     """
 
+    def ratio(self, hosts):
+        """The allocation ratio of each row."""
+        return hosts.disk_allocation_ratio
+
     def mask(self, hosts, request):
-        root_gb = 0 if request.is_bfv else request.root_gb
-        asked = (root_gb + request.ephemeral_gb) * 1024 + request.swap_mb
+        asked = asked_mb(request)
         total = hosts.total_usable_disk_gb * 1024
-        usable = total * hosts.disk_allocation_ratio - (total - hosts.free_disk_mb)
+        usable = total * self.ratio(hosts) - (total - hosts.free_disk_mb)
         return (total >= asked) & (usable >= asked)
+
+    def why(self, hosts, request, rows):
+        asked, free, total = self._dimension(hosts, request, rows)
+        return reasons.short(f'{asked:g} GiB of disk', asked, free, total)
+
+    def nearest(self, hosts, request, rows):
+        return reasons.nearest(rows, self._dimension(hosts, request, rows))
+
+    def _dimension(self, hosts, request, rows):
+        """In GiB: what is asked, what the rows have left, and how large they are."""
+        total = hosts.total_usable_disk_gb[rows]
+        used = total - hosts.free_disk_mb[rows] / 1024
+        return asked_mb(request) / 1024, total * self.ratio(hosts)[rows] - used, total

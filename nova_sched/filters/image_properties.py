@@ -18,7 +18,7 @@ from oslo_utils import versionutils
 
 from nova_sched import errors
 from nova_sched.conf import CONF
-from nova_sched.filters import Filter
+from nova_sched.filters import Filter, reasons
 from nova_sched.filters.compute_capabilities import walk
 from nova_sched.objects import enums
 
@@ -82,3 +82,37 @@ class ImagePropertiesFilter(Filter):
         if properties.get('hw_maxphysaddr_bits'):
             fits &= hosts.map('cpu_info', lambda text: _reaches(text, properties['hw_maxphysaddr_bits']))
         return fits
+
+    def why(self, hosts, request, rows):
+        properties = request.image_properties
+        words, wanted_version = wanted(properties), properties.get('img_hv_requested_version')
+        runs = hosts.map('supported_instances', lambda triples: any(map(words.issubset, triples or ())))[rows]
+        if not runs.all():
+            return f'the image is for {" ".join(sorted(words))}, {_supported(hosts, rows[~runs])}'
+        if wanted_version:
+            versions = hosts.hypervisor_version[rows]
+            old = ~_satisfying(versions, wanted_version)
+            if old.any():
+                there = versionutils.convert_version_to_str(int(versions[old].max()))
+                has = 'the host has' if len(rows) == 1 else 'the newest has'
+                return f'the image asks for a hypervisor of version {wanted_version}, {has} {there}'
+        bits = properties.get('hw_maxphysaddr_bits')
+        return f'the image needs physical addresses of {bits} bits, {_here(rows)} fewer'
+
+
+def _here(rows):
+    return 'the host has' if len(rows) == 1 else 'these hosts have'
+
+
+def _supported(hosts, rows):
+    """What the hosts run instead."""
+    triples = {triple for slot in set(hosts.supported_instances[rows].tolist())
+               for triple in hosts.interned['supported_instances'].values[slot] or ()}  # fmt: skip
+    if not triples:
+        return (
+            'the host does not tell what it runs'
+            if len(rows) == 1
+            else 'these hosts do not tell what they run'
+        )
+    runs = 'the host runs' if len(rows) == 1 else 'these hosts run'
+    return f'{runs} {reasons.listed(" ".join(map(str, triple)) for triple in triples)}'

@@ -11,13 +11,30 @@
 # under the License.
 """RamFilter."""
 
-from nova_sched.filters import Filter
+from nova_sched.filters import Filter, reasons
+from nova_sched.objects.claiming import MEMORY_MB
 
 
 class RamFilter(Filter):
     """Free memory (MiB, allocation ratio applied) covers the flavor, and so does the physical memory."""
 
+    def ratio(self, hosts):
+        """The allocation ratio of each row."""
+        return hosts.ram_allocation_ratio
+
     def mask(self, hosts, request):
         asked, total = request.memory_mb, hosts.total_usable_ram_mb
-        usable = total * hosts.ram_allocation_ratio - (total - hosts.free_ram_mb)
+        usable = total * self.ratio(hosts) - (total - hosts.free_ram_mb)
         return (total >= asked) & (usable >= asked)
+
+    def why(self, hosts, request, rows):
+        asked = reasons.amount(MEMORY_MB, request.memory_mb)
+        return reasons.short(asked, *self._dimension(hosts, request, rows))
+
+    def nearest(self, hosts, request, rows):
+        return reasons.nearest(rows, self._dimension(hosts, request, rows))
+
+    def _dimension(self, hosts, request, rows):
+        total = hosts.total_usable_ram_mb[rows]
+        free = total * self.ratio(hosts)[rows] - (total - hosts.free_ram_mb[rows])
+        return request.memory_mb, free, total

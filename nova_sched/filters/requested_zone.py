@@ -11,8 +11,11 @@
 # under the License.
 """RequestedZone, always on: what Nova asks of Placement's aggregates."""
 
+import numpy as np
+
 from nova_sched.conf import CONF
-from nova_sched.filters import Filter
+from nova_sched.filters import Filter, reasons
+from nova_sched.state.aggregates import zones
 
 
 class RequestedZone(Filter):
@@ -29,3 +32,17 @@ class RequestedZone(Filter):
         if not zone or not hosts.has_zone(zone):
             return True
         return hosts.in_zone(zone, CONF.default_availability_zone)
+
+    def why(self, hosts, request, rows):
+        return outside(hosts, request.availability_zone, rows)
+
+
+def outside(hosts, zone, rows):
+    """In which zones the rows are instead."""
+    _, firsts = np.unique(hosts.aggregate_set[rows], return_index=True)
+    found = {word for row in rows[firsts].tolist()
+             for word in zones(hosts.aggregates.of(hosts.nodes[row].host)) or {CONF.default_availability_zone}}  # fmt: skip
+    here = 'the host is' if len(rows) == 1 else 'these hosts are'
+    inside = hosts.in_zone(zone, CONF.default_availability_zone)
+    nobody = '' if inside.any() else ', where no host is'
+    return f'zone {zone} is asked for{nobody}; {here} in {reasons.listed(found)}'

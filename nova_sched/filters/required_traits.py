@@ -11,7 +11,9 @@
 # under the License.
 """RequiredTraits, always on: what Placement's traits do for Nova."""
 
-from nova_sched.filters import Filter
+import numpy as np
+
+from nova_sched.filters import Filter, reasons
 
 
 class RequiredTraits(Filter):
@@ -26,3 +28,23 @@ class RequiredTraits(Filter):
         for trait in request.forbidden_traits:
             fits = fits & ~hosts.has_trait(trait)
         return fits
+
+    def why(self, hosts, request, rows):
+        said = []
+        for trait in sorted(request.required_traits):
+            has = hosts.has_trait(trait)
+            if lacking := np.count_nonzero(~has[rows]):
+                said.append((lacking, f'{trait} is required{_elsewhere(has, rows)}'))
+        for trait in sorted(request.forbidden_traits):
+            if there := np.count_nonzero(hosts.has_trait(trait)[rows]):
+                said.append((there, f'{trait} is forbidden'))
+        return '; '.join(text if number == len(rows) else f'{text} ({reasons.count(number, "host")})'
+                         for number, text in said)  # fmt: skip
+
+
+def _elsewhere(has, rows):
+    """How many hosts have the trait, of all there are; not said of one host alone."""
+    if len(rows) == 1:
+        return ', the host lacks it'
+    number = np.count_nonzero(has)
+    return f', {number} of all {len(has)} hosts have it' if number else ', no host has it'

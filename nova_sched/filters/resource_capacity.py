@@ -11,7 +11,7 @@
 # under the License.
 """ResourceCapacity, always on: what Placement's inventories do for Nova."""
 
-from nova_sched.filters import Filter
+from nova_sched.filters import Filter, reasons
 
 
 class ResourceCapacity(Filter):
@@ -25,3 +25,27 @@ class ResourceCapacity(Filter):
         for resource_class, amount in request.resources.items():
             fits = fits & hosts.fits(resource_class, amount)
         return fits
+
+    def why(self, hosts, request, rows):
+        lacking = {name: ~hosts.fits(name, amount)[rows] for name, amount in request.resources.items()}
+        of_all = [name for name, mask in lacking.items() if mask.all()]
+        return '; '.join(
+            self._short(hosts, name, request.resources[name], rows[lacking[name]], not of_all)
+            for name in of_all or lacking
+            if lacking[name].any()
+        )
+
+    def _short(self, hosts, name, wanted, rows, some):
+        """One dimension, over the rows that lack it; ``some``: others lack something else."""
+        asked, column = reasons.amount(name, wanted), hosts.resources.get(name)
+        if column is None or not column.largest[rows].any():
+            return f'{asked} asked, {"the host has" if len(rows) == 1 else "these hosts have"} none'
+        free, largest = column.free[rows], column.largest[rows]
+        if ((free >= wanted) & (largest >= wanted)).any():
+            return f'{asked} asked, which is no multiple of what is given, or less than the least'
+        return reasons.short(asked, wanted, free, largest, reasons.count(len(rows), 'host') if some else '')
+
+    def nearest(self, hosts, request, rows):
+        columns = ((amount, hosts.resources.get(name)) for name, amount in request.resources.items())
+        return reasons.nearest(rows, *((amount, column.free[rows], column.largest[rows])
+                                       for amount, column in columns if column is not None))  # fmt: skip

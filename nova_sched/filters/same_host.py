@@ -11,7 +11,9 @@
 # under the License.
 """SameHostFilter."""
 
-from nova_sched.filters import Filter
+import numpy as np
+
+from nova_sched.filters import Filter, reasons
 
 
 def uuids(hint):
@@ -27,3 +29,9 @@ class SameHostFilter(Filter):
     def mask(self, hosts, request):
         named = uuids(request.hint('same_host'))
         return hosts.count_instances(named) > 0 if named else True
+
+    def why(self, hosts, request, rows):
+        named = uuids(request.hint('same_host'))
+        known = np.count_nonzero(hosts.count_instances(named))
+        where = reasons.count(known, 'other host') if known else 'no known host'
+        return f'the hint same_host names {reasons.count(len(named), "instance")}, on {where}'

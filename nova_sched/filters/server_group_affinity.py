@@ -11,7 +11,7 @@
 # under the License.
 """ServerGroupAffinityFilter."""
 
-from nova_sched.filters import Filter
+from nova_sched.filters import Filter, reasons
 from nova_sched.state.request import AFFINITY
 
 
@@ -23,3 +23,7 @@ class ServerGroupAffinityFilter(Filter):
         if group is None or group.policy != AFFINITY or not group.hosts:
             return True
         return hosts.named(group.hosts)
+
+    def why(self, hosts, request, rows):
+        members = reasons.count(len(request.group.hosts), 'other host')
+        return f'the policy of the server group is affinity, and its members are on {members}'

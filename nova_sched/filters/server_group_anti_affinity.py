@@ -11,7 +11,7 @@
 # under the License.
 """ServerGroupAntiAffinityFilter."""
 
-from nova_sched.filters import Filter
+from nova_sched.filters import Filter, reasons
 from nova_sched.state.request import ANTI_AFFINITY
 
 
@@ -24,3 +24,10 @@ class ServerGroupAntiAffinityFilter(Filter):
             return True
         free = hosts.count_instances(group.members) < group.max_server_per_host
         return free | (hosts.count_instances([request.instance_uuid]) > 0)
+
+    def why(self, hosts, request, rows):
+        most, there = request.group.max_server_per_host, hosts.count_instances(request.group.members)[rows]
+        held = 'the host has' if len(rows) == 1 else 'each of these hosts has'
+        has = f'{there.min()}' if there.min() == there.max() else f'{there.min()} or more'
+        allowed = reasons.count(most, 'member')
+        return f'the server group allows {allowed} on a host (anti-affinity), and {held} {has}'

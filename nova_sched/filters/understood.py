@@ -11,7 +11,7 @@
 # under the License.
 """Understood, always on: a request for something that no rule knows is refused, not ignored."""
 
-from nova_sched.filters import Filter
+from nova_sched.filters import Filter, reasons
 
 
 class Understood(Filter):
@@ -21,3 +21,6 @@ class Understood(Filter):
 
     def mask(self, hosts, request):
         return hosts.everywhere(False) if request.unsupported else True
+
+    def why(self, hosts, request, rows):
+        return f'no rule knows {reasons.listed(request.unsupported)}'

@@ -14,12 +14,12 @@
 
 import dataclasses
 import time
-import types
 import uuid
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from nova_sched import errors
+from nova_sched.hardware.machine import Machine, Parts
 
 PLANNED = 'planned'  # a group member that is not created yet
 PENDING = 'pending'  # chosen and handed to the conductor
@@ -34,7 +34,8 @@ class Claim:
 
     ``resources`` maps Placement's resource classes to whole amounts (VCPU and PCPU: CPUs,
     MEMORY_MB: MiB, DISK_GB: GiB). ``created_s`` and ``expires_s`` are seconds since the
-    epoch; ``expires_s`` None never expires.
+    epoch; ``expires_s`` None never expires. ``parts`` are the CPUs, pages and devices that it holds
+    beside; ``counted``: the node's own report has them among what is in use.
     """
 
     consumer_uuid: str
@@ -47,6 +48,8 @@ class Claim:
     request_id: str | None = None
     created_s: float = 0.0
     expires_s: float | None = None
+    parts: Parts | None = None
+    counted: bool = False
     uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 
     @property
@@ -70,7 +73,7 @@ class Claim:
             return later
         names = (*self.resources, *later.resources)
         amounts = {name: max(self.resources.get(name, 0), later.resources.get(name, 0)) for name in names}
-        return dataclasses.replace(self, resources=amounts)
+        return dataclasses.replace(self, resources=amounts, parts=later.parts or self.parts, counted=False)
 
 
 class Usage(NamedTuple):
@@ -108,8 +111,11 @@ class ClaimableMixin:
     """``instance_claim`` for anything that can tell its usage and take from it.
 
     A ComputeNode and the scheduler's own row of a node both are such things, so the
-    scheduler, the agent and a queue worker judge a claim by the same code.
+    scheduler, the agent and a queue worker judge a claim by the same code. ``packing``: a guest goes
+    into the fuller NUMA cells first.
     """
+
+    packing = False
 
     def usage(self, resource_class) -> Usage | None:
         """What the node has of a resource class, or None if it has none."""
@@ -117,6 +123,19 @@ class ClaimableMixin:
 
     def take(self, resource_class, amount):
         """Book an amount (negative: give it back)."""
+        raise NotImplementedError
+
+    @property
+    def machine(self) -> Machine | None:
+        """What the node has piece by piece; None if it does not tell."""
+        return None
+
+    def hold(self, parts: Parts) -> None:
+        """Book CPUs, pages and devices."""
+        raise NotImplementedError
+
+    def let_go(self, parts: Parts) -> None:
+        """Give them back."""
         raise NotImplementedError
 
     def shortages(self, request, limits=None) -> list[Shortage]:
@@ -140,18 +159,32 @@ class ClaimableMixin:
     def instance_claim(self, request, limits=None, lifetime_s=None, request_id=None) -> Claim:
         """Check that the node can take the request, book it, and return the claim.
 
-        ``request`` has ``instance_uuid``, ``project_id``, ``user_id``, ``resources`` and ``group_uuid``.
-        Raises ComputeResourcesUnavailable with every shortage; then nothing is booked.
+        ``request`` has ``instance_uuid``, ``project_id``, ``user_id``, ``resources``, ``pieces`` and
+        ``group_uuid``. Raises ComputeResourcesUnavailable with every shortage; then nothing is booked.
         """
-        short = self.shortages(request, limits)
+        short = list(map(str, self.shortages(request, limits)))
+        parts = self._fit(request.pieces, short) if request.pieces else None
         if short:
-            raise errors.ComputeResourcesUnavailable(self.uuid, '; '.join(map(str, short)))
-        return self.book(request, lifetime_s, request_id)
+            raise errors.ComputeResourcesUnavailable(self.uuid, '; '.join(short))
+        return self.book(request, parts, lifetime_s, request_id)
 
-    def book(self, request, lifetime_s=None, request_id=None) -> Claim:
+    def _fit(self, pieces, short):
+        """The parts that the pieces come to; or another shortage."""
+        machine = self.machine
+        if machine is None:
+            short.append('the node tells neither of NUMA cells nor of PCI devices')
+            return None
+        parts = machine.fit(pieces, packing=self.packing)
+        if parts is None:
+            short.append(machine.why_not(pieces, packing=self.packing))
+        return parts
+
+    def book(self, request, parts=None, lifetime_s=None, request_id=None) -> Claim:
         """Book what is known to fit, and return the claim."""
         for name, amount in request.resources.items():
             self.take(name, amount)
+        if parts:
+            self.hold(parts)
         now = time.time()
         return Claim(
             consumer_uuid=request.instance_uuid,
@@ -163,39 +196,12 @@ class ClaimableMixin:
             request_id=request_id,
             created_s=now,
             expires_s=None if lifetime_s is None else now + lifetime_s,
+            parts=parts or None,
         )
 
     def release(self, claim: Claim):
         """Give back what a claim holds."""
         for name, amount in claim.resources.items():
             self.take(name, -amount)
-
-
-class ComputeNodeUsage(ClaimableMixin):
-    """The claim's view of a ComputeNode object: its own fields, and nothing beside them.
-
-    Nova counts the reserved amount as used, so ``reserved`` is 0 here.
-    """
-
-    FIELDS = types.MappingProxyType(
-        {
-            VCPU: ('vcpus', 'vcpus_used', 'cpu_allocation_ratio'),
-            MEMORY_MB: ('memory_mb', 'memory_mb_used', 'ram_allocation_ratio'),
-            DISK_GB: ('local_gb', 'local_gb_used', 'disk_allocation_ratio'),
-        }
-    )
-
-    def usage(self, resource_class):
-        fields = self.FIELDS.get(resource_class)
-        if fields is None:
-            return None
-        total, used, ratio = (getattr(self, name) for name in fields)
-        return Usage(total or 0, 0, ratio or 1.0, used or 0)
-
-    def take(self, resource_class, amount):
-        used = self.FIELDS[resource_class][1]
-        setattr(self, used, getattr(self, used) + amount)
-        if resource_class == MEMORY_MB:
-            self.free_ram_mb = self.memory_mb - self.memory_mb_used
-        elif resource_class == DISK_GB:
-            self.free_disk_gb = self.local_gb - self.local_gb_used
+        if claim.parts:
+            self.let_go(claim.parts)

@@ -12,11 +12,12 @@
 
 """Compute nodes: what they have, what is used, and claims on them."""
 
-from nova_sched.objects import base, claiming, fields
+from nova_sched.objects import base, fields
+from nova_sched.objects.node_usage import ComputeNodeUsage
 
 
 @base.register
-class ComputeNode(claiming.ComputeNodeUsage, base.PersistentMixin, base.NovaObject):
+class ComputeNode(ComputeNodeUsage, base.PersistentMixin, base.NovaObject):
     """One compute node: memory in MiB, disk in GiB, whole CPUs."""
 
     VERSION = '1.19'

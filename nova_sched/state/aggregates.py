@@ -44,33 +44,52 @@ def split(text):
     return {part.strip() for part in text.split(',')}
 
 
+def values(aggregates, key):
+    """What a host's aggregates say for a metadata key: the parts of their comma lists; empty if none has it."""
+    return {part for aggregate in aggregates if key in aggregate.metadata
+            for part in split(aggregate.metadata[key])}  # fmt: skip
+
+
 def zones(aggregates):
     """Zones that a host's aggregates name; empty means the default zone."""
-    return {zone for aggregate in aggregates if ZONE_KEY in aggregate.metadata
-            for zone in split(aggregate.metadata[ZONE_KEY])}  # fmt: skip
+    return values(aggregates, ZONE_KEY)
 
 
 def number(aggregates, key, default, convert):
     """The smallest value of a metadata key over a host's aggregates.
 
-    No value: the default. A value that ``convert`` refuses, or that is not finite: a warning, and
-    the default.
+    No value: the default. A value that ``convert`` refuses, or that is no finite float: a warning,
+    and the default.
     """
     texts = {aggregate.metadata[key] for aggregate in aggregates if key in aggregate.metadata}
     if not texts:
         return default
     try:
-        values = [convert(text) for text in texts]
-    except ValueError:
-        values = [math.nan]
-    if not all(map(math.isfinite, values)):
+        numbers = [float(convert(text)) for text in texts]
+    except (ValueError, OverflowError):
+        numbers = [math.nan]
+    if not all(map(math.isfinite, numbers)):
         LOG.warning(
             'Aggregate metadata %s has a value that is no number, among %s; it is left out',
             key,
             sorted(texts),
         )
         return default
-    return min(values)
+    return min(numbers)
+
+
+class OwnAggregates:
+    """The aggregates of one host alone, asked like those of all rows."""
+
+    def __init__(self, aggregates):
+        self._aggregates = aggregates
+
+    @property
+    def keys(self):
+        return frozenset(key for aggregate in self._aggregates for key in aggregate.metadata)
+
+    def map(self, slots, judge, dtype=bool):
+        return np.full(len(slots), judge(self._aggregates), dtype=dtype)
 
 
 class Aggregates:
@@ -79,7 +98,7 @@ class Aggregates:
     def __init__(self):
         self._by_id = {}
         self._of_host = {}
-        self._keys: frozenset[str] = frozenset()
+        self.keys: frozenset[str] = frozenset()  # of the metadata of all aggregates
         self._zones: frozenset[str] = frozenset()
         self.sets = Interned()
         self._version = 0
@@ -108,7 +127,7 @@ class Aggregates:
                 rest.append(aggregate)
             if rest:
                 self._of_host[host] = tuple(sorted(rest, key=lambda kept: kept.id))
-        self._keys = frozenset(key for kept in self for key in kept.metadata)
+        self.keys = frozenset(key for kept in self for key in kept.metadata)
         self._zones = frozenset(zones(self))
         return touched
 
@@ -123,12 +142,16 @@ class Aggregates:
         """``judge(aggregates of the row)`` for each row, called once for each distinct set."""
         return self.sets.map(slots, lambda ids: judge(self._named(ids)), dtype)
 
+    def distinct(self, slots):
+        """The aggregates of each distinct set that these rows have."""
+        return [self._named(self.sets.values[slot]) for slot in np.unique(slots)]
+
     def _named(self, ids):
         return [self._by_id[one] for one in ids if one in self._by_id]
 
     def numbers(self, slots, key, default, convert):
         """The numeric override of each row: a plain default if no aggregate has the key."""
-        if key not in self._keys:
+        if key not in self.keys:
             return default
         versions = self._version, self.sets.version
         known, values = self._numbers.get((key, convert), (None, None))

@@ -12,10 +12,15 @@
 """The one writer of the cluster's state: reports, claims, aggregates and instance lists change it here."""
 
 import dataclasses
+import logging
 
 from nova_sched import errors
+from nova_sched.conf import CONF
+from nova_sched.hardware.machine import Machine
 from nova_sched.objects.claiming import Claim, ClaimableMixin, Usage
 from nova_sched.state.hosts import DISABLED_TRAIT, Hosts
+
+LOG = logging.getLogger(__name__)
 
 
 class Node(ClaimableMixin):
@@ -23,6 +28,7 @@ class Node(ClaimableMixin):
 
     ``foreign`` is use that the node reports and no claim explains, by resource class;
     ``foreign_instances`` the same in instances. ``generation`` is the store's, as last seen.
+    ``reported`` are its pieces as the report tells, ``machine`` what claims leave of them.
     """
 
     def __init__(self, hosts, row, report):
@@ -33,6 +39,7 @@ class Node(ClaimableMixin):
         self.foreign = {}
         self.foreign_instances = 0
         self.generation = None
+        self.reported = None
         self.told: frozenset[str] = frozenset()  # instances that the node or Nova's messages say are here
 
     @property
@@ -65,6 +72,35 @@ class Node(ClaimableMixin):
 
     def take(self, resource_class, amount):
         self._hosts.resource(resource_class).take(self.row, amount)
+
+    # Piece by piece.
+
+    @property
+    def packing(self):
+        return CONF.compute.packing_host_numa_cells_allocation_strategy
+
+    @property
+    def machine(self):
+        return self._hosts.interned['machine'].values[self._hosts.machine[self.row]]
+
+    def hold(self, parts):
+        self._show(self.machine and self.machine.hold(parts))
+
+    def let_go(self, parts):
+        """The parts are free again, unless another claim holds them as well."""
+        self.recount()
+
+    def recount(self):
+        """Work the machine out anew: what the node reported, less what claims hold that it did not count."""
+        left = self.reported
+        for claim in self.claims.values() if left else ():
+            if claim.parts and not claim.counted:
+                left = left.hold(claim.parts)
+        self._show(left)
+
+    def _show(self, machine):
+        self._hosts.intern('machine', self.row, machine)
+        self._hosts.free_pci_devices[self.row] = machine.free_devices if machine else 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -139,8 +175,10 @@ class Cluster:
             node = None
         if node is None:
             node = self._add(report)
+        same = node.report.pieces == report.pieces and node.reported is not None
         node.report = report
         node.generation = generation
+        node.reported = node.reported if same else _machine(report)
         self._set_facts(node)
         self._set_use(node, claims, foreign or {}, foreign_instances)
         if report.instances is not None:
@@ -221,7 +259,7 @@ class Cluster:
     def _set_use(self, node, claims, foreign, foreign_instances):
         hosts, row = self.hosts, node.row
         for consumer in list(node.claims):
-            self.drop(node.claims[consumer])
+            self._give_back(node, consumer)
         for name in foreign:
             hosts.resource(name)
         for name, resource in hosts.resources.items():
@@ -230,7 +268,8 @@ class Cluster:
         hosts.num_instances[row] = foreign_instances
         hosts.num_io_ops[row] = node.report.io_workload
         for claim in claims:
-            self.add(claim)
+            self._take(claim)
+        node.recount()
 
     def correct(self, node, used):
         """Make a node's use what the store says; who uses it is learnt at the next refresh."""
@@ -241,6 +280,11 @@ class Cluster:
 
     def add(self, claim):
         """Book a claim on its node and remember it."""
+        self._take(claim)
+        if claim.parts and not claim.counted:
+            self._nodes[claim.node_uuid].hold(claim.parts)
+
+    def _take(self, claim):
         node = self._nodes[claim.node_uuid]
         for name, amount in claim.resources.items():
             node.take(name, amount)
@@ -285,12 +329,20 @@ class Cluster:
         node = self._nodes.get(claim.node_uuid)
         if node is None or claim.consumer_uuid not in node.claims:
             return
-        held = node.claims.pop(claim.consumer_uuid)
-        node.release(held)
+        held = self._give_back(node, claim.consumer_uuid)
+        if held.parts:
+            node.recount()
+
+    def _give_back(self, node, consumer):
+        """Take a node's claim of a consumer back, all but its parts."""
+        held = node.claims.pop(consumer)
+        for name, amount in held.resources.items():
+            node.take(name, -amount)
         self.hosts.num_instances[node.row] -= 1
         self.hosts.num_io_ops[node.row] -= not held.is_confirmed
-        if claim.consumer_uuid not in node.told:
-            self._unplace(claim.consumer_uuid, node.row)
+        if consumer not in node.told:
+            self._unplace(consumer, node.row)
+        return held
 
     # Services, aggregates, instance lists.
 
@@ -346,3 +398,15 @@ class Cluster:
         for come in instances - node.told:
             self.hosts.places.setdefault(come, set()).add(node.row)
         node.told = instances
+
+
+def _machine(report):
+    """The pieces of the node, or None if it tells of none."""
+    if not report.numa_topology and not report.pci_pools:
+        return None
+    try:
+        return Machine.from_texts(*report.pieces)
+    except errors.Invalid as error:
+        # The door refuses such a report; what an older release stored must not keep the others out.
+        LOG.warning('The NUMA cells and PCI devices of node %s are not counted: %s', report.nodename, error)
+        return None

@@ -18,7 +18,7 @@ import numpy as np
 from nova_sched.state.report import Inventory
 from nova_sched.state.vocab import Interned, Vocab, WordSets
 
-INTERNED = ('hypervisor_type', 'cpu_info', 'supported_instances', 'host_ip')
+INTERNED = ('hypervisor_type', 'cpu_info', 'supported_instances', 'host_ip', 'machine')
 
 
 def column(kind: Any) -> Any:
@@ -122,10 +122,12 @@ class Columns:
     failed_builds = column(np.int64)  # since the last good one
     hypervisor_version = column(np.int64)  # 2001000 is 2.1.0; 0 is unknown
     aggregate_set = column(np.int32)  # slot of the host's aggregates
-    hypervisor_type = column(np.int32)  # slot in ``interned``, as the next three
+    hypervisor_type = column(np.int32)  # slot in ``interned``, as the next four
     cpu_info = column(np.int32)
     supported_instances = column(np.int32)
     host_ip = column(np.int32)
+    machine = column(np.int32)  # NUMA cells and PCI devices, a hardware.machine.Machine; None: not told
+    free_pci_devices = column(np.int64)
 
     def __init__(self, capacity=64):
         self._capacity = capacity

@@ -67,6 +67,22 @@ class HostState:
         return {uuid: types.SimpleNamespace(uuid=uuid) for uuid in self._node.instances}
 
     @functools.cached_property
+    def numa_topology(self):
+        """The NUMATopology as text, with what claims hold among what is in use; None if it is not told."""
+        machine = self._node.machine
+        if machine is None or machine is self._node.reported:
+            return self._node.report.numa_topology
+        return machine.topology and machine.topology.to_json()
+
+    @functools.cached_property
+    def pci_stats(self):
+        """Pools of devices that are free, each a flat dict; None if they are not told."""
+        machine = self._node.machine
+        if not self._node.report.pci_pools or machine is None:
+            return None
+        return types.SimpleNamespace(pools=[flat(pool) for pool in machine.pools if pool.count])
+
+    @functools.cached_property
     def metrics(self):
         """Metric values as Nova reads them: percentages are whole."""
         found = json.loads(self._node.report.metrics or '[]')
@@ -85,6 +101,17 @@ class HostState:
                 'last_seen_up': float(self._hosts.seen_s[self._row]),
             }
         )
+
+
+def flat(pool):
+    """A pool of PCI devices as Nova's statistics have it: its tags beside the rest."""
+    return {
+        'vendor_id': pool.vendor_id,
+        'product_id': pool.product_id,
+        'numa_node': pool.numa_node,
+        'count': pool.count,
+        **pool.tags,
+    }
 
 
 def percent(name, value):
@@ -107,14 +134,12 @@ OF_REPORT = {
     'host_ip': 'host_ip',
     'cpu_info': 'cpu_info',
     'stats': 'stats',
-    'numa_topology': 'numa_topology',
-    'pci_stats': 'pci_pools',
     'running_vms': 'running_vms',
     'current_workload': 'current_workload',
     'traits': 'traits',
 }
 OWN = frozenset(
-    'aggregates disk_mb_used failed_builds instances limits metrics service supported_instances '
-    'updated'.split()
+    'aggregates disk_mb_used failed_builds instances limits metrics numa_topology pci_stats service '
+    'supported_instances updated'.split()
 )
 ATTRIBUTES = NUMBERS | RATIOS | OF_NODE | OF_REPORT.keys() | OWN

@@ -144,6 +144,20 @@ class Hosts(Columns):
         """``judge(value)`` of an interned column, for each row; called once for each distinct value."""
         return self.interned[name].map(getattr(self, name), judge, dtype)
 
+    def map_machines(self, rows, question, judge):
+        """``judge(machine)`` for the given rows; None is the machine of a node that tells of no pieces.
+
+        Machines that are alike are judged once, and again only when a claim or a report changes them:
+        ``question`` is hashable, and an equal one has the same answers.
+        """
+        return self.interned['machine'].map_kept(self.machine[rows], question, judge)
+
+    def machines(self, rows):
+        """The machines of the rows, each distinct one once, those of most rows first."""
+        slots, counts = np.unique(self.machine[rows], return_counts=True)
+        values = self.interned['machine'].values
+        return [values[slot] for slot in slots[np.argsort(-counts, kind='stable')]]
+
     def has_attribute(self, name):
         """Rows whose host state has the attribute, or whose stats have the entry."""
         return rows_with(self, name)

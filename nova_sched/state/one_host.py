@@ -16,6 +16,8 @@ import time
 
 import numpy as np
 
+from nova_sched.hardware import numa, pci
+from nova_sched.hardware.machine import Machine
 from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.state import aggregates, attributes
 
@@ -102,6 +104,14 @@ class OneHost:
     def in_zone(self, zone, default_zone):
         return self.everywhere(zone in (aggregates.zones(self._state.aggregates) or {default_zone}))
 
+    @property
+    def aggregates(self):
+        return aggregates.OwnAggregates(self._state.aggregates)
+
+    @property
+    def aggregate_set(self):
+        return self.everywhere(0, np.intp)
+
     def aggregate_number(self, key, default, convert):
         return aggregates.number(self._state.aggregates, key, default, convert)
 
@@ -110,6 +120,9 @@ class OneHost:
         if name == 'supported_instances':
             value = tuple(map(tuple, value or ()))
         return self.everywhere(judge(value), dtype)
+
+    def map_machines(self, rows, question, judge):
+        return self.everywhere(judge(machine(self._state)))
 
     def has_attribute(self, name):
         return self.everywhere(attributes.has_attribute(self._state, name))
@@ -123,3 +136,19 @@ class OneHost:
 
     def state(self, row):
         return self._state
+
+
+def machine(host_state):
+    """The pieces of a Nova-like host state, whether as text or as objects; None if it has none."""
+    topology, stats = host_state.numa_topology, host_state.pci_stats
+    if topology is None and stats is None:
+        return None
+    cells = topology if topology is None or isinstance(topology, str) else topology.to_json()
+    return Machine(
+        numa.Topology.from_json(cells) if cells else None,
+        pci.pools_from_json(stats)
+        if isinstance(stats, str)
+        else pci.pools_of(getattr(stats, 'pools', stats)),
+        host_state.cpu_allocation_ratio,
+        host_state.ram_allocation_ratio,
+    )

@@ -83,6 +83,13 @@ class Report:
     running_vms: int | None = None
     current_workload: int | None = None
 
+    @property
+    def pieces(self):
+        """NUMA cells, PCI pools, and how far CPUs and memory may be overcommitted in a cell."""
+        ratios = (self.inventories[name].ratio if name in self.inventories else 1.0
+                  for name in (VCPU, MEMORY_MB))  # fmt: skip
+        return self.numa_topology, self.pci_pools, *ratios
+
     def to_json(self):
         """The facts as text, for the database."""
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

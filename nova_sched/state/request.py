@@ -15,7 +15,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from nova_sched.hardware.machine import Pieces
+
 AFFINITY, ANTI_AFFINITY = 'affinity', 'anti-affinity'
+NO_PIECES = Pieces()
 SOFT_AFFINITY, SOFT_ANTI_AFFINITY = 'soft-affinity', 'soft-anti-affinity'
 
 
@@ -74,6 +77,7 @@ class Request:
     force_nodes: frozenset[str] = frozenset()
     destination: Destination | None = None
     retry_hosts: frozenset[tuple[str, str]] = frozenset()
+    pieces: Pieces = NO_PIECES
     spec: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property

@@ -18,6 +18,10 @@ the rule asks for. One table serves both.
 import math
 import types
 
+from nova_sched.hardware.machine import Pieces
+from nova_sched.hardware.numa import Guest
+from nova_sched.hardware.numa.guest import DEDICATED, MIXED, REQUIRE
+from nova_sched.hardware.pci import requests_of
 from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.state.request import Destination, Group, check_type, hint, is_rebuild
 
@@ -86,10 +90,10 @@ def resources(spec):
 
 def dedicated_cpus(spec, vcpus):
     """How many of the guest's CPUs it wants for itself alone."""
-    policy = extra_specs(spec).get('hw:cpu_policy') or image_properties(spec).get('hw_cpu_policy')
-    if policy == 'dedicated':
+    policy = cpu_policy(spec)
+    if policy == DEDICATED:
         return vcpus
-    if policy == 'mixed':
+    if policy == MIXED:
         cells = read(read(spec, 'numa_topology'), 'cells', ()) or ()
         return sum(len(read(cell, 'pcpuset', ()) or ()) for cell in cells)
     return 0
@@ -163,6 +167,27 @@ def retry_hosts(spec):
     return frozenset((read(node, 'host'), read(node, 'hypervisor_hostname')) for node in nodes)
 
 
+def cpu_policy(spec):
+    """How the guest's CPUs are given: by the flavor, else by the image; None: it does not say."""
+    return extra_specs(spec).get('hw:cpu_policy') or image_properties(spec).get('hw_cpu_policy')
+
+
+def thread_policy(spec):
+    return extra_specs(spec).get('hw:cpu_thread_policy') or image_properties(spec).get('hw_cpu_thread_policy')
+
+
+def pieces(spec):
+    """What is wanted piece by piece. Raises InvalidRequest."""
+    topology, networks = read(spec, 'numa_topology'), read(spec, 'network_metadata')
+    return Pieces(
+        guest=None if topology is None else Guest.of(topology),
+        requests=requests_of(read(spec, 'pci_requests')),
+        physnets=None if networks is None else frozenset(read(networks, 'physnets', ()) or ()),
+        tunneled=bool(read(networks, 'tunneled', False)),
+        needs_siblings=cpu_policy(spec) == DEDICATED and thread_policy(spec) == REQUIRE,
+    )
+
+
 def _lower(spec, name):
     return frozenset(host.lower() for host in read(spec, name) or ())
 
@@ -194,6 +219,7 @@ READERS = types.MappingProxyType(
         'force_nodes': lambda spec: frozenset(read(spec, 'force_nodes') or ()),
         'destination': destination,
         'retry_hosts': retry_hosts,
+        'pieces': pieces,
     }
 )
 

@@ -11,7 +11,12 @@
 # under the License.
 """Words as small numbers, and sets of words as columns of bits."""
 
+import collections
+
 import numpy as np
+
+UNKNOWN = -1  # not judged yet
+MOST_KEPT = 128  # questions whose answers are kept for each value
 
 
 class Vocab:
@@ -51,6 +56,7 @@ class Interned:
         self._counts = []
         self._spare = []
         self.version = 0  # rises when a value comes or goes
+        self._kept = collections.OrderedDict()  # question -> verdict on each slot, or UNKNOWN
 
     def take(self, value):
         """The slot of a value, counted as used once more."""
@@ -65,6 +71,9 @@ class Interned:
                 self.values.append(value)
                 self._counts.append(0)
             self._slots[value] = slot
+            for verdicts in self._kept.values():
+                if slot < len(verdicts):
+                    verdicts[slot] = UNKNOWN
         self._counts[slot] += 1
         return slot
 
@@ -80,6 +89,32 @@ class Interned:
     def map(self, slots, judge, dtype=bool):
         """``judge(value)`` for each row: called once for each value in use."""
         return self.judged(judge, dtype)[slots]
+
+    def map_kept(self, slots, question, judge):
+        """``judge(value)`` for each of the slots: once for each value, as long as it is in use.
+
+        ``question`` is hashable: an equal one has the same answers.
+        """
+        verdicts = self._verdicts(question)
+        found = verdicts[slots]
+        unknown = slots[found == UNKNOWN]
+        if len(unknown):
+            for slot in np.unique(unknown).tolist():
+                verdicts[slot] = judge(self.values[slot])
+            found = verdicts[slots]
+        return found == 1
+
+    def _verdicts(self, question):
+        known = self._kept.pop(question, None)
+        if known is None:
+            known = np.full(len(self.values), UNKNOWN, dtype=np.int8)
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.popitem(last=False)
+        elif len(known) < len(self.values):
+            more = max(len(self.values), 2 * len(known)) - len(known)
+            known = np.concatenate([known, np.full(more, UNKNOWN, dtype=np.int8)])
+        self._kept[question] = known  # the one that was asked last is dropped last
+        return known
 
     def judged(self, judge, dtype=bool):
         """``judge(value)`` for each slot; zero for a slot that is free."""

@@ -106,6 +106,8 @@ def _nova_state(node, service, told):
         hypervisor_type=node.hypervisor_type,
         hypervisor_version=node.hypervisor_version,
         cpu_info=node.cpu_info,
+        numa_topology=node.numa_topology,
+        pci_stats=_pools(node.pci_device_pools),
         supported_instances=[spec.to_list() for spec in node.supported_hv_specs],
         stats=stats,
         service={
@@ -122,3 +124,17 @@ def _nova_state(node, service, told):
 def is_refused(result):
     """Whether a golden result says that Nova itself raises."""
     return isinstance(result, str) and result.startswith('raises ')
+
+
+def _pools(listed):
+    """Pools as Nova's statistics have them, if the node tells of any."""
+    if listed is None:
+        return None
+    pools = [
+        {
+            **{name: getattr(pool, name) for name in ('vendor_id', 'product_id', 'numa_node', 'count')},
+            **pool.tags,
+        }
+        for pool in listed
+    ]
+    return types.SimpleNamespace(pools=pools)

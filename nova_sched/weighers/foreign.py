@@ -20,7 +20,11 @@ from nova_sched.weighers import Weigher
 
 
 class ForeignWeigher(Weigher):
-    """A Nova weigher object among ours."""
+    """A Nova weigher object among ours.
+
+    One that derives from Nova's base class is asked for all hosts at once, as that class defines it; one
+    that has ``_weigh_object`` alone, host by host.
+    """
 
     def __init__(self, nova_weigher):
         self._weigher = nova_weigher
@@ -32,7 +36,11 @@ class ForeignWeigher(Weigher):
         return type(self._weigher).__name__
 
     def raw(self, hosts, rows, request):
-        objects = [types.SimpleNamespace(obj=hosts.state(row), weight=0.0) for row in rows]
+        states = [hosts.state(row) for row in rows]
+        if not hasattr(self._weigher, 'weigh_objects'):
+            weigh = self._weigher._weigh_object
+            return np.array([weigh(state, request.spec) for state in states], dtype=float)
+        objects = [types.SimpleNamespace(obj=state, weight=0.0) for state in states]
         weights = np.array(self._weigher.weigh_objects(objects, request.spec), dtype=float)
         # Nova's own base class finds the bounds while it weighs.
         self.minval, self.maxval = (

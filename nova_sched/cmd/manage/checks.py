@@ -21,6 +21,7 @@ from oslo_config import cfg
 
 from nova_sched import errors, rpc
 from nova_sched.cmd.manage import store
+from nova_sched.conf import plug_in_opts
 from nova_sched.conf.filter_scheduler import ALL_FILTERS
 from nova_sched.db import address, schema
 from nova_sched.db import engine as db_engine
@@ -75,17 +76,18 @@ def words(paths):
 
 
 def known_options():
-    """(group, option) to the option, for ours and the libraries'; old names of options count."""
-    found = {}
+    """(group, option) to the option, for ours, the libraries' and plug-ins'; old names of options count."""
+    listed = list(plug_in_opts())
     for entry_point in importlib.metadata.entry_points(group='oslo.config.opts'):
-        if entry_point.name not in LIBRARIES:
-            continue
-        for group, options in entry_point.load()():
-            group = str(group or 'DEFAULT')
-            for option in options:
-                found[group, option.dest] = option
-                for old in option.deprecated_opts:
-                    found[old.group or group, (old.name or option.name).replace('-', '_')] = option
+        if entry_point.name in LIBRARIES:
+            listed += entry_point.load()()
+    found = {}
+    for group, options in listed:
+        group = str(group or 'DEFAULT')
+        for option in options:
+            found[group, option.dest] = option
+            for old in option.deprecated_opts:
+                found[old.group or group, (old.name or option.name).replace('-', '_')] = option
     return found
 
 

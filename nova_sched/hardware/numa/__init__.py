@@ -19,9 +19,9 @@ from nova_sched.hardware.numa.fit import fit
 from nova_sched.hardware.numa.guest import Guest, GuestCell, Limits
 from nova_sched.hardware.numa.host import Cell, Pages, Topology
 from nova_sched.hardware.numa.placed import Fitted, Placed
-from nova_sched.hardware.numa.reason import why_not
+from nova_sched.hardware.numa.reason import Miss, miss, why_not
 from nova_sched.hardware.numa.summary import Summary
-from nova_sched.hardware.numa.usage import give_back, take
+from nova_sched.hardware.numa.usage import give_back, hold, take
 
 __all__ = [
     'Cell',
@@ -29,12 +29,15 @@ __all__ = [
     'Guest',
     'GuestCell',
     'Limits',
+    'Miss',
     'Pages',
     'Placed',
     'Summary',
     'Topology',
     'fit',
     'give_back',
+    'hold',
+    'miss',
     'take',
     'why_not',
 ]

@@ -11,7 +11,7 @@
 # under the License.
 """Why a guest does not fit, in words and numbers: the nearest miss."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from nova_sched.hardware.numa import cell as one
 from nova_sched.hardware.numa.fit import far_networks, fit
@@ -19,34 +19,58 @@ from nova_sched.hardware.numa.guest import Guest, GuestCell, Limits
 from nova_sched.hardware.numa.host import Topology
 
 
+class Miss(NamedTuple):
+    """Why a guest does not fit. The greater one came nearer: ``stage`` tells how far it got."""
+
+    stage: int
+    gap: float
+    why: str
+
+
+CELLS, WITHIN, AT_ONCE, NEAR, DEVICES = 0, 1, 100, 101, 102
+
+
 def why_not(
     host: Topology, guest: Guest, limits: Limits | None = None, pci: Any = None, packing: bool = False
 ) -> str:
     """What keeps the guest out of the host; empty if it fits. Arguments as for ``fit``."""
+    found = miss(host, guest, limits, pci, packing)
+    return found.why if found else ''
+
+
+def miss(
+    host: Topology, guest: Guest, limits: Limits | None = None, pci: Any = None, packing: bool = False
+) -> Miss | None:
+    """What keeps the guest out of the host, to be compared with other hosts; None if it fits."""
     if fit(host, guest, limits, pci, packing):
-        return ''
+        return None
     if len(host.cells) < len(guest.cells):
-        return f'needs {len(guest.cells)} NUMA cells, the host has {len(host.cells)}'
+        why = f'needs {len(guest.cells)} NUMA cells, the host has {len(host.cells)}'
+        return Miss(CELLS, len(host.cells), why)
     for position, cell in enumerate(guest.cells):
-        if short := _nowhere(host, cell, guest.reserved_cpus(position), limits):
-            return f'guest cell {cell.id} {short}'
+        if found := _nowhere(host, cell, guest.reserved_cpus(position), limits):
+            return found
     if fit(host, guest, limits, pci, packing, thorough=True):
-        return 'it fits, but in a way that Nova does not find, nor would its compute node'
+        return Miss(AT_ONCE, 0, 'it fits, but in a way that Nova does not find, nor would its compute node')
     anywhere = limits and Limits(limits.cpu_ratio, limits.ram_ratio)
     fitted = fit(host, guest, anywhere, packing=packing, thorough=True)
     if not fitted:
-        return f'each guest cell fits in a host cell, but not all {len(guest.cells)} at once'
+        why = f'each guest cell fits in a host cell, but not all {len(guest.cells)} at once'
+        return Miss(AT_ONCE, 0, why)
     if far := far_networks(host, fitted.host_cells, limits):
-        return f'host cells {sorted(fitted.host_cells)} fit, but are not near {", ".join(far)}'
+        why = f'host cells {sorted(fitted.host_cells)} fit, but are not near {", ".join(far)}'
+        return Miss(NEAR, -len(far), why)
     devices = pci and pci.why_not(fitted.host_cells, host)
-    return f'host cells {sorted(fitted.host_cells)} fit, but not with the PCI devices: {devices}'
+    why = f'host cells {sorted(fitted.host_cells)} fit, but not with the PCI devices: {devices}'
+    return Miss(DEVICES, 0, why)
 
 
-def _nowhere(host: Topology, cell: GuestCell, reserved: int, limits: Limits | None) -> str:
-    """What the host cell lacks that came nearest to taking the guest cell; empty if one takes it."""
+def _nowhere(host: Topology, cell: GuestCell, reserved: int, limits: Limits | None) -> Miss | None:
+    """What the host cell lacks that came nearest to taking the guest cell; None if one takes it."""
     found = [one.place(host_cell, cell, reserved, limits) for host_cell in host.cells]
     short = [some for some in found if isinstance(some, one.Shortage)]
     if not short or len(short) < len(found):
-        return ''
+        return None
     nearest = max(short, key=lambda some: (some.stage, some.has - some.needs))
-    return f'needs {nearest.needs:g} {nearest.what}, the best host cell has {max(nearest.has, 0):g}'
+    needs = f'needs {nearest.needs:g} {nearest.what}, the best host cell has {max(nearest.has, 0):g}'
+    return Miss(WITHIN + nearest.stage, nearest.has - nearest.needs, f'guest cell {cell.id} {needs}')

@@ -33,6 +33,16 @@ def take(host: Topology, fitted: Fitted) -> Topology:
     return host.with_cells(cells)
 
 
+def hold(host: Topology, fitted: Fitted) -> Topology:
+    """The host with the guest on it, even where that shares a CPU; cells that it has not are passed over."""
+    cells: dict[int, Cell] = {}
+    for placed in fitted.cells:
+        cell = cells.get(placed.host_cell) or host.by_id.get(placed.host_cell)
+        if cell is not None:
+            cells[cell.id] = _moved(cell, placed, cell.pinned_cpus | _cpus(cell, placed), 1)
+    return host.with_cells(cells)
+
+
 def give_back(host: Topology, fitted: Fitted) -> Topology:
     """The host without the guest. Raises Overdrawn if a CPU is not in use.
 

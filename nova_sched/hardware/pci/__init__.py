@@ -16,7 +16,7 @@ says what is short; ``Wanted`` hands all of it to a NUMA fit.
 """
 
 from nova_sched.hardware.pci.devices import Pool, pools_from_json, pools_of, pools_to_json
-from nova_sched.hardware.pci.match import Taken, Wanted, give_back, supports, take, why_not
+from nova_sched.hardware.pci.match import Taken, Wanted, give_back, hold, supports, take, why_not
 from nova_sched.hardware.pci.request import Request, requests_of
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     'Taken',
     'Wanted',
     'give_back',
+    'hold',
     'pools_from_json',
     'pools_of',
     'pools_to_json',

@@ -20,6 +20,7 @@ from typing import Any
 from nova_sched.hardware import read, wire
 
 PF, VDPA = 'type-PF', 'vdpa'  # device types that only those get who ask for them
+_NO_TAGS = frozenset(['vendor_id', 'product_id', 'numa_node', 'count', 'devices'])
 _YES = frozenset(['1', 'on', 't', 'true', 'y', 'yes'])
 
 
@@ -40,6 +41,10 @@ class Pool:
     numa_node: int | None = None
     tags: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
     count: int = 0
+
+    def __hash__(self) -> int:
+        # Tags are a mapping, and pools that are alike have the same kinds of them nearly always.
+        return hash((self.vendor_id, self.product_id, self.numa_node, self.count))
 
     @property
     def dev_type(self) -> str | None:
@@ -90,13 +95,33 @@ class Pool:
 
     @classmethod
     def of(cls, pool: Any) -> 'Pool':
-        """From anything with PciDevicePool's attributes, unset ones tolerated."""
+        """From anything with PciDevicePool's attributes, unset ones tolerated; or from a flat mapping.
+
+        A mapping is how Nova's statistics have a pool: its tags stand among the rest.
+        """
+        if isinstance(pool, Mapping):
+            tags = {name: value for name, value in pool.items() if name not in _NO_TAGS}
+            own = (pool['vendor_id'], pool['product_id'], pool.get('numa_node'))
+            return cls(*own, tags, pool.get('count', 0))
         return cls(
             vendor_id=read(pool, 'vendor_id', ''),
             product_id=read(pool, 'product_id', ''),
             numa_node=read(pool, 'numa_node'),
             tags=dict(read(pool, 'tags', {})),
             count=read(pool, 'count', 0),
+        )
+
+    @classmethod
+    def from_primitive(cls, primitive: Mapping[str, Any]) -> 'Pool':
+        """From a PciDevicePool object as plain values; whatever is wrong with it raises what it raises."""
+        data = wire.data(primitive, 'PciDevicePool')
+        node = data.get('numa_node')
+        return cls(
+            vendor_id=str(data['vendor_id']),
+            product_id=str(data['product_id']),
+            numa_node=None if node is None else int(node),
+            tags=dict(data.get('tags') or {}),
+            count=int(data['count']),
         )
 
     def to_primitive(self) -> dict[str, Any]:
@@ -114,18 +139,7 @@ def pools_from_json(text: str) -> tuple[Pool, ...]:
     """From a PciDevicePoolList object as text. Raises MalformedObject."""
     with wire.reading('PciDevicePoolList'):
         listed = wire.data(json.loads(text), 'PciDevicePoolList')['objects']
-        return tuple(_read(wire.data(pool, 'PciDevicePool')) for pool in listed)
-
-
-def _read(data: Mapping[str, Any]) -> Pool:
-    node = data.get('numa_node')
-    return Pool(
-        vendor_id=str(data['vendor_id']),
-        product_id=str(data['product_id']),
-        numa_node=None if node is None else int(node),
-        tags=dict(data.get('tags') or {}),
-        count=int(data['count']),
-    )
+        return tuple(map(Pool.from_primitive, listed))
 
 
 def pools_to_json(pools: Iterable[Pool]) -> str:

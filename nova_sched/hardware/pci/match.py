@@ -180,3 +180,14 @@ def give_back(pools: Sequence[Pool], taken: Iterable[Taken]) -> tuple[Pool, ...]
         else:
             left.append(some)
     return tuple(left)
+
+
+def hold(pools: Sequence[Pool], taken: Iterable[Taken]) -> tuple[Pool, ...]:
+    """The pools without these devices, as far as they have them: no pool goes below zero."""
+    left = list(pools)
+    for _, some in taken:
+        for row, pool in enumerate(left):
+            if pool.is_like(some):
+                left[row] = dataclasses.replace(pool, count=max(pool.count - some.count, 0))
+                break
+    return tuple(left)

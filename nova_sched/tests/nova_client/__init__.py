@@ -9,12 +9,32 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Nova's own client against our daemon, in an environment of its own: ``tox -e nova-client``.
+"""Nova's own client, objects and rules beside ours, in an environment of their own: ``tox -e nova-client``.
 
-Nothing here imports what the daemon runs on: this side of the bus is Nova's, that side is ours.
+What speaks over the bus is Nova's side alone: the daemon runs elsewhere. test_differential.py has both in one
+process, to hold rule against rule.
 """
 
-# As nova-conductor does, and like there before anything else: native threads.
-from nova import monkey_patch
+import importlib
 
+from nova import monkey_patch
+from oslo_config import cfg
+
+# As nova-conductor does, and like there before anything else: native threads.
 monkey_patch.patch(backend='threading')
+
+
+def _options_apart():
+    """Import Nova's options, then ours, each on an object of its own.
+
+    Many have the same name, and oslo.config's global object takes one option of a name.
+    """
+    importlib.import_module('nova.conf')
+    theirs, cfg.CONF = cfg.CONF, cfg.ConfigOpts()
+    try:
+        importlib.import_module('nova_sched.conf')
+    finally:
+        cfg.CONF = theirs
+
+
+_options_apart()

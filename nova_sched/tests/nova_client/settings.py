@@ -9,11 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Nova's options, set for a while."""
+"""Options for a while: Nova's, or the same on both sides."""
 
 import contextlib
 
 from nova.conf import CONF
+
+from nova_sched.tests.options import settings
 
 
 @contextlib.contextmanager
@@ -26,3 +28,14 @@ def options(group=None, **values):
     finally:
         for name in values:
             CONF.clear_override(name, group=group)
+
+
+@contextlib.contextmanager
+def both(values):
+    """Options of Nova and of ours, as ``{'group.name': value}``, for as long as the block runs."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(settings(values))
+        for key, value in values.items():
+            group, name = key.split('.')
+            stack.enter_context(options(None if group == 'default' else group, **{name: value}))
+        yield

@@ -46,9 +46,7 @@ WAITING = {
     'IsolatedHostsFilter',
     'JsonFilter',
     'MetricsFilter',
-    'NUMATopologyFilter',
     'NumInstancesFilter',
-    'PciPassthroughFilter',
     'SimpleCIDRAffinityFilter',
 }
 # How many recorded answers of the rules that we have: a lost case would be a silent one.

@@ -21,7 +21,9 @@ from nova_sched.tests.builders import request
 
 def cells(*pcpusets):
     """A guest topology with these dedicated CPUs in its cells."""
-    return types.SimpleNamespace(cells=[types.SimpleNamespace(pcpuset=set(cpus)) for cpus in pcpusets])
+    return types.SimpleNamespace(
+        cells=[types.SimpleNamespace(pcpuset=set(cpus), memory=512) for cpus in pcpusets]
+    )
 
 
 DEDICATED = {'hw:cpu_policy': 'dedicated'}

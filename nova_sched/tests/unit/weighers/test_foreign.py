@@ -83,3 +83,21 @@ def test_ours_are_not_wrapped(made):
     rule = adopt(made)
     assert type(rule) is RAMWeigher
     assert not isinstance(rule, ForeignWeigher)
+
+
+class HeightWeigher:
+    """As short as it can be: no base class, one host at a time, and a floor."""
+
+    minval = 2
+
+    def weight_multiplier(self, host_state):
+        return 3.0
+
+    def _weigh_object(self, host_state, weight_properties):
+        return host_state.vcpus_total * weight_properties.flavor.vcpus
+
+
+def test_one_host_at_a_time():
+    seen, rows = hosts(vcpus=[1, 2, 4, 8]), np.array([0, 1, 2])
+    assert adopt(HeightWeigher).raw(seen, rows, request(vcpus=1)).tolist() == [1, 2, 4]
+    assert weigh((adopt(HeightWeigher),), seen, rows, request(vcpus=1)).tolist() == [0, 0, 3]

@@ -1,0 +1,61 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""NUMATopologyFilter: the guest's NUMA cells have a place in those of the host."""
+
+import numpy as np
+
+from nova_sched.conf import CONF
+from nova_sched.filters import Filter
+
+MOST_OPENED = 100  # machines that an explanation looks into
+
+
+class NUMATopologyFilter(Filter):
+    """Each guest cell fits into a host cell: CPUs, memory pages, and the wanted devices near by.
+
+    A request without cells passes; only if it demands that its CPUs are whole cores, a host whose cores
+    have a single thread does not.
+    """
+
+    def mask(self, hosts, request):
+        wanted = request.pieces
+        if wanted.guest is None and not wanted.needs_siblings:
+            return True
+        return self.judge(hosts, request, np.arange(hosts.rows))
+
+    def judge(self, hosts, request, rows):
+        wanted = request.pieces
+        if wanted.guest is None and not wanted.needs_siblings:
+            return True
+        packing = CONF.compute.packing_host_numa_cells_allocation_strategy
+        question = self.name, wanted.key, packing
+        return hosts.map_machines(rows, question, lambda machine: _takes(machine, wanted, packing))
+
+    def why(self, hosts, request, rows):
+        wanted, told = request.pieces, hosts.machines(rows)
+        if wanted.guest is None:
+            return 'a host whose cores have several threads is asked for'
+        packing = CONF.compute.packing_host_numa_cells_allocation_strategy
+        found = [machine.miss(wanted, packing) for machine in list(filter(None, told))[:MOST_OPENED]]
+        misses = [miss for miss in found if miss is not None]
+        if not misses:
+            return 'NUMA cells are asked for, and no host tells of any'
+        return max(misses).why
+
+
+def _takes(machine, wanted, packing):
+    topology = machine and machine.topology
+    if wanted.needs_siblings and topology is not None and not topology.has_siblings:
+        return False
+    if wanted.guest is None:
+        return True
+    return topology is not None and machine.fit(wanted, packing) is not None

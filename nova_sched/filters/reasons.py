@@ -1,0 +1,85 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""How the reasons of refusals are worded: counts, lists, and the nearest miss of a resource."""
+
+import math
+
+import numpy as np
+
+from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU
+
+UNITS = {VCPU: 'vCPU', PCPU: 'dedicated CPU', MEMORY_MB: 'MiB of memory', DISK_GB: 'GiB of disk'}
+FEW = 5
+
+
+def count(number, word):
+    """`1 host`, `2 hosts`."""
+    return f'{number} {word}' if number == 1 else f'{number} {word}s'
+
+
+def listed(words, most=FEW):
+    """Words in order, not all of many: `a, b and 7 more`."""
+    words = sorted(words)
+    rest = len(words) - most
+    return ', '.join(words) if rest <= 0 else f'{", ".join(words[:most])} and {rest} more'
+
+
+def causes(total, found):
+    """How many of ``total`` hosts have each cause: `2 are disabled, 1 is forced down`.
+
+    ``found`` has (number of hosts, cause) in order; a cause that all share is told without a number.
+    """
+    return ', '.join(_cause(number, total, cause) for number, cause in found if number)
+
+
+def _cause(number, total, cause):
+    if number == total:
+        return f'it is {cause}' if total == 1 else f'all are {cause}'
+    return f'1 is {cause}' if number == 1 else f'{number} are {cause}'
+
+
+def amount(resource_class, number):
+    """`16384 MiB of memory`, `2 vCPUs`, `1 CUSTOM_GPU`."""
+    if resource_class in (VCPU, PCPU):
+        return count(number, UNITS[resource_class])
+    return f'{number} {UNITS.get(resource_class, resource_class)}'
+
+
+def short(asked, wanted, free, largest, of=''):
+    """What was asked for (``asked`` in words, ``wanted`` as a number), and who comes nearest to it.
+
+    ``free`` is what each refused host has left, ``largest`` the most that it ever gives to one instance.
+    ``of`` names some of the hosts, where not all are meant.
+    """
+    able = largest >= wanted
+    if not able.any():
+        return f'{asked} asked, {_one("largest", free, of)} {_figure(largest.max())} in all'
+    return f'{asked} asked, {_one("best", free, of)} {_figure(free[able].max())} free'
+
+
+def _one(superlative, column, of):
+    if of:
+        return f'the {superlative} of {of} has'
+    return 'the host has' if len(column) == 1 else f'the {superlative} host has'
+
+
+def _figure(value):
+    return max(math.floor(value), 0)
+
+
+def nearest(rows, *dimensions):
+    """The row that lacks least, by the share of what was asked: each dimension has (asked, free, largest)."""
+    lacking = np.zeros(len(rows))
+    for wanted, free, largest in dimensions:
+        if wanted:
+            lacking = np.maximum(lacking, (wanted - np.minimum(free, largest)) / wanted)
+    return rows[int(lacking.argmin())]

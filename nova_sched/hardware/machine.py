@@ -1,0 +1,184 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A node piece by piece: its NUMA cells and PCI devices together, and which of them one guest gets."""
+
+import dataclasses
+import functools
+import json
+from collections.abc import Mapping
+
+from nova_sched.hardware import numa, pci, wire
+
+
+@dataclasses.dataclass(frozen=True)
+class Pieces:
+    """What a request wants piece by piece: NUMA cells, PCI devices, networks that must be near the cells.
+
+    ``physnets`` None: the request does not tell its networks. ``needs_siblings``: only a host whose
+    cores have several threads will do.
+    """
+
+    guest: numa.Guest | None = None
+    requests: tuple[pci.Request, ...] = ()
+    physnets: frozenset[str] | None = None
+    tunneled: bool = False
+    needs_siblings: bool = False
+
+    def __bool__(self) -> bool:
+        return self.guest is not None or bool(self.requests)
+
+    @functools.cached_property
+    def key(self) -> str:
+        """Equal for requests that fit on the same hosts."""
+        devices = [
+            (one.count, [sorted(spec.items()) for spec in one.spec], one.numa_policy, one.alias_name is None)
+            for one in self.requests
+        ]
+        near = sorted(self.physnets or ()), self.tunneled
+        return repr((self.guest, devices, near, self.needs_siblings))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parts:
+    """Which of a node's pieces a claim holds."""
+
+    cells: numa.Fitted | None = None
+    devices: tuple[pci.Taken, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.cells is not None or bool(self.devices)
+
+    def to_json(self) -> str:
+        devices = [[one.request_id, one.pool.to_primitive()] for one in self.devices]
+        return json.dumps({'cells': self.cells and self.cells.to_json(), 'devices': devices})
+
+    @classmethod
+    def from_json(cls, text: str) -> 'Parts':
+        """From what ``to_json`` wrote. Raises MalformedObject."""
+        with wire.reading('Parts'):
+            plain = json.loads(text)
+            devices = (pci.Taken(name, pci.Pool.from_primitive(pool)) for name, pool in plain['devices'])
+            return cls(plain['cells'] and numa.Fitted.from_json(plain['cells']), tuple(devices))
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """NUMA cells and pools of free devices of one node, and how far its cells may be overcommitted.
+
+    ``topology`` None: the node tells of no cells. Equal machines take the same guests, so what was
+    found for one counts for all.
+    """
+
+    topology: numa.Topology | None = None
+    pools: tuple[pci.Pool, ...] = ()
+    cpu_ratio: float = 1.0
+    ram_ratio: float = 1.0
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash((self.topology, self.pools, self.cpu_ratio, self.ram_ratio))
+
+    @functools.cached_property
+    def _summary(self) -> numa.Summary | None:
+        return self.topology and numa.Summary.of(self.topology)
+
+    @functools.cached_property
+    def free_devices(self) -> int:
+        return sum(pool.count for pool in self.pools)
+
+    @classmethod
+    def from_texts(
+        cls, topology: str | None, pools: str | None, cpu_ratio: float = 1.0, ram_ratio: float = 1.0
+    ) -> 'Machine':
+        """From the objects that a ComputeNode has as text. Raises MalformedObject."""
+        return cls(
+            numa.Topology.from_json(topology) if topology else None,
+            pci.pools_from_json(pools) if pools else (),
+            cpu_ratio,
+            ram_ratio,
+        )
+
+    def may_take(self, pieces: Pieces) -> bool:
+        """False if a look at a few figures shows that the pieces cannot fit; True says nothing."""
+        guest, summary = pieces.guest, self._summary
+        return guest is None or (summary is not None and summary.may_take(guest))
+
+    def has_devices(self, pieces: Pieces, provider_mapping: Mapping | None = None) -> bool:
+        """Enough devices of the right kinds are free, wherever they are."""
+        return not pieces.requests or (
+            bool(self.pools) and pci.supports(self.pools, pieces.requests, provider_mapping=provider_mapping)
+        )
+
+    def fit(
+        self, pieces: Pieces, packing: bool = False, provider_mapping: Mapping | None = None
+    ) -> Parts | None:
+        """The parts that the guest would get; None if it does not fit.
+
+        ``packing`` prefers fuller cells; ``provider_mapping``: see ``pci.Request``.
+        """
+        if not self.may_take(pieces) or not self.has_devices(pieces, provider_mapping):
+            return None
+        if pieces.guest is None or self.topology is None:
+            return Parts(None, pci.take(self.pools, pieces.requests, provider_mapping=provider_mapping)[1])
+        wanted = pci.Wanted(self.pools, pieces.requests, provider_mapping)
+        fitted = numa.fit(self.topology, pieces.guest, self.limits(pieces), wanted, packing)
+        if fitted is None:
+            return None
+        near = fitted.host_cells, self.topology
+        return Parts(fitted, pci.take(self.pools, pieces.requests, *near, provider_mapping)[1])
+
+    def why_not(self, pieces: Pieces, packing: bool = False) -> str:
+        """What keeps the guest out, in words and figures: empty if it fits."""
+        if short := self.why_not_devices(pieces):
+            return short
+        found = self.miss(pieces, packing)
+        return found.why if found else ''
+
+    def why_not_devices(self, pieces: Pieces) -> str:
+        """Which devices are short, wherever they would be: empty if none is."""
+        return pci.why_not(self.pools, pieces.requests)
+
+    def miss(self, pieces: Pieces, packing: bool = False) -> numa.Miss | None:
+        """What keeps the guest out of the cells, to be compared with other nodes; None if it fits."""
+        if pieces.guest is None:
+            return None
+        if self.topology is None:
+            return numa.Miss(-1, 0, 'the host tells of no NUMA cells')
+        wanted = pci.Wanted(self.pools, pieces.requests)
+        return numa.miss(self.topology, pieces.guest, self.limits(pieces), wanted, packing)
+
+    def limits(self, pieces: Pieces) -> numa.Limits:
+        """How far its cells may be overcommitted, and what the guest must be near to."""
+        return numa.Limits(self.cpu_ratio, self.ram_ratio, pieces.physnets or frozenset(), pieces.tunneled)
+
+    def hold(self, parts: Parts) -> 'Machine':
+        """The machine without what the parts hold.
+
+        What somebody else holds as well is held once: two schedulers may learn of their claims late, and
+        a node may have given a guest other pieces than were claimed for it.
+        """
+        topology, pools = self.topology, self.pools
+        if parts.cells is not None and topology is not None:
+            topology = numa.hold(topology, parts.cells)
+        if parts.devices:
+            pools = pci.hold(pools, parts.devices)
+        return dataclasses.replace(self, topology=topology, pools=pools)
+
+    def let_go(self, parts: Parts) -> 'Machine':
+        """The machine with what the parts hold free again. Raises Overdrawn if it was not held."""
+        topology = self.topology
+        if parts.cells is not None and topology is not None:
+            topology = numa.give_back(topology, parts.cells)
+        return dataclasses.replace(self, topology=topology, pools=pci.give_back(self.pools, parts.devices))

@@ -1,0 +1,43 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Child providers of a node: devices with stocks and traits of their own, and which of them a request gets.
+
+``fit`` finds providers for what is asked, ``take`` books them, ``hold`` books them whatever is there,
+``give_back`` frees them, ``why_not`` says what is short, ``Summary`` tells from a few figures that
+there is no place.
+"""
+
+from nova_sched.hardware.providers.allotted import Allotted, give_back, hold, less_known, on_root, take
+from nova_sched.hardware.providers.asked import Asked, Group
+from nova_sched.hardware.providers.fit import fit
+from nova_sched.hardware.providers.reason import Miss, nearest_miss, why_not
+from nova_sched.hardware.providers.summary import Summary
+from nova_sched.hardware.providers.tree import Provider, Stock, Tree
+
+__all__ = [
+    'Allotted',
+    'Asked',
+    'Group',
+    'Miss',
+    'Provider',
+    'Stock',
+    'Summary',
+    'Tree',
+    'fit',
+    'give_back',
+    'hold',
+    'less_known',
+    'nearest_miss',
+    'on_root',
+    'take',
+    'why_not',
+]

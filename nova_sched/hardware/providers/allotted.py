@@ -1,0 +1,101 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What a request gets from which provider, and what that leaves of them."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from nova_sched.hardware import Overdrawn, wire
+from nova_sched.hardware.providers.tree import Provider, Stock, Tree
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Allotted:
+    """Units by resource class from one provider, for one group; no suffix: for what is in no group."""
+
+    suffix: str
+    provider_uuid: str
+    resources: Mapping[str, int]
+
+    def to_plain(self) -> list[Any]:
+        """As values that JSON has."""
+        return [self.suffix, self.provider_uuid, dict(self.resources)]
+
+    @classmethod
+    def from_plain(cls, plain: Any) -> 'Allotted':
+        """From what ``to_plain`` made. Raises MalformedObject."""
+        with wire.reading('Allotted'):
+            suffix, uuid, resources = plain
+            return cls(str(suffix), str(uuid), {str(name): int(units) for name, units in resources.items()})
+
+
+def on_root(tree: Tree, allotted: Iterable[Allotted]) -> dict[str, int]:
+    """What of it comes from the node itself, whose books are kept elsewhere."""
+    found: dict[str, int] = {}
+    for one in allotted:
+        if one.provider_uuid == tree.root:
+            for name, units in one.resources.items():
+                found[name] = found.get(name, 0) + units
+    return found
+
+
+def take(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
+    """The tree with that in use. Raises Overdrawn if it is not there, or not free."""
+    sums = _sums(tree, allotted)
+    for (uuid, name), units in sums.items():
+        stock = tree.stock(uuid, name)
+        free = max(stock.free, 0) if stock else 0
+        if units > free:
+            raise Overdrawn(f'{name} of provider {uuid}', f'{units} asked, {free} free')
+    return _changed(tree, sums, lambda stock, units: stock.with_use(units))
+
+
+def hold(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
+    """The tree with that in use, even where it is more than there is; what is not there is passed over."""
+    return _changed(tree, _sums(tree, allotted), lambda stock, units: stock.with_use(units))
+
+
+def give_back(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
+    """The tree without that. Raises Overdrawn if it is not in use; what is not there is passed over."""
+    sums = _sums(tree, allotted)
+    for (uuid, name), units in sums.items():
+        stock = tree.stock(uuid, name)
+        if stock and units > stock.used:
+            raise Overdrawn(f'{name} of provider {uuid}', f'{units} given back, {stock.used} in use')
+    return _changed(tree, sums, lambda stock, units: stock.with_use(-units))
+
+
+def less_known(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
+    """A tree as its node reported it, without the use that this explains: the rest is not ours."""
+    return _changed(tree, _sums(tree, allotted), lambda stock, units: stock.with_use(-min(units, stock.used)))
+
+
+def _sums(tree: Tree, allotted: Iterable[Allotted]) -> dict[tuple[str, str], int]:
+    """Units by child provider and resource class."""
+    sums: dict[tuple[str, str], int] = {}
+    for one in allotted:
+        if one.provider_uuid != tree.root:
+            for name, units in one.resources.items():
+                key = one.provider_uuid, name
+                sums[key] = sums.get(key, 0) + units
+    return sums
+
+
+def _changed(tree: Tree, sums: Mapping[tuple[str, str], int], change: Callable[[Stock, int], Stock]) -> Tree:
+    changed: dict[str, Provider] = {}
+    for (uuid, name), units in sums.items():
+        stock = tree.stock(uuid, name)
+        if stock is not None:
+            provider = changed.get(uuid) or tree.by_uuid[uuid]
+            changed[uuid] = provider.with_stocks({name: change(stock, units)})
+    return tree.with_providers(changed) if changed else tree

@@ -1,0 +1,60 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A request's side: groups that one provider each must meet, and what is left over for any of them."""
+
+import dataclasses
+from collections.abc import Iterator
+
+Amounts = tuple[tuple[str, int], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Group:
+    """Resources (class and units, sorted) and traits that one provider must have, all of them.
+
+    ``suffix`` is what its owner calls it: the suffix in the extra specs, or the id of a port. A group of
+    traits alone says where the other groups of its subtree have to be. ``in_tree``: a provider of the
+    node must have this UUID.
+    """
+
+    suffix: str
+    resources: Amounts = ()
+    required: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
+    in_tree: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request wants of the providers of one node.
+
+    ``isolate``: each group has a provider of its own. ``subtrees``: sets of suffixes; of the providers of
+    each, one has to be above the others. ``loose`` are amounts outside of groups that the node itself
+    has nothing of: each comes from one provider, no matter which. These must have the ``required``
+    traits between them, and none of them a ``forbidden`` one.
+    """
+
+    groups: tuple[Group, ...] = ()
+    isolate: bool = False
+    subtrees: tuple[frozenset[str], ...] = ()
+    loose: Amounts = ()
+    required: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.groups or self.loose or self.required)
+
+    def pieces(self) -> Iterator[Group]:
+        """What has to come from one provider each; the loose ones have no suffix."""
+        yield from self.groups
+        for amount in self.loose:
+            yield Group('', (amount,), forbidden=self.forbidden)

@@ -1,0 +1,196 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Which provider meets which group: the fullest that will do, so that a started device is filled up first."""
+
+from collections.abc import Iterable, Sequence
+
+from nova_sched.hardware.providers.allotted import Allotted
+from nova_sched.hardware.providers.asked import Asked, Group
+from nova_sched.hardware.providers.tree import Provider, Tree
+
+# So many tries to meet a group from a provider, then the search ends: a fit that it has not found by then
+# would need a node whose devices all differ, and groups that all compete for them.
+MOST_TRIES = 10_000
+
+
+def fit(tree: Tree, asked: Asked) -> tuple[Allotted, ...] | None:
+    """What each group, and each loose amount, gets from which provider; None if it does not fit.
+
+    Groups come in their own order, then what is loose, by provider.
+    """
+    pieces = list(asked.pieces())
+    choices = [candidates(tree, piece) for piece in pieces]
+    if not all(choices):
+        return None
+    return _Search(tree, asked, pieces, choices).run()
+
+
+def candidates(tree: Tree, piece: Group) -> list[Provider]:
+    """Providers that could meet it if nothing else were asked."""
+    if piece.in_tree is not None and piece.in_tree not in tree.by_uuid:
+        return []
+    return [one for one in tree.providers if has_traits(one, piece) and has_stocks(one, piece.resources)]
+
+
+def has_traits(provider: Provider, piece: Group) -> bool:
+    return piece.required <= provider.traits and piece.forbidden.isdisjoint(provider.traits)
+
+
+def has_stocks(provider: Provider, resources: Iterable[tuple[str, int]]) -> bool:
+    stocks = provider.stocks
+    return all(name in stocks and stocks[name].gives(units) for name, units in resources)
+
+
+class _Search:
+    """One walk through the choices, the hardest piece first, the best provider of each first.
+
+    Providers that are alike as they stand are one choice, and so are states that differ only in which of
+    them is which. So devices of one kind cost no more tries than there are pieces.
+    """
+
+    def __init__(
+        self, tree: Tree, asked: Asked, pieces: Sequence[Group], choices: Sequence[Sequence[Provider]]
+    ):
+        self._tree, self._asked = tree, asked
+        self._pieces, self._choices = pieces, choices
+        self._order = sorted(
+            range(len(pieces)), key=lambda place: (len(choices[place]), _size(pieces[place]), place)
+        )
+        names = {name for piece in pieces for name, _ in piece.resources}
+        self._relevant = asked.required.union(*(piece.required | piece.forbidden for piece in pieces))
+        # Units by class that each provider can still give: all in all, and to this request.
+        self._room = {
+            one.uuid: {
+                name: [one.stocks[name].free, one.stocks[name].largest] for name in names & one.stocks.keys()
+            }
+            for one in tree.providers
+        }
+        self._kinds = {one.uuid: self._kind(one, names) for one in tree.providers}
+        self._chosen: dict[int, Provider] = {}
+        self._isolated: set[str] = set()
+        self._lost: set[object] = set()
+        self._tries = 0
+
+    def _kind(self, provider: Provider, names: set[str]) -> object:
+        """What makes a provider different from others, beside the room in it."""
+        stocks = ((name, stock.total, stock.min_unit, stock.step_size)
+                  for name, stock in provider.stocks.items() if name in names)  # fmt: skip
+        place = provider.uuid if self._asked.subtrees else None
+        return place, provider.traits & self._relevant, tuple(sorted(stocks))
+
+    def run(self) -> tuple[Allotted, ...] | None:
+        return self._allotted() if self._extend(0) else None
+
+    def _extend(self, depth: int) -> bool:
+        """Meet the pieces from this depth on."""
+        if depth == len(self._order):
+            return self._asked.required <= self._traits()
+        state = self._state(depth)
+        if state in self._lost:
+            return False
+        place = self._order[depth]
+        seen = set()
+        for provider in sorted(self._choices[place], key=lambda one: self._left(one, place)):
+            alike = self._standing(provider)
+            if alike in seen or not self._has_room(provider, place):
+                continue
+            seen.add(alike)
+            self._tries += 1
+            if self._tries > MOST_TRIES:
+                return False
+            self._move(provider, place, -1)
+            if self._may_be_near() and self._extend(depth + 1):
+                return True
+            self._move(provider, place, 1)
+        self._lost.add(state)
+        return False
+
+    def _left(self, provider: Provider, place: int) -> tuple[int, float]:
+        """Sorts providers: first those that bring missing traits, then those of which least would be left."""
+        piece, room = self._pieces[place], self._room[provider.uuid]
+        missing = 0 if piece.suffix else len(self._asked.required & provider.traits)
+        left = sum((room[name][0] - units) / max(provider.stocks[name].total, 1)
+                   for name, units in piece.resources)  # fmt: skip
+        return -missing, left
+
+    def _has_room(self, provider: Provider, place: int) -> bool:
+        piece, room = self._pieces[place], self._room[provider.uuid]
+        if self._asked.isolate and piece.suffix and provider.uuid in self._isolated:
+            return False
+        return all(units <= min(room[name]) for name, units in piece.resources)
+
+    def _move(self, provider: Provider, place: int, sign: int) -> None:
+        """Meet a piece from a provider (-1), or no longer (1)."""
+        piece, room = self._pieces[place], self._room[provider.uuid]
+        for name, units in piece.resources:
+            room[name] = [left + sign * units for left in room[name]]
+        if sign < 0:
+            self._chosen[place] = provider
+        else:
+            del self._chosen[place]
+        if piece.suffix and self._asked.isolate:
+            (self._isolated.add if sign < 0 else self._isolated.discard)(provider.uuid)
+
+    def _standing(self, provider: Provider) -> object:
+        """Equal for providers that are as good as each other from here on."""
+        uuid = provider.uuid
+        room = tuple(sorted((name, *left) for name, left in self._room[uuid].items()))
+        return self._kinds[uuid], uuid in self._isolated, room
+
+    def _state(self, depth: int) -> object:
+        """Equal for states from which the same pieces can be met."""
+        standing = frozenset(_counted(map(self._standing, self._tree.providers)))
+        near = tuple(sorted((place, one.uuid) for place, one in self._chosen.items()
+                            if self._asked.subtrees))  # fmt: skip
+        return depth, standing, self._traits() & self._asked.required, near
+
+    def _traits(self) -> frozenset[str]:
+        """Traits of the providers of what is loose."""
+        found = (one.traits for place, one in self._chosen.items() if not self._pieces[place].suffix)
+        return frozenset[str]().union(*found)
+
+    def _may_be_near(self) -> bool:
+        """Of each subtree, one provider is above all that are chosen so far, or may yet be chosen."""
+        return all(map(self._has_top, self._asked.subtrees))
+
+    def _has_top(self, suffixes: frozenset[str]) -> bool:
+        chosen, open_tops = set[str](), set[str]()
+        for place, piece in enumerate(self._pieces):
+            if piece.suffix in suffixes:
+                if place in self._chosen:
+                    chosen.add(self._chosen[place].uuid)
+                else:
+                    open_tops.update(one.uuid for one in self._choices[place])
+        tops = [self._tree.above[uuid] for uuid in chosen]
+        return not chosen or any(all(top in above for above in tops) for top in chosen | open_tops)
+
+    def _allotted(self) -> tuple[Allotted, ...]:
+        found, loose = [], dict[str, dict[str, int]]()
+        for place, piece in enumerate(self._pieces):
+            uuid = self._chosen[place].uuid
+            if piece.suffix:
+                found.append(Allotted(piece.suffix, uuid, dict(piece.resources)))
+            else:
+                loose.setdefault(uuid, {}).update(piece.resources)
+        return (*found, *(Allotted('', uuid, resources) for uuid, resources in loose.items()))
+
+
+def _size(piece: Group) -> int:
+    """Sorts pieces: the larger first."""
+    return -sum(units for _, units in piece.resources)
+
+
+def _counted(things: Iterable[object]) -> Iterable[tuple[object, int]]:
+    counts: dict[object, int] = {}
+    for thing in things:
+        counts[thing] = counts.get(thing, 0) + 1
+    return counts.items()

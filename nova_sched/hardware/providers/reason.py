@@ -1,0 +1,98 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Why a request does not fit a node's providers, in words and figures: the nearest miss."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from nova_sched.hardware.providers.asked import Asked, Group
+from nova_sched.hardware.providers.fit import candidates, fit, has_traits
+from nova_sched.hardware.providers.tree import Tree
+
+# How far a fit came: the further, the nearer the miss.
+_NO_PROVIDER, _NO_TRAITS, _TOO_MUCH, _NOT_TOGETHER = range(4)
+
+
+class Miss(NamedTuple):
+    """What is short; the greater of two is the nearer one."""
+
+    stage: int
+    gap: float  # negative: how much is short, as a part of what was asked
+    words: str
+
+
+def why_not(tree: Tree, asked: Asked) -> str:
+    """What keeps it out of the node; empty if it fits."""
+    missed = miss(tree, asked)
+    return missed.words if missed else ''
+
+
+def nearest_miss(found: Iterable[tuple[Tree, Asked]]) -> str:
+    """Of several nodes, what keeps it out of the one that came nearest; empty if it fits one of them."""
+    missed = [miss(tree, asked) for tree, asked in found]
+    known = [one for one in missed if one is not None]
+    return max(known).words if known and len(known) == len(missed) else ''
+
+
+def miss(tree: Tree, asked: Asked) -> Miss | None:
+    """What is short; None if it fits."""
+    if fit(tree, asked) is not None:
+        return None
+    alone = [_alone(tree, piece) for piece in asked.pieces() if not candidates(tree, piece)]
+    if alone:
+        return min(alone)
+    if asked.required and not (asked.groups or asked.loose):
+        return Miss(_NO_TRAITS, 0.0, f'trait {_listed(asked.required)} is missing')
+    among = ' from a provider each' if asked.isolate else ''
+    count = len(asked.groups) + len(asked.loose)
+    if count > 1:
+        near = ' near to each other' if asked.subtrees else ''
+        return Miss(_NOT_TOGETHER, 0.0, f'each group can be met, but not all {count} at once{among}{near}')
+    return Miss(_NOT_TOGETHER, 0.0, f'no provider has {_listed(asked.required)} as well')
+
+
+def _alone(tree: Tree, piece: Group) -> Miss:
+    """What one piece lacks, even with the node for itself."""
+    who = f' for group {piece.suffix}' if piece.suffix else ''
+    if piece.in_tree is not None and piece.in_tree not in tree.by_uuid:
+        return Miss(_NO_PROVIDER, 0.0, f'the provider that group {piece.suffix} names is elsewhere')
+    names = [name for name, _ in piece.resources]
+    having = [one for one in tree.providers if all(name in one.stocks for name in names)]
+    if not having:
+        return Miss(_NO_PROVIDER, 0.0, f'no provider has {" and ".join(names)}')
+    suited = [one for one in having if has_traits(one, piece)]
+    if not suited:
+        return Miss(_NO_TRAITS, 0.0, f'no provider of {" and ".join(names) or "any kind"} '
+                                     f'has {_traits(piece)}{who}')  # fmt: skip
+    gap, words = max(
+        max(_short(name, units, one.stocks[name].best) for name, units in piece.resources
+            if not one.stocks[name].gives(units))
+        for one in suited
+    )  # fmt: skip
+    return Miss(_TOO_MUCH, gap, words + who)
+
+
+def _short(name: str, units: int, best: int) -> tuple[float, str]:
+    if units <= best:
+        return 0.0, f'{name} does not come in parts of {units}'
+    return (best - units) / units, f'{name}: {units} asked of one provider, the best has {best} free'
+
+
+def _traits(piece: Group) -> str:
+    wanted = [f'trait {_listed(piece.required)}'] if piece.required else []
+    if piece.forbidden:
+        wanted.append(f'no trait {_listed(piece.forbidden)}')
+    return ' and '.join(wanted)
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ', '.join(sorted(words))

@@ -1,0 +1,161 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A node's side: the tree of its providers, each with stocks and traits, as Placement nests them."""
+
+import dataclasses
+import functools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from nova_sched.hardware import wire
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stock:
+    """What one provider has of one resource class, in whole units; ``max_unit`` None means ``total``."""
+
+    total: int
+    reserved: int = 0
+    ratio: float = 1.0
+    min_unit: int = 1
+    max_unit: int | None = None
+    step_size: int = 1
+    used: int = 0
+
+    @property
+    def free(self) -> int:
+        """Negative when more is in use than there should be."""
+        return int((self.total - self.reserved) * self.ratio) - self.used
+
+    @property
+    def largest(self) -> int:
+        """Most that one consumer may have in all."""
+        return self.total if self.max_unit is None else min(self.total, self.max_unit)
+
+    @property
+    def best(self) -> int:
+        """Most that one consumer can have now."""
+        return max(min(self.free, self.largest), 0)
+
+    def gives(self, amount: int) -> bool:
+        """One consumer that has nothing of it yet can have this much."""
+        return self.min_unit <= amount <= self.best and amount % self.step_size == 0
+
+    def with_use(self, amount: int) -> 'Stock':
+        """With that much more in use; negative: less."""
+        return dataclasses.replace(self, used=self.used + amount)
+
+
+@dataclasses.dataclass(frozen=True)
+class Provider:
+    """One provider; ``stocks`` go by resource class, ``parent`` is the UUID of the provider above."""
+
+    uuid: str
+    stocks: Mapping[str, Stock] = dataclasses.field(default_factory=dict)
+    traits: frozenset[str] = frozenset()
+    parent: str | None = None
+    name: str = ''
+
+    def with_stocks(self, changed: Mapping[str, Stock]) -> 'Provider':
+        return dataclasses.replace(self, stocks={**self.stocks, **changed})
+
+
+@dataclasses.dataclass(frozen=True)
+class Tree:
+    """All providers of one node, by name. ``root`` is the UUID of the node itself.
+
+    The books of the node's own stocks are not kept here: its provider has traits, and stocks only in the
+    tree that ``with_root`` makes for one fit.
+    """
+
+    root: str
+    providers: tuple[Provider, ...] = ()
+
+    @functools.cached_property
+    def by_uuid(self) -> dict[str, Provider]:
+        return {provider.uuid: provider for provider in self.providers}
+
+    @functools.cached_property
+    def children(self) -> tuple[Provider, ...]:
+        """All but the node itself."""
+        return tuple(provider for provider in self.providers if provider.uuid != self.root)
+
+    @functools.cached_property
+    def above(self) -> dict[str, frozenset[str]]:
+        """By provider: itself, and every provider that it is under."""
+        return {provider.uuid: frozenset(self._up(provider)) for provider in self.providers}
+
+    def _up(self, provider: Provider) -> list[str]:
+        found: list[str] = []
+        one: Provider | None = provider
+        while one is not None and one.uuid not in found:
+            found.append(one.uuid)
+            one = self.by_uuid.get(one.parent or '')
+        return found
+
+    def stock(self, uuid: str, resource_class: str) -> Stock | None:
+        """What a provider has of a class; None if there is no such thing."""
+        provider = self.by_uuid.get(uuid)
+        return None if provider is None else provider.stocks.get(resource_class)
+
+    def with_providers(self, changed: Mapping[str, Provider]) -> 'Tree':
+        """With these providers, by UUID, in the place of the old ones."""
+        return Tree(self.root, tuple(changed.get(one.uuid, one) for one in self.providers))
+
+    def with_root(self, stocks: Mapping[str, Stock], traits: frozenset[str] = frozenset()) -> 'Tree':
+        """With the node itself as a provider of these stocks, so that groups can be met from it too."""
+        own = self.by_uuid.get(self.root, Provider(self.root))
+        own = dataclasses.replace(own, stocks=stocks, traits=own.traits | traits)
+        return Tree(self.root, (own, *self.children))
+
+    @classmethod
+    def from_json(cls, text: str, root: str) -> 'Tree':
+        """From providers by UUID as a node reports them, the node itself among them. Raises MalformedObject.
+
+        What they say of the node's own inventories is left out, see above.
+        """
+        with wire.reading('provider tree'):
+            found = [_read(uuid, given, uuid == root) for uuid, given in json.loads(text).items()]
+            return cls(root, tuple(sorted(found, key=lambda one: (one.uuid != root, one.name, one.uuid))))
+
+
+def _read(uuid: str, given: Mapping[str, Any], is_root: bool) -> Provider:
+    used = {} if is_root else given.get('used') or {}
+    inventories = {} if is_root else given.get('inventories') or {}
+    if strange := sorted(used.keys() - inventories.keys()):
+        raise ValueError(f'{strange[0]} is in use, but not in the inventories')
+    return Provider(
+        uuid=uuid,
+        stocks={name: _stock(one, used.get(name, 0)) for name, one in inventories.items()},
+        traits=frozenset(given.get('traits') or ()),
+        parent=given.get('parent_provider_uuid'),
+        name=str(given.get('name') or ''),
+    )
+
+
+def _stock(given: Mapping[str, Any], used: Any) -> Stock:
+    most = given.get('max_unit')
+    found = Stock(
+        total=int(given['total']),
+        reserved=int(given.get('reserved', 0)),
+        ratio=float(given.get('allocation_ratio', 1.0)),
+        min_unit=int(given.get('min_unit', 1)),
+        max_unit=None if most is None else int(most),
+        step_size=int(given.get('step_size', 1)),
+        used=int(used),
+    )
+    if not 0 <= found.reserved <= found.total or found.used < 0 or not 0 < found.ratio <= 10_000:
+        raise ValueError('reserved, used or allocation_ratio cannot be true')
+    if min(found.min_unit, found.step_size, 1 if most is None else found.largest) < 1:
+        raise ValueError('min_unit, max_unit and step_size must be 1 or more')
+    return found

@@ -1,0 +1,76 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A ComputeNode as a claim sees it: its own fields, and what a claim changes in them."""
+
+import dataclasses
+import types
+
+from nova_sched.hardware.machine import Machine
+from nova_sched.hardware.pci import pools_of
+from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU, ClaimableMixin, Usage
+from nova_sched.objects.pci import PciDevicePool, PciDevicePoolList
+
+
+class ComputeNodeUsage(ClaimableMixin):
+    """The claim's view of a ComputeNode object: its own fields, and nothing beside them.
+
+    Nova counts the reserved amount as used, so ``reserved`` is 0 here.
+    """
+
+    FIELDS = types.MappingProxyType(
+        {
+            VCPU: ('vcpus', 'vcpus_used', 'cpu_allocation_ratio'),
+            MEMORY_MB: ('memory_mb', 'memory_mb_used', 'ram_allocation_ratio'),
+            DISK_GB: ('local_gb', 'local_gb_used', 'disk_allocation_ratio'),
+        }
+    )
+
+    def usage(self, resource_class):
+        fields = self.FIELDS.get(resource_class)
+        if fields is None:
+            return None
+        total, used, ratio = (getattr(self, name) for name in fields)
+        return Usage(total or 0, 0, ratio or 1.0, used or 0)
+
+    def take(self, resource_class, amount):
+        used = self.FIELDS[resource_class][1]
+        setattr(self, used, getattr(self, used) + amount)
+        if resource_class == MEMORY_MB:
+            self.free_ram_mb = self.memory_mb - self.memory_mb_used
+        elif resource_class == DISK_GB:
+            self.free_disk_gb = self.local_gb - self.local_gb_used
+
+    @property
+    def machine(self):
+        topology, pools = self._read('numa_topology'), self._read('pci_device_pools')
+        if topology is None and pools is None:
+            return None
+        ratios = (self._read(name) or 1.0 for name in ('cpu_allocation_ratio', 'ram_allocation_ratio'))
+        found = Machine.from_texts(topology, None, *ratios)
+        return dataclasses.replace(found, pools=pools_of(pools))
+
+    def _read(self, field):
+        return getattr(self, field) if field in self else None
+
+    def hold(self, parts):
+        self._show(self.machine.hold(parts))
+
+    def let_go(self, parts):
+        self._show(self.machine.let_go(parts))
+
+    def _show(self, machine):
+        """Write cells and pools back, as the fields have them."""
+        if machine.topology is not None:
+            self.numa_topology = machine.topology.to_json()
+        if self._read('pci_device_pools') is not None:
+            free = [PciDevicePool(**dataclasses.asdict(pool)) for pool in machine.pools if pool.count]
+            self.pci_device_pools = PciDevicePoolList(objects=free)
