@@ -26,10 +26,16 @@ from nova_sched.state.report import Report
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Placement:
-    """Claims that are made together or not at all, and (consumer, node) claims that end with it."""
+    """Claims that are made together or not at all, and (consumer, node) claims that end with it.
+
+    Amounts are judged by what the node has left. CPUs, pages and devices were picked one by one, so
+    they are good only while nothing else happens to the node: ``generations`` are those at which they
+    were picked, for each node of a claim with parts.
+    """
 
     claims: tuple[Claim, ...]
     releases: tuple[tuple[str, str], ...] = ()
+    generations: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -73,10 +73,25 @@ def judge(placements, ledgers, held):
     placements name, and every node where such a consumer holds a claim. Both are brought to what
     they are afterwards.
     """
-    won = [_apply(_changes(placement, held), ledgers, held) for placement in placements]
+    won = [
+        _is_current(placement, ledgers) and _apply(_changes(placement, held), ledgers, held)
+        for placement in placements
+    ]
     for _, node in (*held.added, *held.removed):
         ledgers[node].changed = True
     return [_outcome(placement, one, ledgers) for placement, one in zip(placements, won, strict=True)]
+
+
+def _is_current(placement, ledgers):
+    """Nothing has happened to the nodes since CPUs or devices were picked on them.
+
+    What the batch itself does there does not count: its placements were made one after the other. A
+    node that left is for the amounts to find out.
+    """
+    return all(
+        node not in ledgers or ledgers[node].generation == generation
+        for node, generation in placement.generations.items()
+    )
 
 
 def _changes(placement, held):

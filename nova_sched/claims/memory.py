@@ -133,6 +133,8 @@ class MemoryClaimStore(ClaimStore):
         settled = settle(report, claims)
         for consumer in settled.confirmed:
             self._confirm(claims[consumer])
+        for consumer in settled.counted:
+            self._put(dataclasses.replace(claims[consumer], counted=True))
         for consumer in settled.released:
             self._drop((consumer, uuid))
         before = self._nodes.get(uuid)
@@ -148,7 +150,7 @@ class MemoryClaimStore(ClaimStore):
         self._names[report.host, report.nodename] = uuid
         self._nodes[uuid] = after
         same = before is not None and dataclasses.replace(before, seen_s=now_s) == after
-        if not same or settled.confirmed or settled.released:
+        if not same or settled.confirmed or settled.released or settled.counted:
             self._touch([uuid])
         return self._facts(uuid)
 

@@ -17,12 +17,16 @@ from nova_sched.objects.claiming import CONFIRMED, PCPU, VCPU
 
 
 class Settled(NamedTuple):
-    """``confirmed`` and ``released`` are consumers; ``foreign`` is by resource class."""
+    """``confirmed``, ``counted`` and ``released`` are consumers; ``foreign`` is by resource class.
+
+    ``counted`` are those whose CPUs and devices the report has in use, and did not have before.
+    """
 
     confirmed: tuple[str, ...]
     released: tuple[str, ...]
     foreign: dict[str, int]
     foreign_instances: int
+    counted: tuple[str, ...] = ()
 
 
 def settle(report, claims):
@@ -43,7 +47,8 @@ def settle(report, claims):
         released = tuple(consumer for consumer, claim in claims.items()
                          if claim.state == CONFIRMED and consumer not in listed)  # fmt: skip
         strangers = len(listed - claims.keys())
-    return Settled(confirmed, released, foreign_use(report, explained), max(0, strangers))
+    counted = tuple(claim.consumer_uuid for claim in explained if claim.parts and not claim.counted)
+    return Settled(confirmed, released, foreign_use(report, explained), max(0, strangers), counted)
 
 
 def foreign_use(report, explained):

@@ -205,6 +205,7 @@ class SqlClaimStore(ClaimStore):
                 self._forget_twin(connection, one.facts.report)
         self._set_confirmed(connection, [claim for one in taken for claim in one.confirmed])
         for statement, rows in (
+            (sql.COUNT_CLAIM, [{'claim': claim.uuid} for one in taken for claim in one.counted]),
             (sql.END_CLAIM, [{'claim': claim.uuid} for one in taken for claim in one.released]),
             (sql.NEW_NODE, [one.values for one in taken if one.new]),
             (sql.CHANGE_NODE, [one.update() for one in taken if one.changed and not one.new]),

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from nova_sched.claims import ServiceFacts
 from nova_sched.claims.judge import Ledger
 from nova_sched.db.tables import AGGREGATES, CLAIMS, HOST_INSTANCES, NODES, REPORTS, REVISIONS, SERVICES
+from nova_sched.hardware.machine import Parts
 from nova_sched.objects.claiming import Claim
 from nova_sched.state.aggregates import Aggregate
 from nova_sched.state.report import Inventory
@@ -31,6 +32,7 @@ WRITE_USE = (
     .where(NODES.c.uuid == sa.bindparam('node'))
     .values(used=sa.bindparam('now_used'), generation=NODES.c.generation + 1)
 )
+COUNT_CLAIM = sa.update(CLAIMS).where(CLAIMS.c.uuid == sa.bindparam('claim')).values(counted=sa.true())
 END_CLAIM = sa.delete(CLAIMS).where(CLAIMS.c.uuid == sa.bindparam('claim'))
 PUT_CLAIM = sa.insert(CLAIMS)
 
@@ -91,12 +93,14 @@ def claim(row):
     fields = dict(row)
     del fields['unconfirmed']
     fields['resources'] = json.loads(fields['resources'])
+    fields['parts'] = fields['parts'] and Parts.from_json(fields['parts'])
     return Claim(**fields)
 
 
 def claim_row(claim):
     row = {field.name: getattr(claim, field.name) for field in dataclasses.fields(claim)}
     row['resources'] = json.dumps(dict(claim.resources), sort_keys=True)
+    row['parts'] = claim.parts and claim.parts.to_json()
     row['unconfirmed'] = None if claim.is_confirmed else claim.consumer_uuid
     return row
 

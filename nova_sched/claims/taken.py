@@ -30,6 +30,7 @@ class Taken:
     text: str
     confirmed: list
     released: list
+    counted: list
     new: bool
     renamed: bool
     changed: bool
@@ -65,6 +66,8 @@ def take(report, row, text_before, claims, first, now_s):
     confirmed = [mine[consumer] for consumer in settled.confirmed]
     for claim in confirmed:
         mine[claim.consumer_uuid] = dataclasses.replace(claim, state=CONFIRMED, expires_s=None)
+    for consumer in settled.counted:
+        mine[consumer] = dataclasses.replace(mine[consumer], counted=True)
     ledger = Ledger({}, dict(settled.foreign), 0)
     for claim in mine.values():
         ledger.take(claim.resources)
@@ -80,7 +83,7 @@ def take(report, row, text_before, claims, first, now_s):
     }
     new = row is None
     same = not new and text == text_before and all(getattr(row, name) == values[name] for name in values)
-    changed = bool(not same or released or confirmed)
+    changed = bool(not same or released or confirmed or settled.counted)
     generation = (first if new else row.generation) + changed
     values |= {'generation': generation, 'seen_s': now_s}
     foreign = settled.foreign, settled.foreign_instances
@@ -90,6 +93,7 @@ def take(report, row, text_before, claims, first, now_s):
         text=text,
         confirmed=confirmed,
         released=released,
+        counted=[mine[consumer] for consumer in settled.counted],
         new=new,
         renamed=new or (row.host, row.nodename) != (report.host, report.nodename),
         changed=changed,

@@ -17,17 +17,19 @@ reads options once, in ``service.py``; filters and weighers read them when they 
 """
 
 import copy
+import functools
 import importlib.metadata
 import logging
+import math
 
 from oslo_config import cfg
 
-from nova_sched.conf import agent, base, claims, compute, filter_scheduler, scheduler, stats
+from nova_sched.conf import agent, base, claims, compute, filter_scheduler, metrics, scheduler, stats
 
 LOG = logging.getLogger(__name__)
 
 CONF = cfg.CONF
-MODULES = (agent, base, claims, compute, filter_scheduler, scheduler, stats)
+MODULES = (agent, base, claims, compute, filter_scheduler, metrics, scheduler, stats)
 
 # Entry points of packages that bring rules.
 RULES = frozenset(['nova_sched.filters', 'nova_sched.weighers'])
@@ -59,3 +61,29 @@ def register_plug_in_opts(conf):
     """Register those options, for a process that checks them before it works by them."""
     for group, opts in plug_in_opts():
         conf.register_opts(opts, group=None if group == 'DEFAULT' else group)
+
+
+def ratios(group, option):
+    """The (name, ratio) pairs of a list option whose items read `name=ratio`; ratios are finite.
+
+    Items that do not read so are logged, once for each value of the option, and left out.
+    """
+    return _ratios(f'[{group}] {option}', tuple(CONF[group][option]))
+
+
+@functools.lru_cache(maxsize=16)
+def _ratios(option, items):
+    found, bad = [], []
+    for item in items:
+        name, _, text = item.partition('=')
+        try:
+            ratio = float(text)
+        except ValueError:
+            ratio = math.nan
+        if name and math.isfinite(ratio):
+            found.append((name, ratio))
+        else:
+            bad.append(item)
+    if bad:
+        LOG.warning('%s has items that do not read name=ratio: %s', option, ', '.join(bad))
+    return tuple(found)

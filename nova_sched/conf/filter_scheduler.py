@@ -90,6 +90,55 @@ OPTS = [
         mutable=True,
         help='Architecture that ImagePropertiesFilter assumes for images that name none.',
     ),
+    cfg.IntOpt(
+        'max_io_ops_per_host',
+        default=8,
+        min=0,
+        mutable=True,
+        help='IoOpsFilter refuses hosts on which this many builds, resizes, snapshots and the like run. '
+        'AggregateIoOpsFilter takes the number from the metadata of aggregates where they have this key; of '
+        'several the smallest counts.',
+    ),
+    cfg.IntOpt(
+        'max_instances_per_host',
+        default=50,
+        min=1,
+        mutable=True,
+        help='NumInstancesFilter refuses hosts that hold this many instances. AggregateNumInstancesFilter '
+        'takes the number from the metadata of aggregates where they have this key; of several the '
+        'smallest counts.',
+    ),
+    cfg.ListOpt(
+        'isolated_images',
+        default=[],
+        mutable=True,
+        help='IDs of the images that IsolatedHostsFilter lets run on isolated_hosts only.',
+    ),
+    cfg.ListOpt(
+        'isolated_hosts',
+        default=[],
+        mutable=True,
+        help='Names of the hosts that IsolatedHostsFilter keeps for isolated_images.',
+    ),
+    cfg.BoolOpt(
+        'restrict_isolated_hosts_to_isolated_images',
+        default=True,
+        mutable=True,
+        help='Whether isolated_hosts run nothing but isolated_images. Without it they run other images too.',
+    ),
+    cfg.StrOpt(
+        'aggregate_image_properties_isolation_namespace',
+        mutable=True,
+        help='If set, AggregateImagePropertiesIsolation looks only at aggregate metadata whose key starts '
+        'with this word and the separator. Nova has deprecated it: the rest of the key is no image '
+        'property then, so the filter lets nearly everything pass.',
+    ),
+    cfg.StrOpt(
+        'aggregate_image_properties_isolation_separator',
+        default='.',
+        mutable=True,
+        help='What stands between aggregate_image_properties_isolation_namespace and the rest of the key.',
+    ),
     _multiplier('ram', 1.0, 'free memory; negative packs instead of spreading,'),
     _multiplier('cpu', 1.0, 'free vCPUs; negative packs instead of spreading,'),
     _multiplier('disk', 1.0, 'free disk; negative packs instead of spreading,'),
@@ -97,6 +146,24 @@ OPTS = [
     _multiplier('soft_affinity', 1.0, 'members of the same soft-affinity group', min=0.0),
     _multiplier(
         'soft_anti_affinity', 1.0, 'hosts without members of the same soft-anti-affinity group', min=0.0
+    ),
+    _multiplier('hypervisor_version', 1.0, 'the version of the hypervisor; negative prefers older ones,'),
+    _multiplier('num_instances', 0.0, 'the number of instances; negative prefers hosts with few,'),
+    _multiplier('pci', 1.0, 'having few free PCI devices, which keeps hosts with many of them free', min=0.0),
+    _multiplier('build_failure', 1000000.0, 'builds that failed since the last good one, turned round,'),
+    _multiplier('cross_cell_move', 1000000.0, 'the cell that a server leaves; negative prefers other cells,'),
+    _multiplier(
+        'image_props',
+        0.0,
+        'instances whose images have the same properties; negative spreads them, 0 here switches it off '
+        'whatever aggregates say,',
+    ),
+    cfg.ListOpt(
+        'image_props_weight_setting',
+        default=[],
+        mutable=True,
+        help='What an instance with the same image property counts, as `property=weight`. If empty, each '
+        'property counts 1, else only those named here. An item that makes no sense is logged and left out.',
     ),
 ]
 

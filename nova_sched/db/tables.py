@@ -57,7 +57,8 @@ REPORTS = _table(
     sa.Column('report', JSON_TEXT, nullable=False),
 )
 
-# What one consumer holds on one node. `unconfirmed` is the consumer again while the claim is not confirmed,
+# What one consumer holds on one node; `parts` are its CPUs, pages and devices, and `counted` says that the
+# node's report has them in use. `unconfirmed` is the consumer again while the claim is not confirmed,
 # and null after: it is unique, so that whoever writes, no consumer is ever on its way to two nodes.
 CLAIMS = _table(
     'claims',
@@ -73,6 +74,8 @@ CLAIMS = _table(
     sa.Column('request_id', NAME),
     sa.Column('created_s', SECONDS, nullable=False),
     sa.Column('expires_s', SECONDS, index=True),
+    sa.Column('parts', JSON_TEXT),
+    sa.Column('counted', sa.Boolean(create_constraint=False), nullable=False, server_default=sa.false()),
     sa.UniqueConstraint('consumer_uuid', 'node_uuid'),
     sa.UniqueConstraint('unconfirmed'),
 )

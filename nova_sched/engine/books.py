@@ -91,6 +91,18 @@ class Books:
             if node is not None:
                 self._cluster.correct(node, amounts)
 
+    def placement(self, claims, releases=()):
+        """The claims for the store, with the generations that their CPUs and devices were picked at."""
+        picked = {claim.node_uuid for claim in claims if claim.parts}
+        generations = {uuid: self._cluster.node(uuid).generation for uuid in picked}
+        return Placement(tuple(claims), tuple(releases), generations)
+
+    def learn(self, placements):
+        """Take over the nodes of lost placements that had picked CPUs or devices there."""
+        nodes = {uuid for placement in placements for uuid in placement.generations}
+        if nodes:
+            self.catch_up(sorted(nodes), {})
+
     def expire(self):
         """End the claims that nobody confirmed in time."""
         self._dropped(self._store.expire(self._clock()), 'were never confirmed')
@@ -222,13 +234,15 @@ class Books:
         booking = None
         try:
             booking = self._cluster.book(node, request, self._settings().pending_ttl_s, request_id)
-            (outcome,) = self._store.commit([Placement((booking.claim,), tuple(releases))])
+            placement = self.placement([booking.claim], releases)
+            (outcome,) = self._store.commit([placement])
         except Exception:
             self._undo(booking, ended)
             raise
         if not outcome.won:
             self._undo(booking, ended)
             self.correct(outcome.used)
+            self.learn([placement])
             raise errors.ComputeResourcesUnavailable(node.uuid, 'it was taken by another request meanwhile')
         self.follow(outcome.generations)
         return booking.held

@@ -21,7 +21,7 @@ from nova_sched import errors
 from nova_sched.engine.decide import best, survivors, weigh
 from nova_sched.engine.selection import select
 from nova_sched.filters.understood import Understood
-from nova_sched.state.request import AFFINITY
+from nova_sched.state.request import AFFINITY, NO_PIECES
 
 NOT_ENOUGH = 'There are not enough hosts available.'
 
@@ -97,11 +97,24 @@ class Placer:
         if spare:
             decision.ranked = self._ranked(rows, weights, pick, spare)
         if not request.is_rebuild:
-            booking = self._cluster.book(hosts.nodes[row], request, settings.pending_ttl_s, request_id)
+            booking = self._book(hosts.nodes[row], request, settings.pending_ttl_s, request_id)
             decision.bookings.append(booking)
         decision.rows.append(row)
         decision.requests.append(request)
         return field
+
+    def _book(self, node, request, lifetime_s, request_id):
+        """Claim. NUMA cells and devices that do not fit are not claimed, but left to the compute node.
+
+        That is so in Nova where no filter judges them, or a forced host skips the filters.
+        """
+        try:
+            return self._cluster.book(node, request, lifetime_s, request_id)
+        except errors.ComputeResourcesUnavailable:
+            if not request.pieces:
+                raise
+            plain = dataclasses.replace(request, pieces=NO_PIECES)
+            return self._cluster.book(node, plain, lifetime_s, request_id)
 
     def _ranked(self, rows, weights, pick, count):
         """The best rows beside the chosen one, in its cell."""
@@ -147,7 +160,20 @@ class Placer:
 
     def _describe(self, rows, request, settings):
         resources = None if request.is_rebuild else json.dumps(request.resources)
-        return [select(self._cluster.hosts, row, request, settings.default_zone, resources) for row in rows]
+        hosts = self._cluster.hosts
+        return [
+            select(hosts, row, request, settings.default_zone, resources, self._limits(row, request))
+            for row in rows
+        ]
+
+    def _limits(self, row, request):
+        """What the filters that were asked want checked again by the compute node."""
+        asked = () if request.forced or not request.pieces else self._rules.filters
+        return {
+            name: limit
+            for rule in asked
+            for name, limit in rule.limits(self._cluster.hosts, request, row).items()
+        }
 
     def _rank_again(self, decision):
         """All hosts that could still take one more of the last request, best first."""

@@ -18,7 +18,6 @@ import time
 from typing import Any
 
 from nova_sched import errors
-from nova_sched.claims import Placement
 from nova_sched.engine.books import Books
 from nova_sched.engine.loop import Loop, Message
 from nova_sched.engine.place import Placer
@@ -184,21 +183,26 @@ class Scheduler:
         if not decisions:
             return []
         try:
-            return self._persist(self._store.commit, [Placement(decision.claims) for decision in decisions])
+            return self._persist(self._store.commit, list(map(self._placement, decisions)))
         except Exception:
             for decision in decisions:
                 self._placer.undo(decision)
             raise
+
+    def _placement(self, decision):
+        return self.books.placement(decision.claims)
 
     def _take_back(self, lost, settings):
         """Undo lost decisions, learn the true use of their nodes, and return what is decided again.
 
         All are undone before any use is corrected: each of them still stands on the nodes of the others.
         """
+        placements = [self._placement(decision) for _, decision, _ in lost]
         for _, decision, _ in lost:
             self._placer.undo(decision)
         for _, _, outcome in lost:
             self.books.correct(outcome.used)
+        self._persist(self.books.learn, placements)
         return [message for message, decision, _ in lost if self._may_try_again(message, decision, settings)]
 
     def _may_try_again(self, message, decision, settings):

@@ -57,7 +57,10 @@ class Filter:
 
     def nearest(self, hosts, request, rows):
         """Which of these rows came nearest to passing, where that can be told; else None."""
-        return None
+
+    def limits(self, hosts, request, row):
+        """What the compute node of a chosen row shall check again: SchedulerLimits' fields, by name."""
+        return {}
 
     def judge(self, hosts, request, rows):
         """The mask of the surviving rows. A rule that must open each row overrides this."""

@@ -40,6 +40,10 @@ class NUMATopologyFilter(Filter):
         question = self.name, wanted.key, packing
         return hosts.map_machines(rows, question, lambda machine: _takes(machine, wanted, packing))
 
+    def limits(self, hosts, request, row):
+        wanted, (machine,) = request.pieces, hosts.machines([row])
+        return {'numa_topology': machine.limits(wanted)} if wanted.guest and machine else {}
+
     def why(self, hosts, request, rows):
         wanted, told = request.pieces, hosts.machines(rows)
         if wanted.guest is None:

@@ -68,7 +68,7 @@ def short(asked, wanted, free, largest, of=''):
 
 def _one(superlative, column, of):
     if of:
-        return f'the {superlative} of {of} has'
+        return f'{of} has' if len(column) == 1 else f'the {superlative} of {of} has'
     return 'the host has' if len(column) == 1 else f'the {superlative} host has'
 
 

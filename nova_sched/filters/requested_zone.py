@@ -39,10 +39,10 @@ class RequestedZone(Filter):
 
 def outside(hosts, zone, rows):
     """In which zones the rows are instead."""
+    default = CONF.default_availability_zone
     _, firsts = np.unique(hosts.aggregate_set[rows], return_index=True)
-    found = {word for row in rows[firsts].tolist()
-             for word in zones(hosts.aggregates.of(hosts.nodes[row].host)) or {CONF.default_availability_zone}}  # fmt: skip
+    aggregates = (hosts.aggregates.of(hosts.nodes[row].host) for row in rows[firsts].tolist())
+    found = {word for some in aggregates for word in zones(some) or {default}}
     here = 'the host is' if len(rows) == 1 else 'these hosts are'
-    inside = hosts.in_zone(zone, CONF.default_availability_zone)
-    nobody = '' if inside.any() else ', where no host is'
+    nobody = '' if hosts.in_zone(zone, default).any() else ', where no host is'
     return f'zone {zone} is asked for{nobody}; {here} in {reasons.listed(found)}'

@@ -23,4 +23,4 @@ class Understood(Filter):
         return hosts.everywhere(False) if request.unsupported else True
 
     def why(self, hosts, request, rows):
-        return f'no rule knows {reasons.listed(request.unsupported)}'
+        return f'the request asks for what no rule knows: {reasons.listed(request.unsupported)}'

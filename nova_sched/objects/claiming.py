@@ -73,7 +73,8 @@ class Claim:
             return later
         names = (*self.resources, *later.resources)
         amounts = {name: max(self.resources.get(name, 0), later.resources.get(name, 0)) for name in names}
-        return dataclasses.replace(self, resources=amounts, parts=later.parts or self.parts, counted=False)
+        parts, counted = later.parts or self.parts, self.counted and not later.parts
+        return dataclasses.replace(self, resources=amounts, parts=parts, counted=counted)
 
 
 class Usage(NamedTuple):

@@ -124,11 +124,31 @@ def selection(one):
         service_host=one.host,
         nodename=one.nodename,
         cell_uuid=one.cell_uuid or UNKNOWN_CELL,
-        limits=None,
+        limits=_limits(one.limits),
         allocation_request=one.allocation_request,
         allocation_request_version=one.allocation_version,
         availability_zone=one.availability_zone,
     )
+
+
+def _limits(limits):
+    """SchedulerLimits, or None if there is nothing to check again."""
+    if not limits:
+        return None
+    fields = dict(limits)
+    numa = fields.pop('numa_topology', None)
+    return objects.SchedulerLimits(**fields, numa_topology=numa and _numa_limits(numa))
+
+
+def _numa_limits(limits):
+    found = objects.NUMATopologyLimits(
+        cpu_allocation_ratio=limits.cpu_ratio, ram_allocation_ratio=limits.ram_ratio
+    )
+    if limits.physnets or limits.tunneled:
+        found.network_metadata = objects.NetworkMetadata(
+            physnets=set(limits.physnets), tunneled=limits.tunneled
+        )
+    return found
 
 
 def aggregates(given):

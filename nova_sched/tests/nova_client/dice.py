@@ -11,8 +11,8 @@
 # under the License.
 """Chance with a seed, and the words that hosts, aggregates, flavors and options are made of.
 
-The vocabularies are small, so that a request and a host meet now and then; they hold what operators and users get
-wrong: blanks of every kind, empty parts, numbers that are none.
+The vocabularies are small, so that a request and a host meet now and then; they hold what operators and users
+get wrong: blanks of every kind, empty parts, numbers that are none.
 """
 
 import random

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Random queries of JsonFilter: each operator over attributes, literals and other queries, right and wrong."""
+"""Random queries of JsonFilter: operators over attributes, literals and other queries, right and wrong."""
 
 import json
 

@@ -22,13 +22,15 @@ PROJECT = 'demo'
 def spec(instance_uuid, **words):
     """A RequestSpec.
 
-    Words: ``extra_specs`` and ``flavor_name`` of the flavor; ``image``, its properties, or None for no image;
+    Words: ``extra_specs``, ``vcpus`` and ``flavor_name`` of the flavor; ``image``, its properties, or None for no image;
     ``image_id``, None for an image that has none; ``hints``; any other word is a field of the RequestSpec.
     """
-    flavor = objects.Flavor(
-        **specs.FLAVOR
-        | {'extra_specs': words.pop('extra_specs', {}), 'name': words.pop('flavor_name', 'm1.small')}
-    )
+    given = {
+        'extra_specs': words.pop('extra_specs', {}),
+        'name': words.pop('flavor_name', 'm1.small'),
+        'vcpus': words.pop('vcpus', 1),
+    }
+    flavor = objects.Flavor(**specs.FLAVOR | given)
     image = _image(words.pop('image', {}), words.pop('image_id', specs.IMAGE['id']))
     facts = {
         'image': image,

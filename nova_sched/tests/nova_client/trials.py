@@ -11,8 +11,8 @@
 # under the License.
 """How each of Nova's rules is tried: what its requests, aggregates and options are made of.
 
-A trial is three functions of chance. They are built to hit: names are shared between requests and hosts, limits lie
-where hosts are, and one thing in ten is wrong.
+A trial is three functions of chance. They are built to hit: names are shared between requests and hosts, limits
+lie where hosts are, and one thing in ten is wrong.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ def nothing(dice, *_):
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """``request(dice, world)`` makes words of random_requests.spec, ``metadata(dice)`` those of one aggregate,
+    """``request(dice, world)`` makes words of random_requests.spec, ``metadata(dice)`` those of an aggregate,
     ``options(dice)`` values by `group.name`."""
 
     request: Callable[..., dict[str, Any]] = nothing
@@ -144,9 +144,6 @@ PROPERTIES = {
         '==8.2.1',
         '!= 2.1.0',
         '>=0.0.1',
-        '>=soon',
-        '8.2',
-        '',
     ),
     'hw_maxphysaddr_bits': (0, 39, 46, 53),
 }
@@ -370,7 +367,8 @@ def _devices(dice, world):
 
 
 def _topology(dice, world):
-    words = {'numa_topology': random_hardware.guest_topology(dice) if dice.maybe(0.9) else None}
+    topology = random_hardware.guest_topology(dice) if dice.maybe(0.9) else None
+    words = {'numa_topology': topology, 'vcpus': sum(len(cell.total_cpus) for cell in topology.cells) if topology else 1}
     if dice.maybe(0.3):
         words['network_metadata'] = random_hardware.networks(dice)
     if dice.maybe(0.4):

@@ -32,8 +32,8 @@ across = ours.from_primitive
 class World:
     """A few hosts that Nova's rules and ours see at the same time.
 
-    ``states`` are Nova's host states, in the order of the rows of ``hosts``, our columns. Nodes stay as they are;
-    services and aggregates are dealt anew for each rule that is tried.
+    ``states`` are Nova's host states, in the order of the rows of ``hosts``, our columns. Nodes stay as they
+    are; services and aggregates are dealt anew for each rule that is tried.
     """
 
     def __init__(self, dice, size):

@@ -1,0 +1,27 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A claim tells which CPUs, pages and devices it holds."""
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import mysql
+
+revision = '0002'
+down_revision = '0001'
+
+TEXT = sa.Text().with_variant(mysql.LONGTEXT(), 'mysql', 'mariadb')
+
+
+def upgrade():
+    op.add_column('claims', sa.Column('parts', TEXT))
+    flag = sa.Boolean(create_constraint=False)
+    op.add_column('claims', sa.Column('counted', flag, nullable=False, server_default=sa.false()))

@@ -1,0 +1,233 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Why a request found no host: the chain is walked once more, and each rule says what it refused."""
+
+import dataclasses
+import logging
+import math
+
+import numpy as np
+
+from nova_sched import errors
+from nova_sched.engine.decide import Field, Step, ask, chain, narrow
+from nova_sched.filters import reasons
+from nova_sched.filters.understood import Understood
+
+LOG = logging.getLogger(__name__)
+
+NOT_ENOUGH = 'There are not enough hosts available.'
+LONGEST = 1000  # characters of a reason
+NAMED = 10  # hosts that are named of those that a rule removed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Judged:
+    """What one rule did: how many hosts it saw and left, and why it removed the others.
+
+    ``why`` names no host. ``removed`` are some of the hosts by name, ``nearest`` the one of them that came
+    nearest to passing, ``nearest_why`` what it lacks: these are for operators.
+    """
+
+    name: str
+    seen: int
+    left: int
+    why: str = ''
+    removed: tuple[str, ...] = ()
+    nearest: str | None = None
+    nearest_why: str = ''
+
+    @property
+    def gone(self):
+        return self.seen - self.left
+
+    def to_dict(self):
+        facts = dataclasses.asdict(self)
+        return {'filter': facts.pop('name'), **facts, 'removed': list(self.removed)}
+
+
+class Watched(Field):
+    """A field that notes which rows each step removed."""
+
+    def __init__(self, size):
+        super().__init__(size)
+        self.gone = []
+
+    def keep(self, name, verdict):
+        before = self.rows()
+        super().keep(name, verdict)
+        self.gone.append(before[:0] if self.alive is None else before[~self.alive[before]])
+
+
+def replay(rules, hosts, request):
+    """What each rule says of the request, in order, up to the one that leaves nobody: list of Judged."""
+    field = Watched(len(hosts))
+    narrow(field, hosts, request)
+    told = [_judged(step, hosts, rows, narrowed(step.name, hosts, request))
+            for step, rows in zip(field.trail, field.gone, strict=True)]  # fmt: skip
+    for rule in chain(rules, request):
+        if not field.left:
+            break
+        ask(rule, field, hosts, request)
+        told.append(told_by(rule, field.trail[-1], hosts, request, field.gone[-1]))
+    return told
+
+
+def told_by(rule, step, hosts, request, rows):
+    """A step of a rule that removed these rows, in its own words."""
+    if not len(rows):
+        return Judged(*step)
+    nearest = _said(rule.nearest, None, hosts, request, rows)
+    judged = _judged(step, hosts, rows, said(rule, hosts, request, rows))
+    if nearest is None:
+        return judged
+    why = said(rule, hosts, request, np.array([nearest]))
+    return dataclasses.replace(judged, nearest=hosts.nodes[nearest].host, nearest_why=why)
+
+
+def said(rule, hosts, request, rows):
+    """The rule's reason. One that cannot tell it does not turn a refusal into a failure."""
+    return _said(rule.why, '', hosts, request, rows)
+
+
+def _said(method, default, hosts, request, rows):
+    try:
+        return method(hosts, request, rows)
+    except Exception:
+        LOG.exception('A rule cannot say why it refused')
+        return default
+
+
+def _judged(step, hosts, rows, why):
+    names = tuple(hosts.nodes[row].host for row in rows[:NAMED].tolist())
+    return Judged(*step, why=why if len(rows) else '', removed=names)
+
+
+def narrowed(name, hosts, request):
+    """What a caller allowed that these hosts are not: words for a step of ``narrow``."""
+    if name == 'ignore_hosts':
+        return 'the request leaves them out'
+    if name == 'requested_cell':
+        return 'another cell is asked for'
+    if name == 'force_hosts':
+        known = sum(bool(hosts.spellings.get(host)) for host in request.force_hosts)
+        return _named('host', len(request.force_hosts), known)
+    if name == 'force_nodes':
+        known = len({node.nodename for node in hosts.nodes} & request.force_nodes)
+        return _named('node', len(request.force_nodes), known)
+    wanted = request.destination
+    rows = hosts.rows_of_host.get(wanted.host, ()) if wanted.host else range(len(hosts))
+    known = bool(rows) if not wanted.node else any(hosts.nodes[row].nodename == wanted.node for row in rows)
+    return _named('host' if wanted.host else 'node', 1, known)
+
+
+def _named(word, number, known):
+    if number == 1:
+        return f'1 {word} is named' + ('' if known else ', it is not known')
+    unknown = '' if known == number else f', {known or "none"} of them {"is" if known < 2 else "are"} known'
+    return f'{number} {word}s are named{unknown}'
+
+
+# For people.
+
+
+def reason(told, size, found=0, asked=1):
+    """Why nobody was left of ``size`` hosts, for users: counts and causes, no host names.
+
+    ``found`` of the ``asked`` instances had a host by then.
+    """
+    removed = [one for one in told if one.gone]
+    if removed and removed[-1].name == Understood.__name__:
+        return f'{removed[-1].why[:1].upper()}{removed[-1].why[1:]}.'
+    start = NOT_ENOUGH + (f' {found} of {asked} instances found a host.' if asked > 1 else '')
+    if not size:
+        return f'{start} No compute node has reported yet.'
+    if told and told[-1].left:
+        # Rules that are asked once, or that look at what they said before: it had been removed earlier.
+        return f'{start} Of {size} hosts, the last ones did not pass for an earlier instance of the request.'
+    *earlier, last = removed
+    text = f'{start} Of {size} hosts, {last.name} removed the last {last.gone}{_colon(last)}.'
+    if earlier:
+        before = '; '.join(f'{one.name} removed {one.gone}{_colon(one)}' for one in earlier)
+        text += f' Before that, {before}.'
+    return text if len(text) <= LONGEST else f'{text[: LONGEST - 1]}…'
+
+
+def _colon(one):
+    return f': {one.why}' if one.why else ''
+
+
+def in_short(error):
+    """The same for the log, in few words."""
+    told = (error.details or {}).get('filters') or ()
+    if not told:
+        return 'none after -'
+    last, some = told[-1], error.details['instances'] > 1
+    found = f'{error.details["found"]} of {error.details["instances"]} instances, then ' if some else ''
+    return f'{found}none after {last["filter"]}' + (f': {last["why"]}' if last['why'] else '')
+
+
+def refusal(field, rules, hosts, request, found=0, asked=1):
+    """The error for a request of which nothing was left in ``field``, with all that is known of the cause.
+
+    Its ``details``: ``reason``; ``hosts``, their number; ``instances`` that were asked for and how many of
+    them ``found`` a host; ``filters``, what each rule did (see Judged).
+    """
+    try:
+        told = replay(rules, hosts, request)
+    except Exception:
+        LOG.exception('A refusal cannot be explained')
+        told = [Judged(*step) for step in field.trail]
+    text = reason(told, len(hosts), found, asked)
+    details = {
+        'reason': text,
+        'hosts': len(hosts),
+        'instances': asked,
+        'found': found,
+        'filters': [one.to_dict() for one in told],
+    }
+    return errors.NoValidHost(text, tuple(Step(one.name, one.seen, one.left) for one in told), details)
+
+
+# The winners.
+
+
+def winners(hosts, rows, weights, notes, positions):
+    """For each of these positions the host and what each weigher gave it: a list of mappings.
+
+    ``notes`` are those of ``weigh``. A lone survivor is not weighed.
+    """
+    return [
+        {
+            'host': hosts.nodes[rows[place]].host,
+            'node': hosts.nodes[rows[place]].nodename,
+            'weight': _figure(weights[place]),
+            'weights': [_weight(note, place) for note in notes],
+        }
+        for place in positions
+    ]
+
+
+def _weight(note, place):
+    multiplier = note.multiplier[place] if isinstance(note.multiplier, np.ndarray) else note.multiplier
+    return {
+        'weigher': note.name,
+        'raw': _figure(note.raw[place]),
+        'normalised': _figure(note.normalised[place]),
+        'multiplier': _figure(multiplier),
+        'weight': _figure(note.normalised[place] * multiplier),
+    }
+
+
+def _figure(value):
+    """A number that every reader of JSON takes."""
+    value = float(value)
+    return value if math.isfinite(value) else None
