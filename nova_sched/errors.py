@@ -53,14 +53,16 @@ class SchedError(Exception):
 
 
 class NoValidHost(SchedError):
-    """No node passed; ``reason`` is for people, ``trail`` for the operator."""
+    """No node passed; ``reason`` is for users, ``trail`` and ``details`` (a mapping) for the operator."""
 
+    reason: str
     facts = ('reason',)
     message = 'No valid host was found. {reason}'
 
-    def __init__(self, reason, trail=()):
+    def __init__(self, reason, trail=(), details=None):
         super().__init__(reason)
         self.trail = trail
+        self.details = details
 
 
 class TooManyConflicts(NoValidHost):

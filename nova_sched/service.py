@@ -23,8 +23,10 @@ from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
+from nova_sched.db.trails import SqlTrails
 from nova_sched.engine import Settings, catalog
 from nova_sched.engine.scheduler import Scheduler
+from nova_sched.engine.trails import MemoryTrails, Trails
 from nova_sched.rpc import endpoints
 from nova_sched.state.cluster import Cluster
 
@@ -52,6 +54,8 @@ def settings(conf):
         refresh_interval_s=conf.claims.refresh_interval,
         service_down_time_s=conf.service_down_time,
         track_instances=conf.filter_scheduler.track_instance_changes,
+        explain_retention_s=conf.explain.retention,
+        explain_sample=conf.explain.sample,
     )
 
 
@@ -90,8 +94,16 @@ def database(conf):
     return engine
 
 
-def scheduler(conf, store):
-    """A scheduler over a claim store; it is not started."""
+def stores(conf):
+    """Where claims and where trails are kept. Raises StoreUnavailable or BadConfig."""
+    if conf.claims.store == 'memory':
+        return MemoryClaimStore(), MemoryTrails()
+    engine = database(conf)
+    return SqlClaimStore(engine), SqlTrails(engine)
+
+
+def scheduler(conf, store, trails=None):
+    """A scheduler over a claim store, and over a store of trails; it is not started."""
     return Scheduler(
         cluster=Cluster(),
         store=store,
@@ -99,6 +111,7 @@ def scheduler(conf, store):
         settings=lambda: settings(conf),
         random=random.Random(),
         max_batch=conf.scheduler.max_batch,
+        trails=Trails(trails),
     )
 
 
@@ -124,10 +137,11 @@ class SchedulerService(oslo_service.ServiceBase):
         self._ended = threading.Event()
 
     def start(self):
-        self.store = self._until_it_answers(self._make_store)
-        if self.store is None:
+        made = self._until_it_answers(lambda: stores(self._conf))
+        if made is None:
             return
-        self.scheduler = scheduler(self._conf, self.store)
+        self.store = made[0]
+        self.scheduler = scheduler(self._conf, *made)
         self._until_it_answers(self.scheduler.start)
         if self._leaving.is_set():
             return
@@ -137,11 +151,6 @@ class SchedulerService(oslo_service.ServiceBase):
         self._server.start()
         self._listening.set()
         LOG.info('Scheduling on host %s', self._conf.host)
-
-    def _make_store(self):
-        return (
-            MemoryClaimStore() if self._conf.claims.store == 'memory' else SqlClaimStore(database(self._conf))
-        )
 
     def _until_it_answers(self, work):
         """Do what needs the database; while it is away, say so once, and try until the process must end."""

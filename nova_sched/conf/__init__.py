@@ -24,12 +24,23 @@ import math
 
 from oslo_config import cfg
 
-from nova_sched.conf import agent, base, claims, compute, filter_scheduler, metrics, scheduler, stats
+from nova_sched.conf import (
+    agent,
+    base,
+    claims,
+    compute,
+    explain,
+    filter_scheduler,
+    metrics,
+    scheduler,
+    stats,
+    workarounds,
+)
 
 LOG = logging.getLogger(__name__)
 
 CONF = cfg.CONF
-MODULES = (agent, base, claims, compute, filter_scheduler, metrics, scheduler, stats)
+MODULES = (agent, base, claims, compute, explain, filter_scheduler, metrics, scheduler, stats, workarounds)
 
 # Entry points of packages that bring rules.
 RULES = frozenset(['nova_sched.filters', 'nova_sched.weighers'])
@@ -51,8 +62,8 @@ def plug_in_opts():
             continue
         try:
             found = [(str(group or 'DEFAULT'), opts) for group, opts in point.load()()]
-        except Exception:
-            LOG.exception('The options of plug-in %s cannot be read', point.name)
+        except Exception as error:  # noqa: BLE001, whatever goes wrong in somebody else's module
+            LOG.error('The options of plug-in %s cannot be read: %s', point.name, error)
             continue
         yield from found
 

@@ -27,9 +27,9 @@ OPTS = [
         'weight_setting',
         default=[],
         mutable=True,
-        help='The metrics that count, and by how much, as `name=ratio`: a host weighs the sum of value x ratio. '
-        'MetricsFilter keeps the hosts that report all of them. An item that makes no sense is logged and '
-        'left out.',
+        help='The metrics that count, and by how much, as `name=ratio`: a host weighs the sum of value x '
+        'ratio. MetricsFilter keeps the hosts that report all of them. An item that makes no sense is logged '
+        'and left out.',
     ),
     cfg.BoolOpt(
         'required',

@@ -59,6 +59,43 @@ OPTS = [
         min=1,
         help='Waiting requests that are decided and claimed in one transaction.',
     ),
+    cfg.BoolOpt(
+        'limit_tenants_to_placement_aggregate',
+        default=False,
+        mutable=True,
+        help='Keep the servers of a project to the hosts of its own aggregates: those with the project as '
+        'the value of a metadata key that starts with `filter_tenant_id`. A project without such an '
+        'aggregate may use any host. AggregateMultiTenancyIsolation is the other way round: it keeps other '
+        'projects out.',
+    ),
+    cfg.BoolOpt(
+        'placement_aggregate_required_for_tenants',
+        default=False,
+        mutable=True,
+        help='With limit_tenants_to_placement_aggregate: refuse projects that have no aggregate.',
+    ),
+    cfg.BoolOpt(
+        'query_placement_for_image_type_support',
+        default=False,
+        mutable=True,
+        help='Use only hosts with the trait COMPUTE_IMAGE_TYPE_<FORMAT> for the disk format of the image, '
+        'unless the server boots from a volume. A format that has no such trait may go anywhere.',
+    ),
+    cfg.BoolOpt(
+        'enable_isolated_aggregate_filtering',
+        default=False,
+        mutable=True,
+        help='Keep the hosts of an aggregate with metadata `trait:NAME=required` for requests that require '
+        'this trait, by flavor or image; of several such traits, all.',
+    ),
+    cfg.BoolOpt(
+        'image_metadata_prefilter',
+        default=False,
+        mutable=True,
+        help='Use only hosts whose traits say that they have what image properties ask for: hw_architecture, '
+        'hw_emulation_architecture, hw_cdrom_bus, hw_disk_bus, hw_video_model, hw_vif_model. An image with a '
+        'value that has no trait, as any hw_viommu_model has none, may go anywhere.',
+    ),
 ]
 
 

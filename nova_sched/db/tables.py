@@ -106,6 +106,15 @@ HOST_INSTANCES = _table(
     sa.Column('instances', JSON_TEXT, nullable=False),
 )
 
+# What became of a request, for whoever asks why.
+TRAILS = _table(
+    'trails',
+    sa.Column('uuid', UUID, primary_key=True),
+    sa.Column('request_id', NAME, nullable=False, index=True),
+    sa.Column('time_s', SECONDS, nullable=False, index=True),
+    sa.Column('trail', JSON_TEXT, nullable=False),
+)
+
 # A number for each of the small tables that rises with every change, so that a look costs one row; for
 # `nodes` the highest generation of any that is gone.
 REVISIONS = _table(

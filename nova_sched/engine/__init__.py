@@ -28,3 +28,5 @@ class Settings:
     refresh_interval_s: float = 2.0
     service_down_time_s: float = 60.0
     track_instances: bool = True
+    explain_retention_s: float = 604800.0
+    explain_sample: float = 0.01

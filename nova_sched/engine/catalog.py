@@ -20,11 +20,17 @@ import logging
 from nova_sched import errors
 from nova_sched.conf.filter_scheduler import ALL_FILTERS, ALL_WEIGHERS
 from nova_sched.filters import Filter
+from nova_sched.filters.child_providers import ChildProviders
 from nova_sched.filters.disabled_compute import DisabledCompute
 from nova_sched.filters.foreign import adopt as adopt_filter
+from nova_sched.filters.image_metadata import ImageMetadata
+from nova_sched.filters.image_type_support import ImageTypeSupport
+from nova_sched.filters.isolated_aggregates import IsolatedAggregates
+from nova_sched.filters.requested_aggregates import RequestedAggregates
 from nova_sched.filters.requested_zone import RequestedZone
 from nova_sched.filters.required_traits import RequiredTraits
 from nova_sched.filters.resource_capacity import ResourceCapacity
+from nova_sched.filters.tenant_aggregates import TenantAggregates
 from nova_sched.filters.understood import Understood
 from nova_sched.weighers import Weigher
 from nova_sched.weighers.foreign import adopt as adopt_weigher
@@ -43,7 +49,19 @@ class Rules:
 
 def always():
     """What Nova leaves to Placement, and every configuration copied from Nova relies on."""
-    return (Understood(), DisabledCompute(), RequestedZone(), RequiredTraits(), ResourceCapacity())
+    return (
+        Understood(),
+        DisabledCompute(),
+        RequestedZone(),
+        RequestedAggregates(),
+        TenantAggregates(),
+        IsolatedAggregates(),
+        ImageTypeSupport(),
+        ImageMetadata(),
+        RequiredTraits(),
+        ResourceCapacity(),
+        ChildProviders(),
+    )
 
 
 def known(namespace):
@@ -56,8 +74,8 @@ def known(namespace):
     for point in sorted(importlib.metadata.entry_points(group=namespace), key=lambda point: point.name):
         try:
             found[point.name] = point.load()
-        except Exception:
-            LOG.exception('Plug-in %s of %s cannot be loaded', point.name, namespace)
+        except Exception as error:  # noqa: BLE001, whatever goes wrong in somebody else's module
+            LOG.error('Plug-in %s of %s cannot be loaded: %s', point.name, namespace, error)
     return found
 
 

@@ -94,7 +94,7 @@ def survivors(rules, hosts, request, index=0, before=None):
         field.alive, field.left = before.alive, before.left
     else:
         narrow(field, hosts, request)
-    for rule in _chain(rules, request):
+    for rule in chain(rules, request):
         if not field.left:
             break
         if rule.run_filter_for_index(index):
@@ -102,7 +102,8 @@ def survivors(rules, hosts, request, index=0, before=None):
     return field
 
 
-def _chain(rules, request):
+def chain(rules, request):
+    """The filters that are asked, in order."""
     if request.is_rebuild:
         return [rule for rule in rules.filters if rule.RUN_ON_REBUILD]
     return rules.always if request.forced else rules.always + rules.filters
@@ -111,14 +112,30 @@ def _chain(rules, request):
 def ask(rule, field, hosts, request):
     """Apply one filter: by its mask, or to the surviving rows only if it must open each."""
     if type(rule).judge is Filter.judge:
-        field.keep(rule.name, rule.mask(hosts, request))
+        value = rule.depends_on(request)
+        if value is None:
+            field.keep(rule.name, rule.mask(hosts, request))
+        else:
+            field.keep(rule.name, hosts.kept.get((rule, value), lambda: rule.mask(hosts, request)))
     else:
         rows = field.rows()
         field.keep_rows(rule.name, rows, rule.judge(hosts, request, rows))
 
 
-def weigh(weighers, hosts, rows, request):
-    """The sum of multiplier x normalised weight for each of the rows; zeros for a single row."""
+class Note(NamedTuple):
+    """What one weigher gave the rows; one multiplier for all, or one for each."""
+
+    name: str
+    raw: np.ndarray
+    normalised: np.ndarray
+    multiplier: float | np.ndarray
+
+
+def weigh(weighers, hosts, rows, request, notes=None):
+    """The sum of multiplier x normalised weight for each of the rows; zeros for a single row.
+
+    ``notes``, if it is a list, gets a Note of each weigher.
+    """
     total = np.zeros(len(rows))
     if len(rows) < 2:
         return total
@@ -129,6 +146,8 @@ def weigh(weighers, hosts, rows, request):
         raw = weigher.raw(hosts, rows, request)
         if raw is not None:
             scaled = normalize(raw, weigher.minval, weigher.maxval)
+            if notes is not None:
+                notes.append(Note(weigher.name, raw, scaled.copy(), multiplier))
             scaled *= multiplier
             total += scaled
     return total

@@ -12,6 +12,7 @@
 """Why a request found no host: the chain is walked once more, and each rule says what it refused."""
 
 import dataclasses
+import itertools
 import logging
 import math
 
@@ -19,7 +20,6 @@ import numpy as np
 
 from nova_sched import errors
 from nova_sched.engine.decide import Field, Step, ask, chain, narrow
-from nova_sched.filters import reasons
 from nova_sched.filters.understood import Understood
 
 LOG = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ def _said(method, default, hosts, request, rows):
 
 def _judged(step, hosts, rows, why):
     names = tuple(hosts.nodes[row].host for row in rows[:NAMED].tolist())
-    return Judged(*step, why=why if len(rows) else '', removed=names)
+    return Judged(step.name, step.seen, step.left, why if len(rows) else '', names)
 
 
 def narrowed(name, hosts, request):
@@ -165,21 +165,19 @@ def _colon(one):
     return f': {one.why}' if one.why else ''
 
 
-def in_short(error):
+def in_short(details):
     """The same for the log, in few words."""
-    told = (error.details or {}).get('filters') or ()
-    if not told:
+    if not details['filters']:
         return 'none after -'
-    last, some = told[-1], error.details['instances'] > 1
-    found = f'{error.details["found"]} of {error.details["instances"]} instances, then ' if some else ''
+    last, asked = details['filters'][-1], details['instances']
+    found = f'{details["found"]} of {asked} instances, then ' if asked > 1 else ''
     return f'{found}none after {last["filter"]}' + (f': {last["why"]}' if last['why'] else '')
 
 
 def refusal(field, rules, hosts, request, found=0, asked=1):
     """The error for a request of which nothing was left in ``field``, with all that is known of the cause.
 
-    Its ``details``: ``reason``; ``hosts``, their number; ``instances`` that were asked for and how many of
-    them ``found`` a host; ``filters``, what each rule did (see Judged).
+    Its ``details`` are those of ``_details``.
     """
     try:
         told = replay(rules, hosts, request)
@@ -187,31 +185,56 @@ def refusal(field, rules, hosts, request, found=0, asked=1):
         LOG.exception('A refusal cannot be explained')
         told = [Judged(*step) for step in field.trail]
     text = reason(told, len(hosts), found, asked)
-    details = {
-        'reason': text,
-        'hosts': len(hosts),
+    trail = tuple(Step(one.name, one.seen, one.left) for one in told)
+    return errors.NoValidHost(text, trail, _details(text, len(hosts), asked, found, told))
+
+
+def _details(reason, hosts, asked, found, told, placed=()):
+    """What became of a request, as plain values.
+
+    ``reason`` is None for one that found its hosts. ``hosts`` is the number of all hosts, ``instances`` how
+    many were asked for, ``found`` how many of them had a host; ``filters`` what each rule did (see Judged);
+    ``placed`` has the chosen host of each instance with its alternates (see ``winners``).
+    """
+    return {
+        'reason': reason,
+        'hosts': hosts,
         'instances': asked,
         'found': found,
         'filters': [one.to_dict() for one in told],
+        'placed': list(placed),
     }
-    return errors.NoValidHost(text, tuple(Step(one.name, one.seen, one.left) for one in told), details)
+
+
+def conflict(decision, reason):
+    """The same for a decision whose hosts others took first, each time."""
+    told = [Judged(*step) for step in decision.first]
+    return _details(reason, told[0].seen if told else 0, decision.asked, 0, told)
+
+
+def placement(decision, answer, told=None):
+    """The same for a decision that was noted, with its answer; ``told`` by a replay, if there was one."""
+    told = [Judged(*step) for step in decision.first] if told is None else told
+    placed = []
+    for request, chosen, weighed in itertools.zip_longest(decision.requests, answer, decision.winners):
+        first, *rest = (
+            {'host': one.host, 'node': one.nodename, **(weights or {})}
+            for one, weights in itertools.zip_longest(chosen, weighed or ())
+        )
+        placed.append({'instance_uuid': request.instance_uuid, **first, 'alternates': rest})
+    return _details(None, told[0].seen if told else 0, decision.asked, len(placed), told, placed)
 
 
 # The winners.
 
 
-def winners(hosts, rows, weights, notes, positions):
-    """For each of these positions the host and what each weigher gave it: a list of mappings.
+def winners(weights, notes, positions):
+    """What each weigher gave to the hosts at these positions: a mapping for each, ``weight`` the sum.
 
     ``notes`` are those of ``weigh``. A lone survivor is not weighed.
     """
     return [
-        {
-            'host': hosts.nodes[rows[place]].host,
-            'node': hosts.nodes[rows[place]].nodename,
-            'weight': _figure(weights[place]),
-            'weights': [_weight(note, place) for note in notes],
-        }
+        {'weight': _figure(weights[place]), 'weights': [_weight(note, place) for note in notes]}
         for place in positions
     ]
 
@@ -230,4 +253,4 @@ def _weight(note, place):
 def _figure(value):
     """A number that every reader of JSON takes."""
     value = float(value)
-    return value if math.isfinite(value) else None
+    return value + 0.0 if math.isfinite(value) else None  # no minus before a zero

@@ -11,6 +11,7 @@
 # under the License.
 """One request for one or several instances: a host for each, all or nothing, and alternates."""
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -18,24 +19,31 @@ import json
 import numpy as np
 
 from nova_sched import errors
+from nova_sched.engine import explain
 from nova_sched.engine.decide import best, survivors, weigh
 from nova_sched.engine.selection import select
-from nova_sched.filters.understood import Understood
 from nova_sched.state.request import AFFINITY, NO_PIECES
 
-NOT_ENOUGH = 'There are not enough hosts available.'
+NOTED = 10  # instances of one request whose winners' weights are noted
 
 
 @dataclasses.dataclass(slots=True)
 class Decision:
-    """A host (row) and a claim for each instance; no claims for a mere check."""
+    """A host (row) and a claim for each of the ``asked`` instances; no claims for a mere check.
 
+    ``noted``: what each weigher gave the winners is kept in ``winners``, see ``explain.winners``.
+    """
+
+    asked: int = 1
+    noted: bool = False
     rows: list = dataclasses.field(default_factory=list)
     requests: list = dataclasses.field(default_factory=list)
     bookings: list = dataclasses.field(default_factory=list)
     lifted: list = dataclasses.field(default_factory=list)
+    first: tuple = ()  # the trail of the first instance, which all rules were asked for
     trail: tuple = ()
     ranked: list = dataclasses.field(default_factory=list)
+    winners: list = dataclasses.field(default_factory=list)
 
     @property
     def claims(self):
@@ -55,12 +63,12 @@ class Placer:
         """Decide by these rules from now on."""
         self._rules = rules
 
-    def decide(self, requests, settings, want_alternates=False, request_id=None):
+    def decide(self, requests, settings, want_alternates=False, request_id=None, noted=False):
         """Choose and book a host for each request, each seeing the earlier ones.
 
         Raises NoValidHost; then nothing stays booked.
         """
-        decision = Decision()
+        decision = Decision(len(requests), noted)
         try:
             before = None
             self._lift(decision, requests)
@@ -71,6 +79,24 @@ class Placer:
             self.undo(decision)
             raise
         return decision
+
+    @property
+    def rules(self):
+        return self._rules
+
+    @contextlib.contextmanager
+    def asking(self, requests):
+        """As if the instances had no claims on their way; then these stand again."""
+        lifted = Decision()
+        self._lift(lifted, requests)
+        try:
+            yield
+        finally:
+            self.undo(lifted)
+
+    def grouped(self, request):
+        """The request with its group as it is by now."""
+        return self._with_group(request, Decision())
 
     def _lift(self, decision, requests):
         """A claim that an earlier try left on the way does not stand in the way of this one."""
@@ -87,15 +113,20 @@ class Placer:
         request = self._with_group(request, decision)
         field = survivors(self._rules, hosts, request, index, before)
         decision.trail = field.trail or decision.trail
+        decision.first = decision.first or field.trail
         if not field.left:
-            raise errors.NoValidHost(self.reason(field, request), field.trail)
+            raise explain.refusal(field, self._rules, hosts, request, index, decision.asked)
         rows = field.rows()
-        weights = weigh(self._rules.weighers, hosts, rows, request)
+        notes: list | None = [] if decision.noted and index < NOTED else None
+        weights = weigh(self._rules.weighers, hosts, rows, request, notes)
         order = best(weights, settings.subset_size, self._random if settings.shuffle else None)
         pick = order[self._random.randrange(len(order))] if len(order) > 1 else order[0]
         row = int(rows[pick])
         if spare:
             decision.ranked = self._ranked(rows, weights, pick, spare)
+        if notes is not None:
+            places = [pick, *np.searchsorted(rows, decision.ranked).tolist()]
+            decision.winners.append(explain.winners(weights, notes, places))
         if not request.is_rebuild:
             booking = self._book(hosts.nodes[row], request, settings.pending_ttl_s, request_id)
             decision.bookings.append(booking)
@@ -188,12 +219,3 @@ class Placer:
         cell = self._cluster.hosts.cell
         free = (row for row in ranked if row not in taken and cell[row] == cell[chosen])
         return list(itertools.islice(free, count))
-
-    def reason(self, field, request):
-        """Why nothing was left, for people: counts and causes, no host names."""
-        if field.trail and field.trail[-1].name == Understood.__name__:
-            return f'The request asks for what no rule knows: {", ".join(request.unsupported)}.'
-        if not field.trail or not field.size:
-            return f'{NOT_ENOUGH} No compute node has reported yet.'
-        last = field.trail[-1]
-        return f'{NOT_ENOUGH} Of {field.size} hosts, {last.name} removed the last {last.seen}.'

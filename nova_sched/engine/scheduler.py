@@ -18,9 +18,12 @@ import time
 from typing import Any
 
 from nova_sched import errors
+from nova_sched.engine import capacity, explain
 from nova_sched.engine.books import Books
 from nova_sched.engine.loop import Loop, Message
 from nova_sched.engine.place import Placer
+from nova_sched.engine.questions import Questions
+from nova_sched.engine.trails import PLACED, REFUSED, Trails, trail
 from nova_sched.engine.watch import Watch
 
 LOG = logging.getLogger(__name__)
@@ -70,9 +73,10 @@ class Scheduler:
     """Everything behind the doors. Its public methods may be called from any thread, and wait for the loop.
 
     ``settings`` is a function that returns the current Settings; ``clock`` gives seconds since the epoch.
+    Without ``trails`` they are kept in this process.
     """
 
-    def __init__(self, cluster, store, rules, settings, random, clock=time.time, max_batch=64):
+    def __init__(self, cluster, store, rules, settings, random, clock=time.time, max_batch=64, trails=None):
         self._cluster = cluster
         self._store = store
         self._settings = settings
@@ -81,7 +85,9 @@ class Scheduler:
         handlers = {PLACE: self._place, REPORT: self._report, CALL: self._call, RULES: self._follow}
         self.loop = Loop(handlers, max_batch)
         self.books = Books(cluster, store, settings, clock)
-        self._watch = Watch(cluster, store, settings, self._ask)
+        self.questions = Questions(cluster, self._placer, settings, clock)
+        self.trails = trails or Trails()
+        self._watch = Watch(cluster, store, settings, self._ask, self._forget)
         self.figures = Figures()
         self._away = False  # whether the database did not answer last time
 
@@ -89,6 +95,7 @@ class Scheduler:
         """Learn what the store knows, then take messages. Raises StoreUnavailable."""
         self.books.refresh()
         self.loop.start()
+        self.trails.start()
         self._watch.start()
 
     def leave(self):
@@ -100,6 +107,7 @@ class Scheduler:
         self._watch.leave()
         self.loop.stop()
         self._watch.join()
+        self.trails.stop()
 
     # Doors.
 
@@ -115,8 +123,22 @@ class Scheduler:
         return self.loop.send(REPORT, report).result()
 
     def call(self, work, *args):
-        """Run a function (of ``books``) in the loop and return what it returns."""
+        """Run a function (of ``books`` or ``questions``) in the loop and return what it returns."""
         return self.loop.send(CALL, (work, args)).result()
+
+    def capacity(self, request):
+        """How many more instances like this one fit, one after the other, if nothing else changes.
+
+        ``total``; ``at_least``, whether that is only what could be counted in time; ``hosts`` that take any;
+        ``zones``, name to number; ``aggregates``: ``id``, ``name``, ``total`` of each. A host in several
+        zones or aggregates counts in each. The members of an affinity group that is nowhere yet have to go to
+        one host: then each number is that of the host that takes most.
+        """
+        room, end = self.call(self.questions.room, request), time.monotonic() + capacity.BUDGET_S
+        while room.kinds is not None and time.monotonic() < end:
+            if self.call(self.questions.try_some, room):
+                break
+        return capacity.summed(room)
 
     def follow(self, rules):
         """Decide by these rules from the next batch on. Does not wait: returns a Future."""
@@ -148,15 +170,19 @@ class Scheduler:
     def _decide(self, message, settings):
         """The decision, if it has claims to commit; None if the message has its answer already."""
         order, begin_s = message.work, time.perf_counter()
+        noted = self.trails.sampled(settings.explain_sample)
         try:
-            decision = self._placer.decide(order.requests, settings, order.alternates, order.request_id)
+            decision = self._placer.decide(
+                order.requests, settings, order.alternates, order.request_id, noted
+            )
             if order.claim and decision.claims:
                 return decision
             self._only_asked(message, decision, settings)
         except errors.NoValidHost as error:
             self.figures.refused += 1
-            self._log(message, error.trail, f'none after {error.trail[-1].name if error.trail else "-"}')
             message.fail(error)
+            self._log(message, error.trail, explain.in_short(error.details))
+            self._keep(order, REFUSED, error.details, settings)
         except Exception as error:
             LOG.exception('Request %s failed in a rule', order.request_id)
             message.fail(error)
@@ -176,7 +202,18 @@ class Scheduler:
         answer = self._placer.answer(decision, settings, message.work.alternates)
         self.figures.placed += len(decision.rows)
         message.answer(answer)
-        self._log(message, decision.trail, 'chose ' + ', '.join(hosts))  # nobody waits for the log
+        # Nobody waits for the rest.
+        self._log(message, decision.trail, 'chose ' + ', '.join(hosts))
+        if decision.noted:
+            self._keep(message.work, PLACED, explain.placement(decision, answer), settings)
+
+    def _keep(self, order, outcome, details, settings):
+        """Have the trail of a decision kept."""
+        if settings.explain_retention_s:
+            self.trails.keep(trail(order, outcome, self._clock(), details))
+
+    def _forget(self):
+        self.trails.forget(self._clock() - self._settings().explain_retention_s)
 
     def _commit(self, decisions):
         """Each decision's outcome. If the store cannot take them, none of them stays booked."""
@@ -211,8 +248,10 @@ class Scheduler:
             message.attempts += 1
             return True
         self.figures.refused += 1
+        error = errors.TooManyConflicts(message.attempts + 1)
+        message.fail(error)
         self._log(message, decision.trail, 'others took each first')
-        message.fail(errors.TooManyConflicts(message.attempts + 1))
+        self._keep(message.work, REFUSED, explain.conflict(decision, error.reason), settings)
         return False
 
     def _persist(self, work, *args):

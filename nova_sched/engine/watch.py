@@ -30,14 +30,16 @@ class Watch:
     """A thread that finds out which nodes others have changed, so that the loop need not look at all of them.
 
     ``tell`` runs a method of the engine's books in the loop, by name. Nothing depends on how often this
-    happens: a claim is judged by the store, and a late look only means more lost races.
+    happens: a claim is judged by the store, and a late look only means more lost races. ``also`` is done as
+    often as overdue claims are ended, but here, beside the loop.
     """
 
-    def __init__(self, cluster, store, settings, tell):
+    def __init__(self, cluster, store, settings, tell, also=lambda: None):
         self._cluster = cluster
         self._store = store
         self._settings = settings
         self._tell = tell
+        self._also = also
         self._seen = {}
         self._next_expiry = self._next_full = 0.0
         self._leaving = threading.Event()
@@ -79,6 +81,7 @@ class Watch:
         if time.monotonic() >= self._next_expiry:
             self._next_expiry = time.monotonic() + EXPIRE_INTERVAL_S
             self._tell('expire')
+            self._also()
 
     def _known(self):
         """Our own digest. Our commits raise it meanwhile, so what others did may hide until the next look."""

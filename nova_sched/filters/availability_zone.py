@@ -25,5 +25,8 @@ class AvailabilityZoneFilter(Filter):
         zone = request.availability_zone
         return hosts.in_zone(zone, CONF.default_availability_zone) if zone else True
 
+    def depends_on(self, request):
+        return request.availability_zone, CONF.default_availability_zone
+
     def why(self, hosts, request, rows):
         return outside(hosts, request.availability_zone, rows)

@@ -20,6 +20,7 @@ import numpy as np
 from nova_sched.filters import Filter, reasons
 from nova_sched.filters.extra_specs import matches
 from nova_sched.state.attributes import attribute
+from nova_sched.state.report import LASTING
 
 SCOPE = 'capabilities'
 ADDRESS_BITS = 'hw:maxphysaddr_bits'
@@ -90,6 +91,11 @@ class ComputeCapabilitiesFilter(Filter):
                 met = hosts.map_attribute(capability.name, capability.met_by)
                 fits = fits & (met | np.logical_not(judged))
         return fits
+
+    def depends_on(self, request):
+        asked = frozenset((one.key, one.text) for one in capabilities(request.extra_specs))
+        names = {one.name for one in capabilities(request.extra_specs)}
+        return asked if names.issubset(LASTING) else None
 
     def why(self, hosts, request, rows):
         found = []

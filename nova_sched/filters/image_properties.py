@@ -25,6 +25,7 @@ from nova_sched.objects import enums
 WORDS = types.MappingProxyType(
     {'hw_architecture': enums.Architecture(), 'img_hv_type': enums.HVType(), 'hw_vm_mode': enums.VMMode()}
 )
+READ = (*WORDS, 'img_hv_requested_version', 'hw_maxphysaddr_bits')
 
 
 def wanted(properties):
@@ -82,6 +83,11 @@ class ImagePropertiesFilter(Filter):
         if properties.get('hw_maxphysaddr_bits'):
             fits &= hosts.map('cpu_info', lambda text: _reaches(text, properties['hw_maxphysaddr_bits']))
         return fits
+
+    def depends_on(self, request):
+        properties = request.image_properties
+        default = CONF.filter_scheduler.image_properties_default_architecture
+        return default, *(properties.get(name) for name in READ)
 
     def why(self, hosts, request, rows):
         properties = request.image_properties

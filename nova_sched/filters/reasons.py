@@ -19,6 +19,7 @@ from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU
 
 UNITS = {VCPU: 'vCPU', PCPU: 'dedicated CPU', MEMORY_MB: 'MiB of memory', DISK_GB: 'GiB of disk'}
 FEW = 5
+NEVER = 1e6  # more than any share that a host lacks
 
 
 def count(number, word):
@@ -77,9 +78,13 @@ def _figure(value):
 
 
 def nearest(rows, *dimensions):
-    """The row that lacks least, by the share of what was asked: each dimension has (asked, free, largest)."""
+    """The row that lacks least, by the share of what was asked: each dimension has (asked, free, largest).
+
+    Rows that never could give as much to one instance come behind those that are full now.
+    """
     lacking = np.zeros(len(rows))
     for wanted, free, largest in dimensions:
         if wanted:
-            lacking = np.maximum(lacking, (wanted - np.minimum(free, largest)) / wanted)
+            share = (wanted - np.minimum(free, largest)) / wanted
+            lacking = np.maximum(lacking, share + NEVER * (largest < wanted))
     return rows[int(lacking.argmin())]

@@ -33,6 +33,9 @@ class RequestedZone(Filter):
             return True
         return hosts.in_zone(zone, CONF.default_availability_zone)
 
+    def depends_on(self, request):
+        return request.availability_zone, CONF.default_availability_zone
+
     def why(self, hosts, request, rows):
         return outside(hosts, request.availability_zone, rows)
 

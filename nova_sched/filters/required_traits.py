@@ -13,33 +13,71 @@
 
 import numpy as np
 
+from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
+from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU
+from nova_sched.state.traits import HYPERTHREADING
+
+OF_EVERY_NODE = frozenset([VCPU, PCPU, MEMORY_MB, DISK_GB])
 
 
 class RequiredTraits(Filter):
-    """The host has every required trait of flavor and image, and none of the forbidden ones."""
+    """The host has every required trait of flavor and image, and none of the forbidden ones.
+
+    A required trait may be that of a device, if the request gets something from the devices below the
+    host outside of groups: ChildProviders sees whether it is the right one. A CPU thread policy asks
+    for cores of several threads, or of one; not where shared CPUs do for dedicated ones.
+    """
 
     run_filter_once_per_request = True
 
     def mask(self, hosts, request):
         fits = True
-        for trait in request.required_traits:
-            fits = fits & hosts.has_trait(trait)
-        for trait in request.forbidden_traits:
-            fits = fits & ~hosts.has_trait(trait)
+        for _, _, right in self._asked(hosts, request):
+            fits = fits & right
         return fits
+
+    def depends_on(self, request):
+        threads = request.sibling_threads
+        if request.resources.keys() - OF_EVERY_NODE or (request.fallback_vcpus and threads is not None):
+            return None  # inventories do not last
+        of_root = request.root_required, request.root_forbidden
+        return request.required_traits, request.forbidden_traits, *of_root, threads
 
     def why(self, hosts, request, rows):
         said = []
-        for trait in sorted(request.required_traits):
-            has = hosts.has_trait(trait)
-            if lacking := np.count_nonzero(~has[rows]):
-                said.append((lacking, f'{trait} is required{_elsewhere(has, rows)}'))
-        for trait in sorted(request.forbidden_traits):
-            if there := np.count_nonzero(hosts.has_trait(trait)[rows]):
-                said.append((there, f'{trait} is forbidden'))
+        for trait, verdict, right in self._asked(hosts, request):
+            if lacking := np.count_nonzero(~right[rows]):
+                has = _elsewhere(right, rows) if verdict == 'required' else ''
+                said.append((lacking, f'{trait} is {verdict}{has}'))
         return '; '.join(text if number == len(rows) else f'{text} ({reasons.count(number, "host")})'
                          for number, text in said)  # fmt: skip
+
+    @staticmethod
+    def _asked(hosts, request):
+        """Each trait, the verdict on it, and the rows that are as they should be."""
+        below = _devices_count(hosts, request) if request.required_traits else False
+        for trait in sorted(request.required_traits):
+            has = hosts.has_trait(trait)
+            yield trait, 'required', has if below is False else has | (below & hosts.has_trait_below(trait))
+        for trait in sorted(request.root_required):
+            yield trait, 'required', hosts.has_trait(trait)
+        for trait in sorted(request.forbidden_traits | request.root_forbidden):
+            yield trait, 'forbidden', ~hosts.has_trait(trait)
+        if request.sibling_threads is not None:
+            has = hosts.has_trait(HYPERTHREADING)
+            right = has if request.sibling_threads else ~has
+            if request.fallback_vcpus and not CONF.workarounds.disable_fallback_pcpu_query:
+                right = right | ~hosts.has_class(PCPU)
+            yield HYPERTHREADING, 'required' if request.sibling_threads else 'forbidden', right
+
+
+def _devices_count(hosts, request):
+    """Rows where some resource class can only come from a device; False where there are none at all."""
+    found = False
+    for name in hosts.child_classes.intersection(request.resources):
+        found = found | (~hosts.has_class(name) & hosts.has_below(name))
+    return found
 
 
 def _elsewhere(has, rows):

@@ -11,31 +11,45 @@
 # under the License.
 """ResourceCapacity, always on: what Placement's inventories do for Nova."""
 
+from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
+from nova_sched.objects.claiming import PCPU, VCPU
 
 
 class ResourceCapacity(Filter):
     """Every resource class asked for is free: (total - reserved) x ratio, less claims and foreign use.
 
     No single instance gets more than the physical total (or the inventory's max_unit), whatever the ratio.
+    What only devices below the host have is ChildProviders' question. Shared CPUs do for dedicated ones
+    on a host that keeps none apart, unless [workarounds] disable_fallback_pcpu_query forbids it.
     """
 
     def mask(self, hosts, request):
         fits = True
-        for resource_class, amount in request.resources.items():
-            fits = fits & hosts.fits(resource_class, amount)
+        for resource_class in request.resources:
+            fits = fits & self._gives(hosts, request, resource_class)
+        return fits
+
+    @staticmethod
+    def _gives(hosts, request, name):
+        fits = hosts.fits(name, request.resources[name])
+        if name in hosts.child_classes:
+            fits = fits | (~hosts.has_class(name) & hosts.has_below(name))
+        if name == PCPU and _may_share(request):
+            fits = fits | (~hosts.has_class(PCPU) & hosts.fits(VCPU, request.fallback_vcpus))
         return fits
 
     def why(self, hosts, request, rows):
-        lacking = {name: ~hosts.fits(name, amount)[rows] for name, amount in request.resources.items()}
+        lacking = {name: ~self._gives(hosts, request, name)[rows] for name in request.resources}
         of_all = [name for name, mask in lacking.items() if mask.all()]
         return '; '.join(
-            self._short(hosts, name, request.resources[name], rows[lacking[name]], not of_all)
+            self._short(hosts, *_dimension(hosts, request, name, rows[lacking[name]]), not of_all)
             for name in of_all or lacking
             if lacking[name].any()
         )
 
-    def _short(self, hosts, name, wanted, rows, some):
+    @staticmethod
+    def _short(hosts, name, wanted, rows, some):
         """One dimension, over the rows that lack it; ``some``: others lack something else."""
         asked, column = reasons.amount(name, wanted), hosts.resources.get(name)
         if column is None or not column.largest[rows].any():
@@ -49,3 +63,17 @@ class ResourceCapacity(Filter):
         columns = ((amount, hosts.resources.get(name)) for name, amount in request.resources.items())
         return reasons.nearest(rows, *((amount, column.free[rows], column.largest[rows])
                                        for amount, column in columns if column is not None))  # fmt: skip
+
+
+def _may_share(request):
+    """Shared CPUs do for dedicated ones where there are none of these."""
+    return request.fallback_vcpus and not CONF.workarounds.disable_fallback_pcpu_query
+
+
+def _dimension(hosts, request, name, rows):
+    """What is really short: class, amount, rows."""
+    if name == PCPU and _may_share(request):
+        sharing = rows[~hosts.has_class(PCPU)[rows]]
+        if len(sharing) == len(rows):
+            return VCPU, request.fallback_vcpus, rows
+    return name, request.resources[name], rows

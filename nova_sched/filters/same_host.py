@@ -17,8 +17,8 @@ from nova_sched.filters import Filter, reasons
 
 
 def uuids(hint):
-    """The instances that a hint names: one, or a list."""
-    return [hint] if isinstance(hint, str) else list(hint or ())
+    """The instances that a hint names: one, or a list; an empty hint names none."""
+    return [hint] if hint and isinstance(hint, str) else list(hint or ())
 
 
 class SameHostFilter(Filter):

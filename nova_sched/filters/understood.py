@@ -15,12 +15,23 @@ from nova_sched.filters import Filter, reasons
 
 
 class Understood(Filter):
-    """No part of the request asks for a resource that this scheduler cannot give."""
+    """No part of the request asks for what this scheduler cannot give, or does not say how.
+
+    Several groups of resources need a group_policy, as Placement wants it.
+    """
 
     run_filter_once_per_request = True
 
     def mask(self, hosts, request):
-        return hosts.everywhere(False) if request.unsupported else True
+        return hosts.everywhere(False) if request.unsupported or lacks_policy(request) else True
 
     def why(self, hosts, request, rows):
-        return f'the request asks for what no rule knows: {reasons.listed(request.unsupported)}'
+        if request.unsupported:
+            return f'the request asks for what no rule knows: {reasons.listed(request.unsupported)}'
+        count = len(request.groups)
+        return f'the request has {count} groups of resources, but no group_policy (none or isolate)'
+
+
+def lacks_policy(request):
+    """Nobody said whether the groups may share a provider."""
+    return len(request.groups) > 1 and request.group_policy is None

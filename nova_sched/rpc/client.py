@@ -155,6 +155,25 @@ class ClaimsClient(Client):
         return self.call(context, 'show', instance_uuid=instance_uuid)
 
 
+class ExplainClient(Client):
+    """What operators ask; all return plain mappings, which the endpoint describes."""
+
+    NAMESPACE = 'explain'
+
+    def dry_run(self, spec_obj, context=None):
+        return self.call(context, 'dry_run', spec_obj=spec_obj)
+
+    def why_not(self, spec_obj, host, context=None):
+        """Raises NotFound."""
+        return self.call(context, 'why_not', spec_obj=spec_obj, host=host)
+
+    def capacity(self, spec_obj, context=None):
+        return self.call(context, 'capacity', spec_obj=spec_obj)
+
+    def show(self, request_id, context=None):
+        return self.call(context, 'show', request_id=request_id)
+
+
 class Conductor:
     """A conductor's part: places a server, builds it, and takes the next alternate when a build fails."""
 

@@ -16,6 +16,7 @@ import math
 
 from nova_sched import errors, objects
 from nova_sched.conf import CONF
+from nova_sched.hardware.providers import Tree
 from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.rpc import translate, words
 from nova_sched.state.report import INITIAL_RATIOS, LARGEST, Inventory, Report, check
@@ -62,6 +63,11 @@ def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
     found, used = _inventories(node, root, refuse)
     stats = {key: str(value) for key, value in (_get(node, 'stats') or {}).items() if value is not None}
     providers = _text(tree, refuse) if tree else None
+    if len(tree) > 1:
+        try:
+            Tree.from_json(providers, uuid)
+        except errors.MalformedObject as error:
+            refuse('inventories', str(error))
     facts = {
         'cpu_info': _get(node, 'cpu_info'),
         'numa_topology': _get(node, 'numa_topology'),

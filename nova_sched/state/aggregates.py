@@ -45,7 +45,7 @@ def split(text):
 
 
 def values(aggregates, key):
-    """What a host's aggregates say for a metadata key: the parts of their comma lists; empty if none has it."""
+    """All that a host's aggregates have for a metadata key, comma lists split; empty if none has the key."""
     return {part for aggregate in aggregates if key in aggregate.metadata
             for part in split(aggregate.metadata[key])}  # fmt: skip
 
@@ -83,6 +83,9 @@ class OwnAggregates:
 
     def __init__(self, aggregates):
         self._aggregates = aggregates
+
+    def __iter__(self):
+        return iter(self._aggregates)
 
     @property
     def keys(self):

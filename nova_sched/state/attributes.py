@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from nova_sched.state.host_state import ATTRIBUTES, NUMBERS, RATIOS
+from nova_sched.state.host_state import ATTRIBUTES, NUMBERS, OF_NODE, OF_REPORT, RATIOS
 from nova_sched.state.spec import read
 
 TEXTS = frozenset(['cpu_info', 'host_ip', 'hypervisor_type'])
@@ -28,6 +28,12 @@ def _public(thing, name):
     """An attribute that is a fact: nothing private, no method."""
     value = MISSING if name.startswith('_') else read(thing, name, MISSING)
     return MISSING if callable(value) else value
+
+
+def fact(thing, name):
+    """The attribute of a Nova-like object, whatever its stats say; None where it has none."""
+    value = _public(thing, name)
+    return None if value is MISSING else value
 
 
 def _stats(thing):
@@ -81,3 +87,22 @@ def map_attribute(hosts, name, judge):
         for row in np.flatnonzero(missing).tolist():
             found[row] = verdict_once(hosts.nodes[row].report.stats.get(name))
     return found
+
+
+def values(hosts, name):
+    """Values of an attribute, and for each row the place of its own among them; None: it has none.
+
+    Numbers stand there once. Of anything else each row may have a place of its own.
+    """
+    if name in NUMBERS or name in RATIOS:
+        distinct, places = np.unique(getattr(hosts, name), return_inverse=True)
+        return distinct.tolist(), places
+    if name in OF_NODE:
+        found = [getattr(node, name) for node in hosts.nodes]
+    elif name in OF_REPORT:
+        found = [getattr(node.report, OF_REPORT[name]) for node in hosts.nodes]
+    elif name in ATTRIBUTES:
+        found = [fact(hosts.state(row), name) for row in range(hosts.rows)]
+    else:
+        return [None], np.zeros(hosts.rows, dtype=np.intp)
+    return found, np.arange(hosts.rows)

@@ -16,8 +16,10 @@ import logging
 
 from nova_sched import errors
 from nova_sched.conf import CONF
+from nova_sched.hardware import providers
 from nova_sched.hardware.machine import Machine
 from nova_sched.objects.claiming import Claim, ClaimableMixin, Usage
+from nova_sched.state import demand, metrics
 from nova_sched.state.hosts import DISABLED_TRAIT, Hosts
 
 LOG = logging.getLogger(__name__)
@@ -28,7 +30,8 @@ class Node(ClaimableMixin):
 
     ``foreign`` is use that the node reports and no claim explains, by resource class;
     ``foreign_instances`` the same in instances. ``generation`` is the store's, as last seen.
-    ``reported`` are its pieces as the report tells, ``machine`` what claims leave of them.
+    ``reported`` are its pieces as the report tells, ``machine`` what claims leave of them; so are
+    ``reported_providers`` and ``providers``, a tree of child providers, which is None without any.
     """
 
     def __init__(self, hosts, row, report):
@@ -40,6 +43,9 @@ class Node(ClaimableMixin):
         self.foreign_instances = 0
         self.generation = None
         self.reported = None
+        self.reported_providers = self.providers = None
+        self.metrics = {}  # name -> number, as last reported
+        self.service = Service()
         self.told: frozenset[str] = frozenset()  # instances that the node or Nova's messages say are here
 
     @property
@@ -72,6 +78,32 @@ class Node(ClaimableMixin):
 
     def take(self, resource_class, amount):
         self._hosts.resource(resource_class).take(self.row, amount)
+
+    # From the providers below.
+
+    @property
+    def own_classes(self):
+        """Resource classes that the node itself has something of."""
+        return {name for name, inventory in self.report.inventories.items() if inventory.total}
+
+    def below(self, request):
+        """The node's providers, and what a request asks of them."""
+        tree = self.providers or providers.Tree(self.uuid)
+        own, report = self.own_classes, self.report
+        asked = demand.asked_of(request, own, tree.classes, report.traits)
+        taken = demand.resources_on(request, own, tree.classes)
+        return demand.with_own(tree, asked, self._stock, taken, report.traits), asked
+
+    def _stock(self, resource_class):
+        inventory = self.report.inventories.get(resource_class)
+        if inventory is None:
+            return None
+        return demand.stock(inventory, int(self._hosts.resource(resource_class).used[self.row]))
+
+    def show_providers(self, tree):
+        """Make the tree the one that the node has now."""
+        self.providers = tree
+        self._hosts.intern('shape', self.row, tree and tree.shape)
 
     # Piece by piece.
 
@@ -175,6 +207,10 @@ class Cluster:
             node = None
         if node is None:
             node = self._add(report)
+        if node.report.lasting != report.lasting:
+            self.hosts.kept.forget()
+        if node.report.providers != report.providers or node.reported_providers is None:
+            node.reported_providers = _tree(report)
         same = node.report.pieces == report.pieces and node.reported is not None
         node.report = report
         node.generation = generation
@@ -188,6 +224,7 @@ class Cluster:
 
     def _add(self, report):
         hosts = self.hosts
+        hosts.kept.forget()
         node = Node(hosts, hosts.add(), report)
         hosts.nodes.append(node)
         self._nodes[node.uuid] = node
@@ -198,7 +235,7 @@ class Cluster:
         self._show_service(node)
         node.told = self._told.get(node.host, frozenset())
         for uuid in node.told:
-            hosts.places.setdefault(uuid, set()).add(node.row)
+            hosts.places.put(uuid, node.row)
         return node
 
     def remove(self, uuid):
@@ -207,8 +244,9 @@ class Cluster:
         if node is None:
             return
         hosts = self.hosts
+        hosts.kept.forget()
         for instance in node.instances:
-            self._unplace(instance, node.row)
+            hosts.places.leave(instance, node.row)
         del self._by_name[node.host, node.nodename]
         rows = hosts.rows_of_host[node.host]
         rows.remove(node.row)
@@ -226,19 +264,11 @@ class Cluster:
         """Tell the indexes that a node's row becomes another one."""
         hosts, old = self.hosts, node.row
         for instance in node.instances:
-            hosts.places[instance].discard(old)
-            hosts.places[instance].add(row)
+            hosts.places.move(instance, old, row)
         rows = hosts.rows_of_host[node.host]
         rows[rows.index(old)] = row
         hosts.nodes[row] = node
         node.row = row
-
-    def _unplace(self, instance, row):
-        rows = self.hosts.places.get(instance)
-        if rows is not None:
-            rows.discard(row)
-            if not rows:
-                del self.hosts.places[instance]
 
     def _set_facts(self, node):
         hosts, row, report = self.hosts, node.row, node.report
@@ -250,6 +280,10 @@ class Cluster:
             hosts.intern(name, row, getattr(report, name))
         hosts.stat_names.update(report.stats)
         hosts.trait_sets.put(row, [hosts.traits.id(trait) for trait in report.traits])
+        node.show_providers(node.reported_providers)
+        hosts.child_classes.update(node.providers.classes if node.providers else ())
+        node.metrics = metrics.values(metrics.read(report.metrics))
+        hosts.metric_columns.put(row, node.metrics)
         self._show_service(node)
         for name in report.inventories:
             hosts.resource(name)
@@ -301,6 +335,8 @@ class Cluster:
             if before is not None:
                 self.add(before)
             raise
+        if request.image_properties:
+            self.hosts.places.learn(request.instance_uuid, request.image_properties)
         held = claim if before is None else before.merged_with(claim)
         if held is claim:
             self._note(claim)
@@ -322,7 +358,7 @@ class Cluster:
         node.claims[claim.consumer_uuid] = claim
         hosts.num_instances[node.row] += 1
         hosts.num_io_ops[node.row] += not claim.is_confirmed
-        hosts.places.setdefault(claim.consumer_uuid, set()).add(node.row)
+        hosts.places.put(claim.consumer_uuid, node.row)
 
     def drop(self, claim):
         """Take a claim back, if the node still has it."""
@@ -341,7 +377,7 @@ class Cluster:
         self.hosts.num_instances[node.row] -= 1
         self.hosts.num_io_ops[node.row] -= not held.is_confirmed
         if consumer not in node.told:
-            self._unplace(consumer, node.row)
+            self.hosts.places.leave(consumer, node.row)
         return held
 
     # Services, aggregates, instance lists.
@@ -365,7 +401,7 @@ class Cluster:
         self.see(host, seen_s)
 
     def _show_service(self, node):
-        service = self.service(node.host)
+        node.service = service = self.service(node.host)
         self.hosts.disabled[node.row] = service.disabled or DISABLED_TRAIT in node.report.traits
         self.hosts.forced_down[node.row] = service.forced_down
         self.hosts.seen_s[node.row] = service.seen_s
@@ -373,6 +409,7 @@ class Cluster:
     def set_aggregate(self, aggregate_id, aggregate):
         """Put an aggregate in place of the one with that id; None removes it."""
         hosts = self.hosts
+        hosts.kept.forget()
         for host in hosts.aggregates.replace(aggregate_id, aggregate):
             for node in self.nodes_of(host):
                 old = hosts.aggregate_set[node.row]
@@ -394,9 +431,9 @@ class Cluster:
 
     def _tell(self, node, instances):
         for gone in node.told - instances - node.claims.keys():
-            self._unplace(gone, node.row)
+            self.hosts.places.leave(gone, node.row)
         for come in instances - node.told:
-            self.hosts.places.setdefault(come, set()).add(node.row)
+            self.hosts.places.put(come, node.row)
         node.told = instances
 
 
@@ -409,4 +446,15 @@ def _machine(report):
     except errors.Invalid as error:
         # The door refuses such a report; what an older release stored must not keep the others out.
         LOG.warning('The NUMA cells and PCI devices of node %s are not counted: %s', report.nodename, error)
+        return None
+
+
+def _tree(report):
+    """The child providers of the node, or None if it tells of none."""
+    if not report.providers:
+        return None
+    try:
+        return providers.Tree.from_json(report.providers, report.node_uuid)
+    except errors.Invalid as error:
+        LOG.warning('The child providers of node %s are not counted: %s', report.nodename, error)
         return None

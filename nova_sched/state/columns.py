@@ -18,7 +18,7 @@ import numpy as np
 from nova_sched.state.report import Inventory
 from nova_sched.state.vocab import Interned, Vocab, WordSets
 
-INTERNED = ('hypervisor_type', 'cpu_info', 'supported_instances', 'host_ip', 'machine')
+INTERNED = ('hypervisor_type', 'cpu_info', 'supported_instances', 'host_ip', 'machine', 'shape')
 
 
 def column(kind: Any) -> Any:
@@ -109,6 +109,30 @@ class Resource:
         return mask
 
 
+class MetricColumns:
+    """Columns of metrics, each made when a rule first asks for it: float64, NaN where it is not reported."""
+
+    def __init__(self):
+        self._columns = {}
+
+    def put(self, row, found):
+        """Make the row's metrics exactly these: name -> number."""
+        for name, column in self._columns.items():
+            if row >= len(column):
+                column = self._columns[name] = resized(column, 2 * row + 1)
+            column[row] = found.get(name, np.nan)
+
+    def move(self, source, target):
+        for column in self._columns.values():
+            column[target] = column[source]
+
+    def column(self, name, nodes):
+        """The metric of all rows; ``nodes`` are theirs, for the first time."""
+        if name not in self._columns:
+            self._columns[name] = np.array([node.metrics.get(name, np.nan) for node in nodes], dtype=float)
+        return self._columns[name][: len(nodes)]
+
+
 class Columns:
     """All rows; names are those of Nova's host state where it has one. ``resources`` goes by class name."""
 
@@ -122,11 +146,12 @@ class Columns:
     failed_builds = column(np.int64)  # since the last good one
     hypervisor_version = column(np.int64)  # 2001000 is 2.1.0; 0 is unknown
     aggregate_set = column(np.int32)  # slot of the host's aggregates
-    hypervisor_type = column(np.int32)  # slot in ``interned``, as the next four
+    hypervisor_type = column(np.int32)  # slot in ``interned``, as the next five
     cpu_info = column(np.int32)
     supported_instances = column(np.int32)
     host_ip = column(np.int32)
     machine = column(np.int32)  # NUMA cells and PCI devices, a hardware.machine.Machine; None: not told
+    shape = column(np.int32)  # child providers and what is in use of them, a providers.Tree; None: none
     free_pci_devices = column(np.int64)
 
     def __init__(self, capacity=64):
@@ -137,6 +162,7 @@ class Columns:
         self.traits = Vocab()
         self.cells = Vocab()
         self.trait_sets = WordSets(capacity)
+        self.metric_columns = MetricColumns()
         self.interned = {name: Interned() for name in INTERNED}
         self._publish()
 
@@ -179,6 +205,7 @@ class Columns:
         for resource in self.resources.values():
             resource.move(last, row)
         self.trait_sets.move(last, row)
+        self.metric_columns.move(last, row)
         self.rows = last
         self._publish()
         return last

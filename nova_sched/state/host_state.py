@@ -12,10 +12,10 @@
 """One row under the attribute names of Nova's host state, for plug-ins that were written for Nova."""
 
 import functools
-import json
 import types
 
 from nova_sched.objects.claiming import DISK_GB
+from nova_sched.state import metrics
 
 
 class HostState:
@@ -64,7 +64,11 @@ class HostState:
 
     @functools.cached_property
     def instances(self):
-        return {uuid: types.SimpleNamespace(uuid=uuid) for uuid in self._node.instances}
+        image = self._hosts.places.image
+        return {
+            uuid: types.SimpleNamespace(uuid=uuid, image_properties=dict(image(uuid)))
+            for uuid in self._node.instances
+        }
 
     @functools.cached_property
     def numa_topology(self):
@@ -84,11 +88,8 @@ class HostState:
 
     @functools.cached_property
     def metrics(self):
-        """Metric values as Nova reads them: percentages are whole."""
-        found = json.loads(self._node.report.metrics or '[]')
-        return [
-            types.SimpleNamespace(**{**one, 'value': percent(one['name'], one.get('value'))}) for one in found
-        ]
+        """Metrics as Nova reads them: percentages are whole."""
+        return metrics.read(self._node.report.metrics)
 
     @functools.cached_property
     def service(self):
@@ -97,6 +98,7 @@ class HostState:
             {
                 'host': self._node.host,
                 'disabled': bool(self._hosts.disabled[self._row]),
+                'disabled_reason': self._node.service.disabled_reason,
                 'forced_down': bool(self._hosts.forced_down[self._row]),
                 'last_seen_up': float(self._hosts.seen_s[self._row]),
             }
@@ -112,13 +114,6 @@ def flat(pool):
         'count': pool.count,
         **pool.tags,
     }
-
-
-def percent(name, value):
-    """Percentages are stored as fractions, and read as percent."""
-    return (
-        value * 100 if value is not None and name.startswith('cpu.') and name.endswith('percent') else value
-    )
 
 
 NUMBERS = frozenset(

@@ -15,9 +15,11 @@ import numpy as np
 
 from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.state.aggregates import Aggregates, zones
-from nova_sched.state.attributes import map_attribute, rows_with
+from nova_sched.state.attributes import map_attribute, rows_with, values
 from nova_sched.state.columns import Columns
 from nova_sched.state.host_state import HostState
+from nova_sched.state.kept import Kept
+from nova_sched.state.places import Places
 
 DISABLED_TRAIT = 'COMPUTE_STATUS_DISABLED'
 
@@ -34,9 +36,11 @@ class Hosts(Columns):
         self.nodes = []  # row -> state.cluster.Node
         self.rows_of_host = {}  # host name -> list of rows
         self.spellings = {}  # host name in lower case -> set of host names
-        self.places = {}  # instance UUID -> set of rows that hold it
+        self.places = Places()  # instance UUID -> set of rows that hold it
+        self.child_classes = set()  # every resource class that any child provider ever had
         self.stat_names = set()  # every name that any node's stats ever had
         self.aggregates = Aggregates()
+        self.kept = Kept()  # what rules found that depends on lasting facts only
 
     # Nova's names for what the resource columns hold.
 
@@ -95,6 +99,11 @@ class Hosts(Columns):
         found = self.resources.get(resource_class)
         return self.everywhere(False) if found is None else found.fits(amount)
 
+    def has_class(self, resource_class):
+        """Rows that have an inventory of their own of a resource class."""
+        found = self.resources.get(resource_class)
+        return self.everywhere(False) if found is None else found.total > 0
+
     def named(self, hosts, nodes=None):
         """Rows of these hosts (names as they are), and of these nodes if any are given."""
         mask = self.everywhere(False)
@@ -123,6 +132,14 @@ class Hosts(Columns):
             for row in self.places.get(uuid, ()):
                 counts[row] += 1
         return counts
+
+    def count_images(self, name, text):
+        """How many instances of an image with that property each row holds, as far as images are known."""
+        return self.places.count_images((name, text), self.rows)
+
+    def metric(self, name):
+        """The metric of each row: NaN where it is not reported, NO_VALUE where it is, but not as a number."""
+        return self.metric_columns.column(name, self.nodes)
 
     def has_trait(self, trait):
         number = self.traits.find(trait)
@@ -158,6 +175,29 @@ class Hosts(Columns):
         values = self.interned['machine'].values
         return [values[slot] for slot in slots[np.argsort(-counts, kind='stable')]]
 
+    def map_shapes(self, rows, question, judge):
+        """``judge(tree)`` of the child providers of the given rows; False for a node without any.
+
+        Trees that are alike are judged once, as machines are. Their UUIDs are not those of the node.
+        """
+        return self.interned['shape'].map_kept(
+            self.shape[rows], question, lambda tree: tree is not None and judge(tree)
+        )
+
+    def has_below(self, resource_class):
+        """Rows with a child provider that has an inventory of the class."""
+        if resource_class not in self.child_classes:
+            return self.everywhere(False)
+        rows = np.arange(self.rows)
+        return self.map_shapes(rows, ('class', resource_class), lambda tree: resource_class in tree.classes)
+
+    def has_trait_below(self, trait):
+        """Rows with a child provider that has the trait."""
+        rows = np.arange(self.rows)
+        return self.map_shapes(
+            rows, ('trait', trait), lambda tree: any(trait in one.traits for one in tree.children)
+        )
+
     def has_attribute(self, name):
         """Rows whose host state has the attribute, or whose stats have the entry."""
         return rows_with(self, name)
@@ -165,6 +205,10 @@ class Hosts(Columns):
     def map_attribute(self, name, judge):
         """``judge(value)`` of each row's attribute, or of its stats' entry; no value is False."""
         return map_attribute(self, name, judge)
+
+    def values(self, name):
+        """Values of an attribute, not of stats, and the place of each row's own among them."""
+        return values(self, name)
 
     def map_rows(self, rows, judge):
         """``judge(host_state)`` for the given rows only; other rows are False."""

@@ -12,6 +12,8 @@
 """One Nova-like host state behind the questions that rules ask of all hosts: a rule's scalar face."""
 
 import datetime
+import functools
+import json
 import time
 
 import numpy as np
@@ -19,7 +21,8 @@ import numpy as np
 from nova_sched.hardware import numa, pci
 from nova_sched.hardware.machine import Machine
 from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU
-from nova_sched.state import aggregates, attributes
+from nova_sched.state import aggregates, attributes, metrics
+from nova_sched.state.places import image_of
 
 # Resource class: where a host state has the total, what is not free of it, and the ratio.
 FITS = {
@@ -41,6 +44,7 @@ class OneHost:
     """A cluster of one row. Only the attributes that a rule asks for are read from the host state."""
 
     rows = 1
+    child_classes = frozenset[str]()  # Nova's host states tell of no child providers
 
     def __init__(self, host_state):
         self._state = host_state
@@ -88,12 +92,36 @@ class OneHost:
         total, used, ratio = FITS[resource_class](self._state)
         return self.everywhere(amount <= total and amount <= int(total * ratio) - used)
 
+    def has_class(self, resource_class):
+        return self.everywhere(resource_class in FITS)
+
     def named(self, hosts, nodes=None):
         return self.everywhere(self._state.host in hosts and (nodes is None or self._state.nodename in nodes))
 
     def count_instances(self, uuids):
         here = self._state.instances
         return self.everywhere(sum(uuid in here for uuid in uuids), np.int64)
+
+    @functools.cached_property
+    def _images(self):
+        return [image_of(instance) for instance in self._state.instances.values()]
+
+    def count_images(self, name, text):
+        return self.everywhere(sum(image.get(name) == text for image in self._images), np.int64)
+
+    @functools.cached_property
+    def _metrics(self):
+        return metrics.values(self._state.metrics)
+
+    def metric(self, name):
+        return self.everywhere(self._metrics.get(name, np.nan), float)
+
+    @property
+    def free_pci_devices(self):
+        return np.array([sum(pool.count for pool in pools(self._state))])
+
+    def in_cell(self, cell_uuid):
+        return self.everywhere(self._state.cell_uuid in (cell_uuid, None))
 
     def has_trait(self, trait):
         return self.everywhere(trait in getattr(self._state, 'traits', ()))
@@ -124,12 +152,18 @@ class OneHost:
     def map_machines(self, rows, question, judge):
         return self.everywhere(judge(machine(self._state)))
 
+    def map_shapes(self, rows, question, judge):
+        return self.everywhere(False)
+
     def has_attribute(self, name):
         return self.everywhere(attributes.has_attribute(self._state, name))
 
     def map_attribute(self, name, judge):
         value = attributes.attribute(self._state, name)
         return self.everywhere(value is not None and judge(value))
+
+    def values(self, name):
+        return [attributes.fact(self._state, name)], self.everywhere(0, np.intp)
 
     def map_rows(self, rows, judge):
         return self.everywhere(bool(judge(self._state)))
@@ -140,15 +174,24 @@ class OneHost:
 
 def machine(host_state):
     """The pieces of a Nova-like host state, whether as text or as objects; None if it has none."""
-    topology, stats = host_state.numa_topology, host_state.pci_stats
-    if topology is None and stats is None:
+    topology = host_state.numa_topology
+    if topology is None and host_state.pci_stats is None:
         return None
-    cells = topology if topology is None or isinstance(topology, str) else topology.to_json()
+    # An object of Nova's or ours.
+    cells = (
+        topology if topology is None or isinstance(topology, str) else json.dumps(topology.obj_to_primitive())
+    )
     return Machine(
         numa.Topology.from_json(cells) if cells else None,
-        pci.pools_from_json(stats)
-        if isinstance(stats, str)
-        else pci.pools_of(getattr(stats, 'pools', stats)),
+        pools(host_state),
         host_state.cpu_allocation_ratio,
         host_state.ram_allocation_ratio,
+    )
+
+
+def pools(host_state):
+    """The PCI pools of a Nova-like host state, whether as text or as objects."""
+    stats = host_state.pci_stats
+    return (
+        pci.pools_from_json(stats) if isinstance(stats, str) else pci.pools_of(getattr(stats, 'pools', stats))
     )

@@ -22,6 +22,9 @@ from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU
 # A node that names no ratio has Nova's initial ones (its initial_*_allocation_ratio options).
 INITIAL_RATIOS = {VCPU: 4.0, MEMORY_MB: 1.0, DISK_GB: 1.0}
 
+# Texts that stay the same from report to report.
+LASTING = ('cpu_info', 'host_ip', 'hypervisor_type', 'hypervisor_version', 'supported_instances')
+
 # No machine is this large. A bigger figure is a mistake, and would not fit the columns when GiB become MiB.
 LARGEST = 2**43
 
@@ -82,6 +85,13 @@ class Report:
     providers: str | None = None
     running_vms: int | None = None
     current_workload: int | None = None
+
+    @property
+    def lasting(self):
+        """Facts that stay the same from report to report, unless somebody works on the node."""
+        machine = self.hypervisor_type, self.hypervisor_version, self.cpu_info, self.supported_instances
+        shadowed = tuple(self.stats.get(name) for name in LASTING)  # stats stand in for what is not told
+        return self.cell_uuid, self.traits, self.host_ip, *machine, shadowed
 
     @property
     def pieces(self):

@@ -15,6 +15,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from nova_sched.hardware import providers
 from nova_sched.hardware.machine import Pieces
 
 AFFINITY, ANTI_AFFINITY = 'affinity', 'anti-affinity'
@@ -35,21 +36,28 @@ class Group:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Destination:
-    """Where the caller wants it: a host, one of its nodes, a cell; each may be None."""
+    """Where the caller wants it: a host, one of its nodes, a cell; each may be None.
+
+    ``aggregates`` are sets of aggregate UUIDs: of each set, the host must be in one.
+    """
 
     host: str | None = None
     node: str | None = None
     cell_uuid: str | None = None
     allow_cross_cell_move: bool = False
+    aggregates: tuple[frozenset[str], ...] = ()
+    forbidden_aggregates: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
     """What one instance asks for. Memory and swap in MiB, disk in GiB.
 
-    ``resources`` goes by Placement's resource class. ``hints`` holds lists, as they travel;
-    ``hint`` unwraps a single item. ``spec`` is the message that it was read from, kept for
-    plug-ins that were written for Nova and for nothing else.
+    ``resources`` goes by Placement's resource class, ``groups`` are those that one provider each must
+    give; traits are of the providers of ``resources``, those of the ``root`` of the node itself.
+    ``fallback_vcpus`` stand for dedicated CPUs where a node keeps none apart. ``hints`` holds lists,
+    as they travel; ``hint`` unwraps a single item. ``spec`` is the message that it was read from, kept
+    for plug-ins that were written for Nova and for nothing else.
     """
 
     instance_uuid: str
@@ -60,14 +68,22 @@ class Request:
     swap_mb: int = 0
     is_bfv: bool = False
     resources: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    fallback_vcpus: int = 0
+    groups: tuple[providers.Group, ...] = ()
+    group_policy: str | None = None
+    same_subtree: tuple[frozenset[str], ...] = ()
     unsupported: tuple[str, ...] = ()
     required_traits: frozenset[str] = frozenset()
     forbidden_traits: frozenset[str] = frozenset()
+    root_required: frozenset[str] = frozenset()
+    root_forbidden: frozenset[str] = frozenset()
+    sibling_threads: bool | None = None
     project_id: str | None = None
     user_id: str | None = None
     flavor_name: str | None = None
     extra_specs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     image_id: str | None = None
+    image_format: str | None = None
     image_properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     availability_zone: str | None = None
     hints: Mapping[str, list] = dataclasses.field(default_factory=dict)

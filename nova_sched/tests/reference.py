@@ -23,6 +23,7 @@ from nova_sched.state.cluster import Cluster
 from nova_sched.tests.builders import put, read
 
 REFERENCE = Path(__file__).parent / 'data' / 'reference'
+CELL = 'f13ad15b-c3c9-56ec-b405-95600b09d7ce'  # of all hosts
 
 
 @functools.cache
@@ -65,7 +66,12 @@ def nine_nodes(made):
     told = golden('filter-matrix')['instances_by_host']
     nodes = sorted(recorded('ComputeNodeList'), key=lambda node: (node.host, node.hypervisor_hostname))
     for node in nodes:
-        put(made, reports.report(node, node.host, told.get(node.host, ())))
+        put(made, reports.report(node, node.host, cell_uuid=CELL))
+    # Apart from the reports: how many instances a host says that it has is not how many are named.
+    for host, instances in told.items():
+        made.tell(host, instances)
+    for uuid, properties in images().items():
+        made.hosts.places.learn(uuid, properties)
     for service in recorded('ServiceList'):
         made.set_service(service.host, service.disabled, None, service.forced_down)
         made.hosts.now_s = translate.seconds(service.last_seen_up)
@@ -74,6 +80,22 @@ def nine_nodes(made):
     for aggregate in translate.aggregates(recorded('AggregateList')):
         made.set_aggregate(aggregate.id, aggregate)
     return made
+
+
+def images():
+    """Image properties of instances: as many on each host as the recorded weights count.
+
+    Which instance had which is not recorded.
+    """
+    told = golden('filter-matrix')['instances_by_host']
+    ubuntu, linux = {'os_distro': 'ubuntu', 'hw_disk_bus': 'ide'}, {'os_distro': 'ubuntu', 'os_type': 'linux'}
+    return {
+        told['cmp01'][0]: ubuntu,
+        told['cmp01'][3]: ubuntu,
+        told['cmp02'][0]: {'os_distro': 'fedora'},
+        told['cmp04'][0]: linux,
+        told['cmp04'][1]: ubuntu,
+    }
 
 
 def nova_states():
@@ -90,7 +112,9 @@ def _nova_state(node, service, told):
     return types.SimpleNamespace(
         host=node.host,
         nodename=node.hypervisor_hostname,
+        hypervisor_hostname=node.hypervisor_hostname,
         uuid=node.uuid,
+        cell_uuid=CELL,
         vcpus_total=node.vcpus,
         vcpus_used=node.vcpus_used,
         total_usable_ram_mb=node.memory_mb,
@@ -105,9 +129,11 @@ def _nova_state(node, service, told):
         failed_builds=int(stats.get('failed_builds', 0)),
         hypervisor_type=node.hypervisor_type,
         hypervisor_version=node.hypervisor_version,
+        host_ip=node.host_ip,
         cpu_info=node.cpu_info,
         numa_topology=node.numa_topology,
         pci_stats=_pools(node.pci_device_pools),
+        metrics=objects.MonitorMetricList.from_json(node.metrics),
         supported_instances=[spec.to_list() for spec in node.supported_hv_specs],
         stats=stats,
         service={
@@ -116,8 +142,15 @@ def _nova_state(node, service, told):
             'last_seen_up': datetime.datetime.now(datetime.UTC),
         },
         aggregates=[one for one in recorded('AggregateList') if node.host in one.hosts],
-        instances=dict.fromkeys(told),
+        instances={uuid: _nova_instance(uuid) for uuid in told},
         limits={},
+    )
+
+
+def _nova_instance(uuid):
+    properties = images().get(uuid, {})
+    return objects.Instance(
+        uuid=uuid, system_metadata={f'image_{name}': text for name, text in properties.items()}
     )
 
 

@@ -29,13 +29,15 @@ class Weigher:
     """Base of all weighers.
 
     ``minval`` and ``maxval`` are bounds of the scale; None takes the lowest or highest of the round.
-    ``option`` is the multiplier's name in [filter_scheduler], and the aggregate metadata key that
-    overrides it; ``sign`` turns it round.
+    ``option`` is the multiplier's name in the options of ``group``, and ``key`` the aggregate metadata
+    key that overrides it: of the same name, if empty. ``sign`` turns it round.
     """
 
     minval: float | None = None
     maxval: float | None = None
+    group = 'filter_scheduler'
     option = ''
+    key = ''
     sign = 1.0
 
     @property
@@ -48,8 +50,7 @@ class Weigher:
 
     def multiplier(self, hosts, rows):
         """The multiplier of each row, or one number for all."""
-        default = getattr(CONF.filter_scheduler, self.option)
-        value = hosts.aggregate_number(self.option, default, float)
+        value = hosts.aggregate_number(self.key or self.option, CONF[self.group][self.option], float)
         return self.sign * (value[rows] if isinstance(value, np.ndarray) else value)
 
     # Nova's face.

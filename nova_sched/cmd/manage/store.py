@@ -38,10 +38,15 @@ def existing(conf):
 
 
 def opened(conf):
-    """The claim store, on the schema that this release needs. Raises BadConfig or StoreUnavailable."""
+    """The claim store. Raises BadConfig or StoreUnavailable."""
+    return SqlClaimStore(ready(conf))
+
+
+def ready(conf):
+    """An engine on the schema that this release needs. Raises BadConfig or StoreUnavailable."""
     engine = existing(conf)
     found, needed = schema.version(engine), schema.head()
     if found != needed:
         why = f'the schema is {found or "empty"}, but this release needs {needed}: {UPGRADE}'
         raise errors.BadConfig('[database] connection', why)
-    return SqlClaimStore(engine)
+    return engine

@@ -12,6 +12,7 @@
 """A guest that lies somewhere: its cells, each with the host cell, CPUs and pages that it has."""
 
 import dataclasses
+import itertools
 import json
 import types
 from collections.abc import Mapping
@@ -41,10 +42,13 @@ class Placed:
         return self.reserved.union(self.pinning.values())
 
     @classmethod
-    def of(cls, cell: Any) -> 'Placed':
-        """From anything with InstanceNUMACell's attributes whose id is that of the host cell."""
+    def of(cls, cell: Any, number: int) -> 'Placed':
+        """From anything with InstanceNUMACell's attributes whose id is that of the host cell.
+
+        ``number`` is its place in the guest, which is the id of a cell that lies nowhere yet.
+        """
         return cls(
-            cell=GuestCell.of(cell),
+            cell=dataclasses.replace(GuestCell.of(cell), id=number),
             host_cell=cell.id,
             # Keys are text on the wire.
             pinning={int(vcpu): cpu for vcpu, cpu in read(cell, 'cpu_pinning_raw', {}).items()},
@@ -81,7 +85,7 @@ class Fitted:
     @classmethod
     def of(cls, topology: Any) -> 'Fitted':
         """From the topology of an instance that lies on a host, see ``GuestCell``."""
-        return cls(tuple(map(Placed.of, topology.cells)))
+        return cls(tuple(map(Placed.of, topology.cells, itertools.count())))
 
     @classmethod
     def from_json(cls, text: str) -> 'Fitted':
@@ -89,7 +93,9 @@ class Fitted:
         with wire.reading('InstanceNUMATopology'):
             cells = wire.data(json.loads(text), 'InstanceNUMATopology')['cells']
             fields = (wire.data(cell, 'InstanceNUMACell') for cell in cells)
-            return cls(tuple(Placed.of(types.SimpleNamespace(**some)) for some in fields))
+            return cls(
+                tuple(Placed.of(types.SimpleNamespace(**some), place) for place, some in enumerate(fields))
+            )
 
     def to_json(self) -> str:
         """An InstanceNUMATopology object as text."""

@@ -19,7 +19,7 @@ from nova_sched.hardware.providers.tree import Provider, Tree
 
 # So many tries to meet a group from a provider, then the search ends: a fit that it has not found by then
 # would need a node whose devices all differ, and groups that all compete for them.
-MOST_TRIES = 10_000
+MOST_TRIES = 2_000
 
 
 def fit(tree: Tree, asked: Asked) -> tuple[Allotted, ...] | None:

@@ -9,31 +9,44 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A few figures of a node's child providers, which tell at a glance that a request has no place there."""
+"""A few figures of a node's providers, which tell at a glance that a request has no place there."""
 
+import collections
 import dataclasses
 from collections.abc import Mapping
 
+from nova_sched.hardware.providers.asked import Asked
 from nova_sched.hardware.providers.tree import Tree
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Summary:
-    """By resource class: units that one consumer can have from the ``best`` child, and from all in ``sum``.
-
-    ``traits`` are those of any child.
-    """
+    """By resource class: units that one consumer can have of the ``best`` provider, and ``of_all``."""
 
     best: Mapping[str, int]
-    sum: Mapping[str, int]
-    traits: frozenset[str]
+    of_all: Mapping[str, int]
+    traits: frozenset[str]  # that any provider has
 
     @classmethod
     def of(cls, tree: Tree) -> 'Summary':
         best: dict[str, int] = {}
-        total: dict[str, int] = {}
-        for provider in tree.children:
+        of_all: dict[str, int] = {}
+        for provider in tree.providers:
             for name, stock in provider.stocks.items():
                 best[name] = max(best.get(name, 0), stock.best)
-                total[name] = total.get(name, 0) + stock.best
-        return cls(best, total, frozenset[str]().union(*(one.traits for one in tree.children)))
+                of_all[name] = of_all.get(name, 0) + stock.best
+        return cls(best, of_all, frozenset[str]().union(*(one.traits for one in tree.providers)))
+
+    def may_take(self, asked: Asked) -> bool:
+        """False if the request cannot fit; True says nothing."""
+        sums: dict[str, int] = collections.Counter()
+        for piece in asked.pieces():
+            if not piece.required <= self.traits:
+                return False
+            for name, units in piece.resources:
+                sums[name] += units
+                if units > self.best.get(name, 0):
+                    return False
+        return asked.required <= self.traits and all(
+            units <= self.of_all[name] for name, units in sums.items()
+        )

@@ -81,6 +81,32 @@ class Tree:
     root: str
     providers: tuple[Provider, ...] = ()
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash(tuple(
+            (one.uuid, one.parent, one.traits, frozenset(one.stocks.items())) for one in self.providers
+        ))  # fmt: skip
+
+    @functools.cached_property
+    def shape(self) -> 'Tree':
+        """The tree without names, numbers for UUIDs: equal for nodes that have the same to give."""
+        numbers = {one.uuid: str(place) for place, one in enumerate(self.providers)}
+        return Tree(
+            numbers.get(self.root, ''),
+            tuple(
+                Provider(numbers[one.uuid], one.stocks, one.traits, numbers.get(one.parent or ''))
+                for one in self.providers
+            ),
+        )
+
+    @functools.cached_property
+    def classes(self) -> frozenset[str]:
+        """Resource classes that any provider has a stock of."""
+        return frozenset(name for one in self.providers for name in one.stocks)
+
     @functools.cached_property
     def by_uuid(self) -> dict[str, Provider]:
         return {provider.uuid: provider for provider in self.providers}

@@ -13,10 +13,11 @@
 
 from nova_sched.rpc.endpoints.baseapi import BaseApi
 from nova_sched.rpc.endpoints.claims import Claims
+from nova_sched.rpc.endpoints.explain import Explain
 from nova_sched.rpc.endpoints.scheduler import Scheduling
 from nova_sched.rpc.endpoints.stats import Stats
 
 
 def all_of(scheduler):
     """Every endpoint, before one scheduler."""
-    return [Scheduling(scheduler), Stats(scheduler), Claims(scheduler), BaseApi()]
+    return [Scheduling(scheduler), Stats(scheduler), Claims(scheduler), Explain(scheduler), BaseApi()]

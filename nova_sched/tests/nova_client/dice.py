@@ -107,6 +107,6 @@ class Dice(random.Random):
         parts = [part for word in self.bag((*words, *NUMBERS), 3, 1) for part in ('<or>', word)]
         if self.maybe(0.15):
             parts.insert(self.randrange(1, len(parts) + 1), self.choice(('<or>', self.word())))
-        if self.maybe(0.05):
+        if self.maybe(0.1):
             parts = ['<or>']
         return ' '.join(parts)

@@ -19,6 +19,7 @@ from nova.scheduler import filters, weights
 
 from nova_sched.rpc import translate
 from nova_sched.tests import rules
+from nova_sched.tests.nova_client import listed
 from nova_sched.tests.nova_client.worlds import across
 
 NOVA_FILTERS = {one.__name__: one for one in filters.all_filters()}
@@ -59,6 +60,16 @@ class FilterFaces:
         """Nova's verdict on each host."""
         return self._one_by_one(self.theirs, world, spec)
 
+    def nova_of(self, state, spec):
+        """Nova's verdict on one host state."""
+        return ask(self.theirs._filter_one, state, spec)
+
+    def booked(self, state, spec):
+        """True for a host that Nova lets pass, or what it raises when it books the request there."""
+        book = listed.NEXT.get(type(self.theirs).__name__)
+        found = ask(book, state, spec) if book else None
+        return found if isinstance(found, Raised) else True
+
     def scalar(self, world, spec):
         """Ours on the same host states."""
         return self._one_by_one(self.ours, world, spec)
@@ -93,8 +104,8 @@ class FilterFaces:
         """The rule can say why, and names no host."""
         for rows in (refused, refused[:1]):
             if len(rows):
-                why = self.ours.why(world.hosts, request, rows)
-                assert isinstance(why, str)
+                why = ask(self.ours.why, world.hosts, request, rows)
+                assert isinstance(why, str), f'why: {why}'
                 asked = repr(request)  # what the caller said may be said to him
                 assert not any(host in why and host not in asked for host in world.names), why
 
@@ -107,18 +118,19 @@ class WeigherFaces:
 
     def nova(self, world, spec):
         """Nova's raw weight and multiplier of each host."""
-        return self._one_by_one(self.theirs, world, spec)
+        return [self.nova_of(state, spec) for state in world.states]
+
+    def nova_of(self, state, spec):
+        """The same of one host state."""
+        return ask(self._weigh, self.theirs, state, spec)
 
     def scalar(self, world, spec):
         """Ours of the same host states."""
-        return self._one_by_one(self.ours, world, spec)
+        return [ask(self._weigh, self.ours, state, spec) for state in world.states]
 
     @staticmethod
-    def _one_by_one(rule, world, spec):
-        return [
-            ask(lambda one: (rule._weigh_object(one, spec), rule.weight_multiplier(one)), state)
-            for state in world.states
-        ]
+    def _weigh(rule, state, spec):
+        return rule._weigh_object(state, spec), rule.weight_multiplier(state)
 
     def columns(self, world, spec):
         """Ours of all rows at once; what was raised, for each row, if anything was."""

@@ -33,7 +33,21 @@ METRICS = (
     'cpu.idle.percent',
     'cpu.percent',
 )
+PROPERTIES = {
+    'os_distro': ('debian', 'windows', 'a,b', ''),
+    'os_type': ('linux', 'windows'),
+    'hw_video_ram': (0, 16, 64),
+    'hw_boot_menu': (True, False),
+    'hw_vif_model': ('virtio', 'e1000'),
+    'traits_required': (['HW_CPU_X86_AVX'], ['HW_CPU_X86_AVX', 'CUSTOM_GOLD']),
+    'hw_machine_type': ('q35', 'pc'),
+}
 NO_VALUE = 'numa.membw.current'  # its metric has values by cell instead
+
+
+def image(dice, choices=PROPERTIES):
+    """Properties of an image, a few of those that there are to choose from."""
+    return {name: dice.choice(choices[name]) for name in dice.some(choices, 3)}
 
 
 def node(dice, host):

@@ -19,12 +19,13 @@ from nova_sched.tests.nova_client.cloud import CELL
 PROJECT = 'demo'
 
 
-def spec(instance_uuid, **words):
-    """A RequestSpec.
+def spec(instance_uuid, words):
+    """The RequestSpec of an instance.
 
-    Words: ``extra_specs``, ``vcpus`` and ``flavor_name`` of the flavor; ``image``, its properties, or None for no image;
-    ``image_id``, None for an image that has none; ``hints``; any other word is a field of the RequestSpec.
+    Words: ``extra_specs``, ``vcpus`` and ``flavor_name`` of the flavor; ``image``, its properties, or None for
+    no image; ``image_id``, None for an image that has none; ``hints``; any other word is a field of the spec.
     """
+    words = dict(words)
     given = {
         'extra_specs': words.pop('extra_specs', {}),
         'name': words.pop('flavor_name', 'm1.small'),

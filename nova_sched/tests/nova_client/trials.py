@@ -11,8 +11,8 @@
 # under the License.
 """How each of Nova's rules is tried: what its requests, aggregates and options are made of.
 
-A trial is three functions of chance. They are built to hit: names are shared between requests and hosts, limits
-lie where hosts are, and one thing in ten is wrong.
+A trial is three functions of chance. They are built to hit: names are shared between requests and hosts,
+limits lie where hosts are, and one thing in ten is wrong.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from nova_sched.tests.nova_client import queries, random_hardware, random_nodes,
 from nova_sched.tests.nova_client.cloud import CELL, OTHER_CELL
 from nova_sched.tests.nova_client.dice import WORDS
 
-PROJECTS = ('demo', 'admin', 'Demo', '', '7')
+PROJECTS = ('demo', 'admin', 'Demo', '7')
 FLAVORS = ('m1.small', 'm1', 'm1.small ', 'large,huge', 'x')
 IMAGES = ('11111111-1111-4111-8111-111111111111', '22222222-2222-4222-8222-222222222222')
 
@@ -45,7 +45,7 @@ class Trial:
 # Extra specs.
 
 SCOPE = 'aggregate_instance_extra_specs'
-AGGREGATE_KEYS = ('tier', 'ssd', 'size', 'no-such-key', f'{SCOPE}:tier', 'tier:x')
+AGGREGATE_KEYS = ('tier', 'tier', 'ssd', 'size', 'size', 'no-such-key', f'{SCOPE}:tier', 'tier:x')
 PATHS = (
     'hypervisor_type',
     'hypervisor_version',
@@ -121,7 +121,7 @@ def _capabilities(dice, world):
 
 def _aggregate_specs(dice, world):
     keys = [
-        dice.choice(('', '', f'{SCOPE}:', 'hw:', ':')) + dice.choice(AGGREGATE_KEYS)
+        dice.choice(('', '', f'{SCOPE}:', f'{SCOPE}:', 'hw:', ':')) + dice.choice(AGGREGATE_KEYS)
         for _ in range(dice.choice((0, 1, 1, 2)))
     ]
     return {'extra_specs': {key: dice.wish() for key in keys}}
@@ -147,33 +147,20 @@ PROPERTIES = {
     ),
     'hw_maxphysaddr_bits': (0, 39, 46, 53),
 }
-COMPARED = {
-    'os_distro': ('debian', 'windows', 'a,b', ''),
-    'os_type': ('linux', 'windows'),
-    'hw_video_ram': (0, 16, 64),
-    'hw_boot_menu': (True, False),
-    'hw_vif_model': ('virtio', 'e1000'),
-    'traits_required': (['HW_CPU_X86_AVX'], []),
-    'hw_machine_type': ('q35', 'pc'),
-}
-
-
-def _properties(dice, choices):
-    return {name: dice.choice(choices[name]) for name in dice.some(choices, 3)}
 
 
 def _hypervisor_image(dice, world):
-    return {'image': None if dice.maybe(0.05) else _properties(dice, PROPERTIES), **_rebuild(dice)}
+    return {'image': None if dice.maybe(0.05) else random_nodes.image(dice, PROPERTIES), **_rebuild(dice)}
 
 
 def _compared_image(dice, world):
-    return {'image': None if dice.maybe(0.05) else _properties(dice, COMPARED), **_rebuild(dice)}
+    return {'image': None if dice.maybe(0.05) else random_nodes.image(dice), **_rebuild(dice)}
 
 
 def _compared_values(dice):
     made = {}
-    for name in dice.some((*COMPARED, 'os_no_such_property', 'tier', 'os_'), 3):
-        values = tuple(map(str, COMPARED.get(name, WORDS)))
+    for name in dice.some((*random_nodes.PROPERTIES, 'os_no_such_property', 'tier', 'os_'), 3):
+        values = tuple(map(str, random_nodes.PROPERTIES.get(name, WORDS)))
         made[name] = dice.commas(values)
     return made
 
@@ -228,12 +215,19 @@ def _group(dice, world):
         return {}
     policy = dice.choice(('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity', 'legacy'))
     members = dice.some(world.instances, 8)
-    rules = dice.choice((None, {}, {'max_server_per_host': dice.choice(('0', '1', '2', '3', ' 2', 'many'))}))
+    rules = dice.choice((None, {}, {'max_server_per_host': dice.choice(('0', '1', '2', '3', ' 2'))}))
     hosts = dice.some([*world.names, 'elsewhere'], 4)
     return {
         'instance_group': random_requests.group(policy, members, hosts=hosts, rules=rules),
         'instance_uuid': dice.choice((*members, dice.choice(world.instances), dice.uuid())),
     }
+
+
+def _apart(dice, world):
+    words = _group(dice, world)
+    if words and dice.maybe(0.05):
+        words['instance_group']._rules = {'max_server_per_host': 'many'}
+    return words
 
 
 def _subnet(dice, world):
@@ -263,7 +257,6 @@ def _subnet(dice, world):
                     '/255.255.255.0',
                     '/0.0.0.255',
                     '/',
-                    '/24 ',
                 )
             )
         ]
@@ -283,7 +276,7 @@ def _tenants(dice):
         'filter_tenant',
         'tier',
     )
-    return {key: dice.commas(PROJECTS) for key in dice.some(keys, 2)}
+    return {key: dice.commas((*PROJECTS, '')) for key in dice.some(keys, 2)}
 
 
 def _flavor(dice, world):
@@ -359,6 +352,20 @@ def _metrics(dice):
     }
 
 
+def _images(dice):
+    names = (*random_nodes.PROPERTIES, 'no_such_property')
+    settings = (
+        *(f'{name}={ratio}' for name in names for ratio in ('1.0', '-2', '0')),
+        'os_type',
+        '=1',
+        'os_type=x',
+    )
+    return {
+        'filter_scheduler.image_props_weight_setting': dice.some(settings, 4),
+        'filter_scheduler.image_props_weight_multiplier': dice.choice((0.0, 1.0, 1.0, -2.0)),
+    }
+
+
 # Hardware.
 
 
@@ -368,7 +375,10 @@ def _devices(dice, world):
 
 def _topology(dice, world):
     topology = random_hardware.guest_topology(dice) if dice.maybe(0.9) else None
-    words = {'numa_topology': topology, 'vcpus': sum(len(cell.total_cpus) for cell in topology.cells) if topology else 1}
+    words = {
+        'numa_topology': topology,
+        'vcpus': sum(len(cell.total_cpus) for cell in topology.cells) if topology else 1,
+    }
     if dice.maybe(0.3):
         words['network_metadata'] = random_hardware.networks(dice)
     if dice.maybe(0.4):
@@ -416,7 +426,7 @@ FILTERS = {
     'PciPassthroughFilter': Trial(_devices),
     'SameHostFilter': Trial(_same_host),
     'ServerGroupAffinityFilter': Trial(_group),
-    'ServerGroupAntiAffinityFilter': Trial(_group),
+    'ServerGroupAntiAffinityFilter': Trial(_apart),
     'SimpleCIDRAffinityFilter': Trial(_subnet),
 }
 WEIGHERS = {
@@ -425,13 +435,15 @@ WEIGHERS = {
     'CrossCellWeigher': _multiplier('cross_cell_move_weight_multiplier', request=_cell),
     'DiskWeigher': _multiplier('disk_weight_multiplier'),
     'HypervisorVersionWeigher': _multiplier('hypervisor_version_weight_multiplier'),
-    'ImagePropertiesWeigher': _multiplier('image_props_weight_multiplier', request=_compared_image),
+    'ImagePropertiesWeigher': dataclasses.replace(
+        _multiplier('image_props_weight_multiplier', request=_compared_image), options=_images
+    ),
     'IoOpsWeigher': _multiplier('io_ops_weight_multiplier'),
     'MetricsWeigher': dataclasses.replace(
         _multiplier('weight_multiplier', group='metrics', key='metrics_weight_multiplier'), options=_metrics
     ),
     'NumInstancesWeigher': _multiplier('num_instances_weight_multiplier'),
-    'PCIWeigher': _multiplier('pci_weight_multiplier', request=_devices),
+    'PCIWeigher': _multiplier('pci_weight_multiplier', least=0, request=_devices),
     'RAMWeigher': _multiplier('ram_weight_multiplier'),
     'ServerGroupSoftAffinityWeigher': _multiplier('soft_affinity_weight_multiplier', least=0, request=_group),
     'ServerGroupSoftAntiAffinityWeigher': _multiplier(

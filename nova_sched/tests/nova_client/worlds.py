@@ -19,8 +19,9 @@ from nova.scheduler.host_manager import HostState
 from nova_sched import objects as ours
 from nova_sched.rpc import reports, translate
 from nova_sched.state.cluster import Cluster
+from nova_sched.state.spec import READERS
 from nova_sched.tests.builders import put
-from nova_sched.tests.nova_client import random_nodes
+from nova_sched.tests.nova_client import random_nodes, random_requests
 from nova_sched.tests.nova_client.cloud import CELL, OTHER_CELL
 
 # Never so near to [DEFAULT]service_down_time that the time between two questions could make a difference.
@@ -65,8 +66,13 @@ class World:
         there = {host: dice.some(self.instances, 6) for host in self.names}
         for host, uuids in there.items():
             self._cluster.tell(host, uuids)
+        images = {uuid: random_nodes.image(dice) for uuid in self.instances}
         for state in self.states:
-            state.instances = {uuid: theirs.Instance(uuid=uuid) for uuid in there[state.host]}
+            state.instances = {uuid: _instance(uuid, images[uuid]) for uuid in there[state.host]}
+        for uuid, image in images.items():
+            # What a claim leaves behind of the request that it was made for.
+            spec = across(random_requests.spec(uuid, {'image': image}).obj_to_primitive())
+            self.hosts.places.learn(uuid, READERS['image_properties'](spec))
 
     def serve(self, dice):
         """Deal the states of the compute services, each with a time when it was last seen."""
@@ -112,3 +118,11 @@ class World:
             state.limits = {}
             # What Placement would offer: everything from the node's own provider.
             state.allocation_candidates = [{'mappings': {}}]
+
+
+def _instance(uuid, properties):
+    """An instance with its image as Nova keeps it: texts, each trait under a key of its own."""
+    texts = {name: str(value) for name, value in properties.items() if name != 'traits_required'}
+    texts |= {f'trait:{trait}': 'required' for trait in properties.get('traits_required', ())}
+    kept = {f'image_{name}': text for name, text in texts.items()}
+    return theirs.Instance(uuid=uuid, image_ref='', system_metadata=kept)

@@ -12,15 +12,45 @@
 """Random clusters and requests, for the rule of thumb that both faces of a rule agree."""
 
 import time
+import types
 
 from hypothesis import strategies as st
 
+from nova_sched.hardware import pci
 from nova_sched.tests.builders import aggregate, hosts, uuid_of
 
 INSTANCES = [uuid_of(f'instance {number}') for number in range(4)]
 KVM, ARM = ('x86_64', 'kvm', 'hvm'), ('aarch64', 'qemu', 'hvm')
+CELLS = [uuid_of('cell 1'), uuid_of('cell 2')]
+METRICS = '[{"name": "cpu.percent", "value": 0.25}, {"name": "cpu.frequency", "value": 2400}]'
+DEVICES = pci.pools_to_json([pci.Pool('8086', '1572', count=2), pci.Pool('10de', '20b0', count=3)])
 CPU_INFO = '{"vendor": "Intel", "maxphysaddr": {"bits": 46}}'
-MULTIPLIERS = ['ram_weight_multiplier', 'cpu_weight_multiplier', 'io_ops_weight_multiplier']
+MULTIPLIERS = [
+    'ram_weight_multiplier',
+    'cpu_weight_multiplier',
+    'io_ops_weight_multiplier',
+    'metrics_weight_multiplier',
+]
+METADATA = [
+    'availability_zone',
+    'boost',
+    'cpu_allocation_ratio',
+    'filter_tenant_id',
+    'hw_architecture',
+    'instance_type',
+    'max_instances_per_host',
+    'max_io_ops_per_host',
+    *MULTIPLIERS,
+]
+
+DISTROS = ['ubuntu', 'fedora']
+QUERIES = [
+    '[]',
+    '[">=", "$free_ram_mb", 8]',
+    '["and", ["=", "$hypervisor_type", "QEMU"], ["not", ["<", "$vcpus_total", "$vcpus_used"]]]',
+    '["not", ["in", "$stats.boost", "1", "2"]]',
+    '["or", "$service.disabled", ["in", "$host", "host-0", "host-3"]]',
+]
 
 some_instances = st.frozensets(st.sampled_from(INSTANCES), max_size=3)
 some_numbers = st.integers(0, 12)
@@ -42,7 +72,12 @@ def _columns(plain):
         'disk_gb_ratio': some_ratio,
         'instances': some_instances,
         'io_workload': some_numbers,
+        'failed_builds': some_numbers,
+        'cell_uuid': st.sampled_from([None, *CELLS]),
+        'metrics': st.sampled_from([None, '[]', METRICS, '[{"name": "cpu.percent", "value": null}]']),
+        'pci_pools': st.sampled_from([None, DEVICES]),
         'traits': st.frozensets(st.sampled_from(['HW_A', 'HW_B', 'COMPUTE_STATUS_DISABLED']), max_size=2),
+        'host_ip': st.sampled_from([None, '10.0.0.1', '10.1.0.1', '2001:db8::1']),
         'hypervisor_type': st.sampled_from([None, 'QEMU', 'ironic']),
         'hypervisor_version': st.sampled_from([None, 2001000, 3000000]),
         'cpu_info': st.sampled_from([None, '', 'no json', CPU_INFO]),
@@ -65,11 +100,12 @@ def clusters(draw, plain=False):
     columns['seen_s'] = [now - age for age in columns.pop('age')]
     names = st.frozensets(st.sampled_from([f'host-{row}' for row in range(5)]))
     metadata = st.dictionaries(
-        st.sampled_from(['availability_zone', *MULTIPLIERS]),
-        st.sampled_from(['a', 'a, b', '2', '0.5', 'nan']),
+        st.sampled_from(METADATA), st.sampled_from(['a', 'a, b', '2', '0.5', 'nan', 'x86_64'])
     )
     groups = [aggregate(number, draw(names), **draw(metadata)) for number in range(draw(st.integers(0, 3)))]
     made = hosts(n, groups, **columns)
+    for uuid, distro in draw(st.dictionaries(st.sampled_from(INSTANCES), st.sampled_from(DISTROS))).items():
+        made.places.learn(uuid, {'os_distro': distro})
     made.now_s = now
     return made
 
@@ -85,6 +121,8 @@ words = st.fixed_dictionaries(
         'is_bfv': st.booleans(),
         'availability_zone': st.sampled_from([None, 'a', 'b', 'nova']),
         'instance_uuid': st.sampled_from(INSTANCES),
+        'project_id': st.sampled_from(['a', 'b']),
+        'flavor_name': st.sampled_from(['a', 'b']),
         'extra_specs': st.dictionaries(
             st.sampled_from(
                 'capabilities:hypervisor_type hypervisor_type capabilities:cpu_info:vendor boost '
@@ -100,11 +138,22 @@ words = st.fixed_dictionaries(
                 'img_hv_type': st.sampled_from(['kvm', 'qemu']),
                 'img_hv_requested_version': st.just('>=2.0, <3.0'),
                 'hw_maxphysaddr_bits': st.sampled_from([46, 47]),
+                'os_distro': st.sampled_from(DISTROS),
                 'traits_required': st.lists(st.sampled_from(['HW_A', 'HW_B']), max_size=2),
             },
         ),
         'hints': st.dictionaries(
             st.sampled_from(['same_host', 'different_host']), st.lists(st.sampled_from(INSTANCES), max_size=2)
+        )
+        | st.sampled_from(QUERIES).map(lambda query: {'query': [query]})
+        | st.fixed_dictionaries(
+            {'build_near_host_ip': st.sampled_from([['10.0.0.9'], ['2001:db8::9']])},
+            optional={'cidr': st.sampled_from([['/8'], ['/16']])},
+        ),
+        'requested_destination': st.builds(
+            types.SimpleNamespace,
+            cell=st.builds(types.SimpleNamespace, uuid=st.sampled_from(CELLS)),
+            allow_cross_cell_move=st.booleans(),
         ),
         'group': st.fixed_dictionaries(
             {'policy': st.sampled_from(['affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity'])},

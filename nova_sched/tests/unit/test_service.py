@@ -78,7 +78,7 @@ def test_the_default_rules():
         pytest.param(
             'enabled_filters', ['ComputeFilter', 'MagicFilter'], 'no filter is named MagicFilter', id='filter'
         ),
-        pytest.param('enabled_filters', ['MagicFilter'], 'there are AllHostsFilter, ', id='the known ones'),
+        pytest.param('enabled_filters', ['MagicFilter'], 'AllHostsFilter, ', id='the known ones'),
         pytest.param('weight_classes', ['MagicWeigher'], 'MagicWeigher cannot be loaded', id='weigher'),
         pytest.param(
             'weight_classes', ['nova.scheduler.weights.all_wei'], 'cannot be loaded', id='half a path'
@@ -161,6 +161,32 @@ def test_a_service_answers_until_it_is_stopped(bus):
     assert not waiting.is_alive()
     with pytest.raises(errors.NoAnswer):
         ClaimsClient(bus, timeout_s=0.2).show(uuid_of('one'))
+
+
+@pytest.mark.parametrize(
+    'option, value, said',
+    [
+        pytest.param('enabled_filters', ['RamFilter'], 'Deciding by RamFilter; ', id='other filters'),
+        pytest.param('enabled_filters', [], 'Deciding by no filters; ', id='no filters'),
+        pytest.param('weight_classes', ['RAMWeigher'], '; weighing by RAMWeigher', id='other weighers'),
+        pytest.param('weight_classes', [], '; weighing by nothing', id='no weighers'),
+        pytest.param('enabled_filters', ['MagicFilter'], 'the rules stay as they were', id='a mistake'),
+    ],
+)
+def test_rules_change_with_the_configuration(bus, caplog, option, value, said):
+    caplog.set_level('INFO')
+    with settings({'claims.store': 'memory'}):
+        made = service.SchedulerService(CONF, bus)
+        made.start()
+        caplog.clear()
+        with settings({f'filter_scheduler.{option}': value}):
+            made.reset()
+    assert said in caplog.text
+    made.stop()
+
+
+def test_a_service_that_was_never_started_can_be_reloaded(bus):
+    service.SchedulerService(CONF, bus).reset()
 
 
 def test_a_service_that_was_never_started_can_be_stopped(bus):

@@ -20,12 +20,12 @@ from nova_sched.conf import CONF
 GROUP = 'filter_scheduler'
 OPTS = [
     cfg.IntOpt(
-        'smallest_instance_mb',
+        'largest_instance_mb',
         default=0,
         min=0,
         mutable=True,
-        help='Memory (MiB) below which LargeOnlyFilter keeps instances off the hosts whose aggregates set no '
-        'number of their own.',
+        help='Memory (MiB) of the largest instance that SizeLimitFilter lets onto hosts whose aggregates set '
+        'no limit of their own; 0 is no limit.',
     ),
     cfg.FloatOpt(
         'quiet_weight_multiplier',

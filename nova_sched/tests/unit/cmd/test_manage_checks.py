@@ -16,6 +16,7 @@ from oslo_config import cfg
 
 from nova_sched.cmd.manage import checks
 from nova_sched.conf import CONF
+from nova_sched.tests.packages import install
 
 GOOD = """
 [DEFAULT]
@@ -93,6 +94,14 @@ def test_advice_for_an_unknown_option(name, advice):
 )
 def test_options_of_the_libraries_are_known(group, name):
     assert (group, name) in checks.known_options()
+
+
+def test_options_of_a_package_with_rules_are_known(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(tmp_path)
+    source = 'from oslo_config import cfg\ndef list_opts():\n    return [(None, [cfg.IntOpt("steps")])]\n'
+    listed = {'oslo__config__opts': {'any': 'checked_rules:list_opts'}}
+    install(tmp_path, 'checked_rules', source, nova_sched__weighers={'W': 'checked_rules:W'}, **listed)
+    assert ('DEFAULT', 'steps') in checks.known_options()
 
 
 @pytest.mark.parametrize(

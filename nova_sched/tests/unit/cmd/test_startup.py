@@ -11,12 +11,15 @@
 # under the License.
 """What every program does first, and how a bad configuration ends it."""
 
+import sys
+
 import pytest
 from oslo_config import cfg
 
-from nova_sched import errors
+from nova_sched import errors, service
 from nova_sched.cmd import startup
 from nova_sched.conf import CONF
+from nova_sched.tests.packages import install
 
 
 @pytest.fixture
@@ -37,6 +40,25 @@ def configured(tmp_path):
 
 def test_a_sound_configuration_passes(configured):
     startup.check(configured())
+
+
+@pytest.fixture
+def plug_in(monkeypatch, tmp_path):
+    """A package that brings a rule, and an option of it; what it registers is forgotten in the end."""
+    source = (
+        'from oslo_config import cfg\n'
+        'OPTS = [cfg.IntOpt("late_limit", min=1, mutable=True)]\n'
+        'def list_opts():\n    return [("filter_scheduler", OPTS)]\n'
+    )
+    points = {
+        'nova_sched__filters': {'L': 'limits:OPTS'},
+        'oslo__config__opts': {'limits': 'limits:list_opts'},
+    }
+    monkeypatch.syspath_prepend(tmp_path / 'site')
+    install(tmp_path / 'site', 'limits', source, **points)
+    yield
+    CONF.reset()
+    CONF.unregister_opts(sys.modules.pop('limits').OPTS, group='filter_scheduler')
 
 
 MISTAKES = [
@@ -119,6 +141,11 @@ def test_a_program_that_cannot_go_on(capsys, error):
     assert str(error) in capsys.readouterr().err
 
 
+def test_a_mistake_in_an_option_of_a_plug_in_is_one_sentence(configured, capsys, plug_in):
+    assert startup.guarded(lambda: startup.check(configured('[filter_scheduler]\nlate_limit = 0'))) == 1
+    assert 'late_limit' in capsys.readouterr().err
+
+
 def test_a_mistake_of_ours_is_not_hidden():
     with pytest.raises(ZeroDivisionError):
         startup.guarded(lambda: 1 / 0)
@@ -138,7 +165,7 @@ def reloadable(tmp_path):
 
     write('[scheduler]\nmax_attempts = 2\nworkers = 3')
     CONF(arguments, project='nova_sched')
-    yield write, startup.Reloadable(CONF, arguments)
+    yield write, startup.Reloadable(CONF, arguments, check=service.rules)
     CONF.reset()
 
 
@@ -169,3 +196,28 @@ def test_a_mistake_changes_nothing(reloadable, caplog, lines):
     write('[scheduler]\nmax_attempts = 4')
     conf.mutate_config_files()
     assert CONF.scheduler.max_attempts == 4
+
+
+@pytest.mark.parametrize(
+    'lines, words',
+    [
+        pytest.param('enabled_filters = MagicFilter', 'no filter is named MagicFilter', id='no such filter'),
+        pytest.param('weight_classes = MagicWeigher', 'MagicWeigher cannot be loaded', id='no such weigher'),
+        pytest.param('late_limit = 0', 'late_limit', id='an option of a plug-in'),
+    ],
+)
+def test_a_mistake_in_the_rules_changes_nothing(reloadable, plug_in, caplog, lines, words):
+    write, conf = reloadable
+    write(f'[scheduler]\nmax_attempts = 5\n[filter_scheduler]\n{lines}')
+    assert conf.mutate_config_files() == {}
+    assert CONF.scheduler.max_attempts == 2
+    assert 'The configuration is not reloaded: ' in caplog.text
+    assert words in caplog.text
+
+
+def test_the_rules_may_change(reloadable):
+    write, conf = reloadable
+    write('[filter_scheduler]\nenabled_filters = RamFilter\nweight_classes = CPUWeigher')
+    conf.mutate_config_files()
+    assert [rule.name for rule in service.rules(CONF).filters] == ['RamFilter']
+    assert [rule.name for rule in service.rules(CONF).weighers] == ['CPUWeigher']

@@ -18,6 +18,7 @@ from oslo_config import cfg, generator
 
 from nova_sched import conf
 from nova_sched.conf import CONF
+from nova_sched.tests.packages import install
 
 LISTED = [(group, option) for group, options in conf.list_opts() for option in options]
 
@@ -47,6 +48,17 @@ NOVAS = [
     ('filter_scheduler', 'io_ops_weight_multiplier', cfg.FloatOpt, -1.0, None),
     ('filter_scheduler', 'soft_affinity_weight_multiplier', cfg.FloatOpt, 1.0, 0.0),
     ('filter_scheduler', 'soft_anti_affinity_weight_multiplier', cfg.FloatOpt, 1.0, 0.0),
+    ('filter_scheduler', 'hypervisor_version_weight_multiplier', cfg.FloatOpt, 1.0, None),
+    ('filter_scheduler', 'num_instances_weight_multiplier', cfg.FloatOpt, 0.0, None),
+    ('filter_scheduler', 'pci_weight_multiplier', cfg.FloatOpt, 1.0, 0.0),
+    ('filter_scheduler', 'build_failure_weight_multiplier', cfg.FloatOpt, 1000000.0, None),
+    ('filter_scheduler', 'cross_cell_move_weight_multiplier', cfg.FloatOpt, 1000000.0, None),
+    ('filter_scheduler', 'image_props_weight_multiplier', cfg.FloatOpt, 0.0, None),
+    ('filter_scheduler', 'image_props_weight_setting', cfg.ListOpt, [], None),
+    ('metrics', 'weight_multiplier', cfg.FloatOpt, 1.0, None),
+    ('metrics', 'weight_setting', cfg.ListOpt, [], None),
+    ('metrics', 'required', cfg.BoolOpt, True, None),
+    ('metrics', 'weight_of_unavailable', cfg.FloatOpt, -10000.0, None),
     ('filter_scheduler', 'shuffle_best_same_weighed_hosts', cfg.BoolOpt, False, None),
     ('filter_scheduler', 'image_properties_default_architecture', cfg.StrOpt, None, None),
     ('DEFAULT', 'default_availability_zone', cfg.StrOpt, 'nova', None),
@@ -62,7 +74,7 @@ OURS = {
     ('scheduler', 'max_hints_size'),
     ('scheduler', 'max_batch'),
 }
-OWN_GROUPS = {'agent', 'claims', 'stats'}
+OWN_GROUPS = {'agent', 'claims', 'explain', 'stats'}
 
 
 def option_of(group, name):
@@ -131,3 +143,25 @@ def test_the_sample_names_no_machine(capsys):
     sample = capsys.readouterr().out
     assert '#host = <current_hostname>' in sample
     assert f'#host = {socket.gethostname()}' not in sample
+
+
+LISTS = 'def list_opts():\n    return [("filter_scheduler", []), (None, [])]\n'
+
+
+@pytest.mark.parametrize(
+    'name, group, source, listed',
+    [
+        pytest.param('opts_a', 'nova_sched__filters', LISTS, ['filter_scheduler', 'DEFAULT'], id='a filter'),
+        pytest.param(
+            'opts_b', 'nova_sched__weighers', LISTS, ['filter_scheduler', 'DEFAULT'], id='a weigher'
+        ),
+        pytest.param('opts_c', 'console_scripts', LISTS, [], id='no rule'),
+        pytest.param('opts_d', 'nova_sched__filters', '1 / 0', [], id='a broken one'),
+    ],
+)
+def test_options_of_packages_with_rules(monkeypatch, tmp_path, caplog, name, group, source, listed):
+    monkeypatch.syspath_prepend(tmp_path)
+    points = {'oslo__config__opts': {name: f'{name}:list_opts'}, group: {'A': f'{name}:A'}}
+    install(tmp_path, name, source, **points)
+    assert [group for group, _ in conf.plug_in_opts()] == listed
+    assert (f'The options of plug-in {name} cannot be read' in caplog.text) == (source != LISTS)

@@ -29,6 +29,21 @@ class OutOfTreeWeigher:
         return [float(one.obj.host == 'host-1') for one in weighed_obj_list]
 
 
+class PickyFilter:
+    """A filter that cannot be made."""
+
+    def __init__(self):
+        raise RuntimeError('no such rack')
+
+
+NUMBER = 1
+
+
+def numbers():
+    """A list, but of no classes."""
+    return [NUMBER]
+
+
 def everything():
     """As Nova's own `all_filters`: a function that lists classes."""
     return [OutOfTreeFilter]

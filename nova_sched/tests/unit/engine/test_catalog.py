@@ -22,6 +22,7 @@ from nova_sched.filters.foreign import ForeignFilter
 from nova_sched.filters.ram import RamFilter
 from nova_sched.tests import rules
 from nova_sched.tests.builders import hosts, request
+from nova_sched.tests.packages import install
 from nova_sched.tests.unit.engine import plugins
 from nova_sched.weighers.cpu import CPUWeigher
 from nova_sched.weighers.foreign import ForeignWeigher
@@ -29,7 +30,10 @@ from nova_sched.weighers.ram import RAMWeigher
 
 PLUGINS = plugins.__name__
 NOVA = 'nova.scheduler'
-ALWAYS = ['Understood', 'DisabledCompute', 'RequestedZone', 'RequiredTraits', 'ResourceCapacity']
+ALWAYS = (
+    'Understood DisabledCompute RequestedZone RequestedAggregates TenantAggregates IsolatedAggregates '
+    'ImageTypeSupport ImageMetadata RequiredTraits ResourceCapacity ChildProviders'.split()
+)
 
 
 def kinds(found):
@@ -154,6 +158,44 @@ def test_what_is_unknown_is_told_with_what_is_known(load, option, words, known):
     assert words in refused.value.why
     assert known
     assert [name for name in known if name not in refused.value.why] == []
+
+
+@pytest.mark.parametrize(
+    'name, words',
+    [
+        pytest.param(
+            'PickyFilter', 'PickyFilter cannot be made: no such rack', id='it raises when it is made'
+        ),
+        pytest.param('numbers', 'numbers cannot be loaded: ', id='a function that lists no classes'),
+        pytest.param('NUMBER', 'NUMBER cannot be loaded: ', id='neither class nor function'),
+    ],
+)
+@pytest.mark.parametrize('load', [lambda name: catalog.filters([name], [f'{PLUGINS}.{name}']),
+                                  lambda name: catalog.weighers([f'{PLUGINS}.{name}'])],
+                         ids=['filters', 'weighers'])  # fmt: skip
+def test_what_is_no_rule_is_refused(load, name, words):
+    with pytest.raises(errors.UnknownRule) as refused:
+        load(name)
+    assert words in refused.value.why
+
+
+def test_a_package_is_found_as_soon_as_it_is_installed(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(tmp_path)
+    before = catalog.known('nova_sched.filters')
+    source = 'class LateFilter:\n    def host_passes(self, host_state, spec_obj):\n        return True\n'
+    install(tmp_path, 'late_rules', source, nova_sched__filters={'LateFilter': 'late_rules:LateFilter'})
+    assert catalog.known('nova_sched.filters').keys() - before == {'LateFilter'}
+    assert [one.name for one in catalog.filters(['LateFilter', 'RamFilter'])] == ['LateFilter', 'RamFilter']
+
+
+def test_a_broken_package_is_told_and_left_out(monkeypatch, tmp_path, caplog):
+    monkeypatch.syspath_prepend(tmp_path)
+    before = catalog.known('nova_sched.filters')
+    install(
+        tmp_path, 'broken_rules', '1 / 0', nova_sched__filters={'BrokenFilter': 'broken_rules:BrokenFilter'}
+    )
+    assert catalog.known('nova_sched.filters') == before
+    assert 'Plug-in BrokenFilter of nova_sched.filters cannot be loaded' in caplog.text
 
 
 def test_the_default_configuration_can_be_loaded():

@@ -12,65 +12,23 @@
 """What the whole of Nova chose, and what our engine chooses on the same hosts for the same requests.
 
 As in the recording, nothing but the filters refuses: no rule is always on, and cluster and store grant
-every claim. Where a rule of Nova waits for a later release, its recorded answer takes its place.
+every claim.
 """
 
-import numpy as np
+import collections
+
 import pytest
 
 from nova_sched import errors, objects
 from nova_sched.engine import catalog
-from nova_sched.filters import Filter
 from nova_sched.objects.claiming import Claim
 from nova_sched.rpc import translate
 from nova_sched.state.cluster import Booking, Cluster
 from nova_sched.tests.reference import golden, nine_nodes, wire
 from nova_sched.tests.unit.engine.stores import Generous
 from nova_sched.tests.unit.engine.world import World
-from nova_sched.weighers import Weigher
 
-SELECTIONS, MATRIX, WEIGHTS = golden('selections'), golden('filter-matrix'), golden('weights')
-FILTERS, WEIGHERS = catalog.known('nova_sched.filters'), catalog.known('nova_sched.weighers')
-
-# Filters of the recording that wait for a later release.
-WAITING_FILTERS = {
-    'AggregateInstanceExtraSpecsFilter',
-    'AggregateIoOpsFilter',
-    'AggregateMultiTenancyIsolation',
-    'AggregateNumInstancesFilter',
-    'AggregateTypeAffinityFilter',
-    'IoOpsFilter',
-    'JsonFilter',
-    'NUMATopologyFilter',
-    'NumInstancesFilter',
-    'PciPassthroughFilter',
-    'SimpleCIDRAffinityFilter',
-}
-# Those whose answer depends on what the request has taken already; recorded is that for the first instance.
-COUNTING_FILTERS = {
-    'AggregateIoOpsFilter',
-    'AggregateNumInstancesFilter',
-    'IoOpsFilter',
-    'NUMATopologyFilter',
-    'NumInstancesFilter',
-    'PciPassthroughFilter',
-}
-# Weighers of the recording that wait. Others wait too, but weigh nothing without an option that was not set.
-WAITING_WEIGHERS = {'BuildFailureWeigher', 'CrossCellWeigher', 'HypervisorVersionWeigher', 'PCIWeigher'}
-IDLE_WEIGHERS = {
-    'ImagePropertiesWeigher': 'image_props_weight_multiplier',
-    'MetricsWeigher': 'weight_setting',
-    'NumInstancesWeigher': 'num_instances_weight_multiplier',
-}
-
-
-def enabled(run):
-    return SELECTIONS['filter_sets'][run['filters']]
-
-
-def waits_for(run):
-    """The filters without which the run cannot be repeated: their recorded answer is not enough."""
-    return COUNTING_FILTERS & WAITING_FILTERS & set(enabled(run)) if run['num_instances'] > 1 else set()
+SELECTIONS = golden('selections')
 
 
 def label(run):
@@ -78,44 +36,7 @@ def label(run):
 
 
 RUNS = SELECTIONS['runs']
-COMPARED = [run for run in RUNS if not waits_for(run)]
-# How many runs are compared: with our filters alone, with recorded answers of filters, and how many wait.
-COUNTS = {'default': 28, 'many': 23, 'waiting': 5}
-
-
-class Recorded:
-    """The recorded answers of one of Nova's rules for one scenario: one for each of the nine hosts."""
-
-    def __init__(self, name):
-        self._name = name
-
-    @property
-    def name(self):
-        return self._name
-
-
-class RecordedFilter(Recorded, Filter):
-    def __init__(self, name, scenario):
-        super().__init__(name)
-        passes = MATRIX['matrix'][scenario][name]
-        self._passes = np.array([passes['*'] if '*' in passes else passes[host] for host in MATRIX['hosts']])
-        assert self._passes.dtype == bool
-
-    def mask(self, hosts, request):
-        return self._passes
-
-
-class RecordedWeigher(Recorded, Weigher):
-    def __init__(self, name, scenario):
-        super().__init__(name)
-        self.minval, self.maxval = WEIGHTS['minval_maxval'][name]
-        self._numbers = WEIGHTS['scenarios'][scenario]['weighers'][name]
-
-    def raw(self, hosts, rows, request):
-        return np.array(self._numbers['raw'], dtype=float)[rows]
-
-    def multiplier(self, hosts, rows):
-        return np.array(self._numbers['multiplier'])[rows]
+COUNTS = {'default': 28, 'many': 28}
 
 
 class Granting(Cluster):
@@ -128,14 +49,8 @@ class Granting(Cluster):
 
 
 def chain(run):
-    """The rules of a run: ours, and what is recorded of those that wait."""
-    scenario = run['scenario']
-    filters = [
-        RecordedFilter(name, scenario) if name in WAITING_FILTERS else catalog.filters([name])[0]
-        for name in enabled(run)
-    ]
-    weighers = [RecordedWeigher(name, scenario) for name in sorted(WAITING_WEIGHERS)]
-    return catalog.Rules((), tuple(filters), (*catalog.weighers(), *weighers))
+    """The rules of a run."""
+    return catalog.Rules((), catalog.filters(SELECTIONS['filter_sets'][run['filters']]), catalog.weighers())
 
 
 def repeat(run):
@@ -150,7 +65,7 @@ def repeat(run):
     return future.result()
 
 
-@pytest.mark.parametrize('run', COMPARED, ids=label)
+@pytest.mark.parametrize('run', RUNS, ids=label)
 def test_selection(run):
     if 'raised' in run:
         with pytest.raises(getattr(errors, run['raised'])) as refused:
@@ -163,25 +78,5 @@ def test_selection(run):
     assert sorted(zones) == run['availability_zones']
 
 
-def test_the_counts():
-    found = dict.fromkeys(COUNTS, 0)
-    for run in RUNS:
-        found['waiting' if waits_for(run) else run['filters']] += 1
-    assert found == COUNTS
-    assert len(RUNS) == sum(COUNTS.values())
-
-
-def test_what_waits_is_what_is_not_there():
-    """A rule that has come is taken out of these sets, and its runs are compared with it."""
-    named = {name for names in SELECTIONS['filter_sets'].values() for name in names}
-    assert named - FILTERS.keys() == WAITING_FILTERS
-    assert WEIGHTS['minval_maxval'].keys() - WEIGHERS.keys() == WAITING_WEIGHERS | IDLE_WEIGHERS.keys()
-
-
-def test_the_default_set_has_nothing_that_waits():
-    assert not WAITING_FILTERS & set(SELECTIONS['filter_sets']['default'])
-
-
-@pytest.mark.parametrize('option', IDLE_WEIGHERS.values())
-def test_an_idle_weigher_had_nothing_to_weigh_by(option):
-    assert not any(option in one for one in SELECTIONS['options'])
+def test_no_run_is_lost():
+    assert collections.Counter(run['filters'] for run in RUNS) == COUNTS

@@ -94,18 +94,21 @@ class TestSeveralInstances:
         assert picture(made) == before
 
     @pytest.mark.parametrize(
-        'memory_mb, seen',
+        'memory_mb, found',
         [
-            pytest.param(1025, 2, id='the first instance'),
-            pytest.param(1024, 1, id='the last one, of what was left'),
+            pytest.param(1025, 0, id='the first instance'),
+            pytest.param(1024, 2, id='the last one, of what the others left'),
         ],
     )
-    def test_the_refusal_tells_what_removed_whom(self, memory_mb, seen):
+    def test_the_refusal_tells_what_removed_whom(self, memory_mb, found):
         with pytest.raises(
-            errors.NoValidHost, match=f'Of 2 hosts, ResourceCapacity removed the last {seen}'
+            errors.NoValidHost,
+            match=f'{found} of 3 instances found a host. Of 2 hosts, ResourceCapacity removed the last 2: '
+            f'{memory_mb} MiB of memory asked',
         ) as refused:
             place(cluster(2, memory_mb=1024), requests(3, memory_mb=memory_mb))
-        assert refused.value.trail[-1] == ('ResourceCapacity', seen, 0)
+        assert refused.value.trail[-1] == ('ResourceCapacity', 2, 0)
+        assert refused.value.details['found'] == found
 
     @pytest.mark.parametrize(
         'made, words, reason',

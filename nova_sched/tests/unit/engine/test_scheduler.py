@@ -74,6 +74,15 @@ class TestPlace:
         assert made.scheduler.figures.batches == 1
         assert (made.scheduler.figures.placed, made.scheduler.figures.refused) == (3, 1)
 
+    def test_other_rules_from_the_next_batch_on(self):
+        """Messages keep their order: what was sent before is decided by the old rules."""
+        made = world({}, {}, {}, chain=rules([Named('host-0')]))
+        before = made.send_place(asks(A))
+        changes = [made.scheduler.follow(rules([Named(host)])) for host in ('host-1', 'host-2')]
+        after = made.send_place(asks(B))
+        made.turn_until(before, *changes, after)
+        assert [future.result()[0][0].host for future in (before, after)] == ['host-0', 'host-2']
+
     def test_no_more_than_a_batch_at_once(self):
         made = World(Contested(), max_batch=2)
         made.report(report())
@@ -344,7 +353,8 @@ class TestLog:
             ),
             pytest.param(
                 [asks(A, vcpus=99)],
-                f'Decided req-1: 1 instances, first {A}; hosts 3 -> 0, none after ResourceCapacity;',
+                f'Decided req-1: 1 instances, first {A}; hosts 3 -> 0, none after ResourceCapacity: '
+                '99 vCPUs asked, the largest host has 16 in all;',
                 id='refused',
             ),
         ],

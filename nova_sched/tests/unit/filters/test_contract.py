@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nova_sched.filters import Filter
-from nova_sched.tests.builders import hosts, nova_like, request, spec, uuid_of
+from nova_sched.tests import options
+from nova_sched.tests.builders import aggregate, hosts, nova_like, request, spec, uuid_of
 from nova_sched.tests.reference import golden
 from nova_sched.tests.rules import FILTERS
 from nova_sched.tests.unit.strategies import clusters, words
@@ -105,14 +106,24 @@ FLAGS = {
         for name, flags in golden('filter-matrix')['metadata'].items()
     },
     # Rules that Nova 34 does not have any more, or leaves to Placement.
+    'AggregateCoreFilter': (False, False),
+    'AggregateDiskFilter': (False, False),
+    'AggregateRamFilter': (False, False),
     'AvailabilityZoneFilter': (True, False),
     'CoreFilter': (False, False),
     'DiskFilter': (False, False),
     'RamFilter': (False, False),
+    'RetryFilter': (False, False),
+    'ChildProviders': (False, False),
     'DisabledCompute': (True, False),
+    'ImageMetadata': (True, False),
+    'ImageTypeSupport': (True, False),
+    'IsolatedAggregates': (True, False),
+    'RequestedAggregates': (True, False),
     'RequestedZone': (True, False),
     'RequiredTraits': (True, False),
     'ResourceCapacity': (False, False),
+    'TenantAggregates': (True, False),
     'Understood': (True, False),
 }
 
@@ -143,9 +154,12 @@ def test_both_faces_agree(plain, data):
 
 @every_filter
 def test_a_rebuild_asks_only_the_rules_made_for_it(rule):
-    # A disabled host that has nothing, and is asked for much.
+    # Disabled hosts that have nothing, are kept for other images, and are asked for much.
     words = {**BUSY, 'hints': {**BUSY['hints'], '_nova_check_type': ['rebuild']}}
-    seen = hosts(2, vcpus=0, memory_mb=0, disk_gb=0, disabled=True, forced_down=True)
+    names = ['host-0', 'host-1']
+    groups = [aggregate(1, names, img_hv_type='xen')]
+    seen = hosts(2, groups, vcpus=0, memory_mb=0, disk_gb=0, disabled=True, forced_down=True)
     states = [seen.state(row) for row in range(2)]
-    kept = list(rule.filter_all(states, spec(**words)))
+    with options.settings({'filter_scheduler.isolated_hosts': names}):
+        kept = list(rule.filter_all(states, spec(**words)))
     assert kept == ([] if rule.RUN_ON_REBUILD else states)

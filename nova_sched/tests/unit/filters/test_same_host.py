@@ -25,6 +25,7 @@ PLACES = {'instances': [{A}, {A, B}, set()]}
     'hint, same, different',
     [
         pytest.param([], '*', '*', id='empty'),
+        pytest.param([''], '*', '*', id='empty text'),
         pytest.param([A], '110', '001', id='on two hosts'),
         pytest.param(A, '110', '001', id='no list'),
         pytest.param([B], '010', '101', id='on one host'),

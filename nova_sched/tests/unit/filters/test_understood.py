@@ -11,10 +11,13 @@
 # under the License.
 """Understood."""
 
+import numpy as np
 import pytest
 
 from nova_sched.filters.understood import Understood
 from nova_sched.tests.builders import host, hosts, mask_of, request, spec
+
+TWO_GROUPS = {'resources1:VGPU': '1', 'resources2:VGPU': '1'}
 
 
 @pytest.mark.parametrize(
@@ -26,10 +29,36 @@ from nova_sched.tests.builders import host, hosts, mask_of, request, spec
         ),
         pytest.param({'extra_specs': {'hw:cpu_policy': 'shared', 'ssd': 'true'}}, True, id='free keys'),
         pytest.param({'extra_specs': {'accel:device_profile': 'gpu'}}, False, id='accelerator'),
-        pytest.param({'extra_specs': {'resources1:VGPU': '1'}}, False, id='numbered group'),
-        pytest.param({'extra_specs': {'trait_GPU:A': 'required'}}, False, id='trait of a group'),
+        pytest.param({'extra_specs': {'resources1:VGPU': '1'}}, True, id='numbered group'),
+        pytest.param(
+            {'extra_specs': {'trait_GPU:A': 'required'}}, False, id='a group of nothing but a trait'
+        ),
+        pytest.param({'extra_specs': TWO_GROUPS}, False, id='two groups'),
+        pytest.param(
+            {'extra_specs': {**TWO_GROUPS, 'group_policy': 'none'}}, True, id='two groups that may share'
+        ),
+        pytest.param({'extra_specs': {**TWO_GROUPS, 'group_policy': 'some'}}, False, id='an unknown policy'),
     ],
 )
 def test_understood(words, understood):
     assert mask_of(Understood, hosts(2), request(**words)) == ('*' if understood else '00')
     assert Understood().host_passes(host(), spec(**words)) is understood
+
+
+@pytest.mark.parametrize(
+    'extra_specs, why',
+    [
+        pytest.param(
+            {'accel:device_profile': 'gpu', 'resources.1:A': '1'},
+            'the request asks for what no rule knows: accel:device_profile, resources.1:A',
+            id='words',
+        ),
+        pytest.param(
+            TWO_GROUPS,
+            'the request has 2 groups of resources, but no group_policy (none or isolate)',
+            id='policy',
+        ),
+    ],
+)
+def test_why(extra_specs, why):
+    assert Understood().why(hosts(2), request(extra_specs=extra_specs), np.array([0, 1])) == why

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from nova_sched.hardware import numa, pci
+from nova_sched.hardware.machine import Machine, Pieces
 
 
 def recorded(name):
@@ -90,3 +91,21 @@ def pool(count=1, node=0, vendor='8086', product='1572', **tags):
 def request(count=1, *alternatives, policy='legacy', name='nic', **fields):
     spec = alternatives or ({'vendor_id': '8086'},)
     return pci.Request(count, spec, policy, alias_name=name, **{'request_id': 'r1'} | fields)
+
+
+def machine(*cells, pools=(), **ratios):
+    """A machine of these cells; without any, one that tells of none."""
+    return Machine(host(*cells) if cells else None, tuple(pools), **ratios)
+
+
+def wanted(*cells, requests=(), emulator=None, **fields):
+    return Pieces(guest(*cells, emulator=emulator) if cells else None, tuple(requests), **fields)
+
+
+def told(one):
+    """A machine as words of a report, see tests.builders."""
+    cells, pools = one.topology, one.pools
+    return {
+        'numa_topology': cells and cells.to_json(),
+        'pci_pools': pci.pools_to_json(pools) if pools else None,
+    }

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_sched.state.aggregates import Aggregates, number, split, zones
+from nova_sched.state.aggregates import Aggregates, OwnAggregates, number, split, values, zones
 from nova_sched.tests.builders import aggregate
 
 
@@ -45,6 +45,13 @@ def test_zones(texts, named):
     assert zones([*made, aggregate(9, ['h'], ssd='true')]) == named
 
 
+def test_values():
+    made = [aggregate(1, ['h'], tier='a, b'), aggregate(2, ['h'], tier='b'), aggregate(3, ['h'], other='c')]
+    assert values(made, 'tier') == {'a', 'b'}
+    assert values(made, 'none') == set()
+    assert values([aggregate(1, ['h'], tier='')], 'tier') == {''}
+
+
 @pytest.mark.parametrize(
     'texts, convert, value',
     [
@@ -57,6 +64,7 @@ def test_zones(texts, named):
         pytest.param([''], int, 50, id='empty'),
         pytest.param(['nan', '1'], float, 50, id='not a number'),
         pytest.param(['-inf'], float, 50, id='no end'),
+        pytest.param(['9' * 400], int, 50, id='more digits than a float has room for'),
     ],
 )
 def test_number(texts, convert, value):
@@ -94,6 +102,15 @@ def test_aggregates_come_change_and_go(steps):
         number(found, 'most', 7.0, float) for found in of.values()
     ]
     assert {zone for zone in ('1', '2', 'a', 'b') if made.has_zone(zone)} == zones(model.values())
+    assert made.keys == {key for one in model.values() for key in one.metadata}
+    distinct = made.distinct(rows)
+    assert sorted(map(repr, distinct)) == sorted({repr(found) for found in of.values()})
+
+
+def test_one_host_answers_for_its_own_aggregates():
+    own = OwnAggregates([aggregate(1, ['h'], a='1'), aggregate(2, ['h'], a='2', b='3')])
+    assert own.keys == {'a', 'b'}
+    assert own.map(np.zeros(1, dtype=int), len, int).tolist() == [2]
 
 
 def test_a_key_that_nobody_has_costs_no_column():

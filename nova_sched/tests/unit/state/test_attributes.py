@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 
 from nova_sched import objects
-from nova_sched.state.attributes import attribute, has_attribute
+from nova_sched.state.attributes import attribute, fact, has_attribute
 from nova_sched.state.host_state import ATTRIBUTES
+from nova_sched.state.one_host import OneHost
 from nova_sched.tests.builders import host, hosts
 
 THING = types.SimpleNamespace(
@@ -91,3 +92,21 @@ def test_an_attribute_that_no_host_has():
     assert not hosts(3).has_attribute('missing').any()
     assert hosts(3).map_attribute('missing', pytest.fail).tolist() == [False] * 3
     assert not host().stats
+
+
+@pytest.mark.parametrize(
+    'name', sorted(ATTRIBUTES - {'limits'} | {'boost', 'missing', '_hosts', '__class__', ''})
+)
+def test_values_are_those_of_host_states(name):
+    seen = hosts(
+        hypervisor_type=[None, 'QEMU', 'QEMU'],
+        vcpus=[1, 2, 2],
+        stats=[{'boost': 'x'}, {}, {'vcpus_total': 'y'}],
+    )
+    found, places = seen.values(name)
+    alone = [OneHost(seen.state(row)).values(name) for row in range(3)]
+    assert [str(found[place]) for place in places] == [str(one) for (one,), _ in alone]
+    assert [place.tolist() for _, place in alone] == [[0]] * 3
+    assert [str(one) for (one,), _ in alone] == [str(fact(seen.state(row), name)) for row in range(3)]
+    if name == 'vcpus_total':
+        assert found == [1, 2]

@@ -13,16 +13,20 @@
 
 import dataclasses
 
+import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from nova_sched.hardware.machine import Machine, Parts
 from nova_sched.objects.claiming import CONFIRMED, PENDING, Claim
 from nova_sched.state.aggregates import Aggregate
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.hosts import DISABLED_TRAIT
 from nova_sched.state.report import Inventory, Report
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, shared, told, wanted
+from nova_sched.tests.unit.hardware.builders import request as device
 
 NODES = [uuid_of(f'node {number}') for number in range(5)]
 HOSTS = ['h0', 'H0', 'h1', 'h2']
@@ -31,6 +35,18 @@ CONSUMERS = [uuid_of(f'consumer {number}') for number in range(4)]
 CLASSES = ['VCPU', 'MEMORY_MB', 'CUSTOM_GOLD']
 TRAITS = ['A', 'B', DISABLED_TRAIT]
 ZONES = ['a', 'b']
+DISTROS = ['ubuntu', 'fedora']
+
+MACHINES = [
+    machine(cell(0, [0], [1, 2]), cell(1, [], [3, 4]), pools=[pool(2)]),
+    machine(cell(1, [0], [1, 2, 3])),
+    machine(pools=[pool(1), pool(1, 1)]),
+]
+PARTS = [
+    one.fit(pieces)
+    for one in MACHINES
+    for pieces in (wanted(dedicated(2)), wanted(shared(1)), wanted(requests=[device(1)]))
+]
 
 instances = st.frozensets(st.sampled_from(CONSUMERS))
 amounts = st.dictionaries(st.sampled_from(CLASSES), st.integers(0, 9))
@@ -49,6 +65,9 @@ reports = st.builds(
     traits=st.frozensets(st.sampled_from(TRAITS)),
     io_workload=st.integers(0, 3),
     hypervisor_type=st.sampled_from([None, 'QEMU', 'ironic']),
+    metrics=st.sampled_from([None, '[{"name": "a", "value": 1}]', '[{"name": "b", "value": 2}]']),
+    numa_topology=st.sampled_from([None, *(told(one)['numa_topology'] for one in MACHINES)]),
+    pci_pools=st.sampled_from([None, *(told(one)['pci_pools'] for one in MACHINES)]),
     # A node keeps its name wherever it goes, so no two nodes of a host share one.
 ).map(lambda one: dataclasses.replace(one, nodename=f'name of {one.node_uuid}'))
 
@@ -79,6 +98,7 @@ class ClusterMachine(RuleBasedStateMachine):
         self.cluster = Cluster()
         self.known, self.told, self.aggregates = {}, {}, {}
         self.services = dict.fromkeys(HOSTS, (False, False, 0.0))
+        self.images = {}
 
     @rule(
         report=reports,
@@ -118,11 +138,13 @@ class ClusterMachine(RuleBasedStateMachine):
         consumer=st.sampled_from(CONSUMERS),
         resources=amounts,
         state=st.sampled_from([PENDING, CONFIRMED]),
+        parts=st.sampled_from([None, *filter(None, PARTS)]),
+        counted=st.booleans(),
     )
-    def claim(self, data, consumer, resources, state):
+    def claim(self, data, consumer, resources, state, parts, counted):
         uuid = data.draw(st.sampled_from(sorted(self.known)))
         if consumer not in self.known[uuid].claims:
-            made = Claim(consumer, uuid, resources, state)
+            made = Claim(consumer, uuid, resources, state, parts=parts, counted=counted)
             self.cluster.add(made)
             self.known[uuid].claims[consumer] = made
 
@@ -131,6 +153,11 @@ class ClusterMachine(RuleBasedStateMachine):
         self.cluster.drop(Claim(consumer, uuid, {'VCPU': 99}))
         if uuid in self.known:
             self.known[uuid].claims.pop(consumer, None)
+
+    @rule(consumer=st.sampled_from(CONSUMERS), distro=st.sampled_from(DISTROS))
+    def learn(self, consumer, distro):
+        self.cluster.hosts.places.learn(consumer, {'os_distro': distro})
+        self.images[consumer] = distro
 
     @rule(host=st.sampled_from(HOSTS), found=instances)
     def tell(self, host, found):
@@ -223,6 +250,26 @@ class ClusterMachine(RuleBasedStateMachine):
         return amount <= has.capacity - node.used(name) and amount <= has.total
 
     @invariant()
+    def the_machines_are_what_claims_leave(self):
+        hosts = self.cluster.hosts
+        left = [self.machine_of(node) for node in self.rows()]
+        assert [node.machine for node in hosts.nodes] == left
+        free = [sum(pool.count for pool in one.pools) if one else 0 for one in left]
+        assert hosts.free_pci_devices.tolist() == free
+        rows = range(len(left))
+        judged = hosts.map_machines([*rows], 'devices', lambda one: one is not None and one.free_devices > 1)
+        assert judged.tolist() == [count > 1 for count in free]
+
+    @staticmethod
+    def machine_of(node):
+        if not node.report.numa_topology and not node.report.pci_pools:
+            return None
+        left = Machine.from_texts(*node.report.pieces)
+        for one in node.claims.values():
+            left = left.hold(Parts() if one.counted or one.parts is None else one.parts)
+        return left
+
+    @invariant()
     def instances_are_where_they_are_told_to_be(self):
         hosts = self.cluster.hosts
         for consumer in CONSUMERS:
@@ -232,6 +279,11 @@ class ClusterMachine(RuleBasedStateMachine):
             claims = [node.claims[consumer] for node in self.known.values() if consumer in node.claims]
             assert sorted(self.cluster.claims_of(consumer), key=id) == sorted(claims, key=id)
         assert hosts.count_instances(CONSUMERS).tolist() == [len(node.instances) for node in self.rows()]
+        for distro in DISTROS:
+            assert hosts.count_images('os_distro', distro).tolist() == [
+                sum(self.images.get(instance) == distro for instance in node.instances)
+                for node in self.rows()
+            ]
         assert hosts.num_instances.tolist() == [
             node.foreign_instances + len(node.claims) for node in self.rows()
         ]
@@ -248,13 +300,17 @@ class ClusterMachine(RuleBasedStateMachine):
         hosts = self.cluster.hosts
         for trait in TRAITS:
             assert hosts.has_trait(trait).tolist() == [trait in node.report.traits for node in self.rows()]
-        for cell in CELLS[1:]:
-            assert hosts.in_cell(cell).tolist() == [
-                node.report.cell_uuid in (cell, None) for node in self.rows()
+        for uuid in CELLS[1:]:
+            assert hosts.in_cell(uuid).tolist() == [
+                node.report.cell_uuid in (uuid, None) for node in self.rows()
             ]
         assert hosts.map('hypervisor_type', str, object).tolist() == [
             str(node.report.hypervisor_type) for node in self.rows()
         ]
+        for name in ('a', 'b'):
+            assert (~np.isnan(hosts.metric(name))).tolist() == [
+                f'"{name}"' in (node.report.metrics or '') for node in self.rows()
+            ]
         assert hosts.disabled.tolist() == [
             self.services[node.report.host][0] or DISABLED_TRAIT in node.report.traits for node in self.rows()
         ]
@@ -277,6 +333,8 @@ class ClusterMachine(RuleBasedStateMachine):
         sets = {tuple(one.id for one in hosts.aggregates.of(node.report.host)) for node in self.rows()}
         assert hosts.aggregates.sets.judged(lambda ids: ids in sets).sum() == len(sets)
         assert hosts.aggregates.sets.judged(lambda ids: True).sum() == len(sets)
+        machines = {self.machine_of(node) for node in self.rows()}
+        assert hosts.interned['machine'].judged(lambda value: True).sum() == len(machines)
         types = {node.report.hypervisor_type for node in self.rows()}
         assert hosts.interned['hypervisor_type'].judged(lambda value: True).sum() == len(types)
 

@@ -16,10 +16,11 @@ import json
 import pytest
 
 from nova_sched.state.host_state import ATTRIBUTES
+from nova_sched.state.places import image_of
 from nova_sched.tests.builders import NOW, aggregate, claim, cluster, hosts, uuid_of
 from nova_sched.tests.reference import nine_hosts, nova_states
 
-A = uuid_of('a')
+A, B = uuid_of('a'), uuid_of('b')
 
 
 def test_every_attribute_can_be_read():
@@ -34,10 +35,14 @@ def test_every_attribute_can_be_read():
 @pytest.mark.parametrize('row', range(9))
 def test_it_is_what_nova_makes_of_the_same_node(row):
     nova, ours = nova_states()[row], nine_hosts().state(row)
-    names = set(vars(nova)) - {'aggregates', 'instances', 'service', 'num_instances'}
+    names = set(vars(nova)) - {'aggregates', 'host_ip', 'instances', 'metrics', 'service'}
     assert {name: getattr(ours, name) for name in names} == {name: getattr(nova, name) for name in names}
+    assert ours.host_ip == str(nova.host_ip)
     assert [one.metadata for one in ours.aggregates] == [one.metadata for one in nova.aggregates]
-    assert set(ours.instances) == set(nova.instances)
+    assert {uuid: image_of(one) for uuid, one in ours.instances.items()} == {
+        uuid: image_of(one) for uuid, one in nova.instances.items()
+    }
+    assert [(one.name, one.value) for one in ours.metrics] == [(one.name, one.value) for one in nova.metrics]
     assert ours.service['disabled'] == nova.service['disabled']
 
 
@@ -65,10 +70,12 @@ def test_claims_count_as_soon_as_they_are_made():
 
 
 def test_service():
-    state = hosts(1, disabled=True, seen_s=NOW - 5).state(0)
-    assert dict(state.service) == {
+    made = cluster(1, seen_s=NOW - 5)
+    made.set_service('host-0', True, 'a fan is loud', False)
+    assert dict(made.hosts.state(0).service) == {
         'host': 'host-0',
         'disabled': True,
+        'disabled_reason': 'a fan is loud',
         'forced_down': False,
         'last_seen_up': NOW - 5,
     }
@@ -81,19 +88,19 @@ def test_aggregates_and_triples():
     assert seen.state(0).supported_instances == [['x86_64', 'kvm', 'hvm']]
 
 
-@pytest.mark.parametrize(
-    'name, stored, read',
-    [
-        pytest.param('cpu.percent', 0.25, 25.0, id='a percentage is whole'),
-        pytest.param('cpu.user.percent', 0.5, 50.0, id='another'),
-        pytest.param('cpu.frequency', 2400, 2400, id='no percentage'),
-        pytest.param('cpu.percent', None, None, id='null'),
-    ],
-)
-def test_metrics(name, stored, read):
-    state = hosts(1, metrics=json.dumps([{'name': name, 'value': stored, 'source': 'x'}])).state(0)
-    assert [(one.name, one.value, one.source) for one in state.metrics] == [(name, read, 'x')]
+def test_metrics():
+    metrics = [{'name': 'cpu.percent', 'value': 0.25, 'source': 'x'}]
+    (one,) = hosts(1, metrics=json.dumps(metrics)).state(0).metrics
+    assert (one.name, one.value, one.source) == ('cpu.percent', 25, 'x')
     assert hosts(1).state(0).metrics == []
+
+
+def test_instances_tell_their_images():
+    made = cluster(1, instances=frozenset([A, B]))
+    made.hosts.places.learn(A, {'os_distro': 'ubuntu', 'hw_qemu_guest_agent': True})
+    instances = made.hosts.state(0).instances
+    assert instances[A].image_properties == {'os_distro': 'ubuntu', 'hw_qemu_guest_agent': 'True'}
+    assert instances[B].image_properties == {}
 
 
 def test_limits_are_this_view_s_own():

@@ -15,11 +15,14 @@ import datetime
 import time
 import types
 
+import numpy as np
 import pytest
 
+from nova_sched.hardware import pci
 from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU
+from nova_sched.state.metrics import NO_VALUE
 from nova_sched.state.one_host import OneHost
-from nova_sched.tests.builders import aggregate, host
+from nova_sched.tests.builders import CELL, aggregate, host
 
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 
@@ -107,3 +110,41 @@ def test_a_null_number_is_none_of_it():
 
 def test_a_host_state_without_traits_has_none():
     assert OneHost(types.SimpleNamespace()).has_trait('T').tolist() == [False]
+
+
+@pytest.mark.parametrize(
+    'stats, free',
+    [
+        pytest.param(None, 0, id='none'),
+        pytest.param(types.SimpleNamespace(pools=[]), 0, id='no pools'),
+        pytest.param(
+            types.SimpleNamespace(
+                pools=[{'vendor_id': '8086', 'product_id': '1572', 'count': n} for n in (2, 4)]
+            ),
+            6,
+            id='as in Nova',
+        ),
+        pytest.param(pci.pools_to_json([pci.Pool('8086', '1572', count=3)]), 3, id='as text'),
+    ],
+)
+def test_free_devices(stats, free):
+    assert OneHost(host(pci_stats=stats)).free_pci_devices.tolist() == [free]
+
+
+@pytest.mark.parametrize(
+    'cell, here', [pytest.param(CELL, True, id='its own'), pytest.param('other', False, id='another')]
+)
+def test_cell(cell, here):
+    assert OneHost(host()).in_cell(cell).tolist() == [here]
+    assert OneHost(host(cell_uuid=None)).in_cell(cell).tolist() == [True]
+
+
+def test_metrics_and_images():
+    metrics = [types.SimpleNamespace(name='a', value=2), types.SimpleNamespace(name='b', value=None)]
+    image = types.SimpleNamespace(image_properties={'os_distro': 'ubuntu'})
+    one = OneHost(host(metrics=metrics, instances={'i': image, 'j': image, 'k': None}))
+    assert (one.metric('a').tolist(), one.metric('b').tolist()) == ([2.0], [NO_VALUE])
+    assert np.isnan(one.metric('c')).tolist() == [True]
+    assert np.isnan(OneHost(host(metrics=None)).metric('a')).tolist() == [True]
+    assert one.count_images('os_distro', 'ubuntu').tolist() == [2]
+    assert one.count_images('os_distro', 'fedora').tolist() == [0]

@@ -15,7 +15,7 @@ import types
 
 import pytest
 
-from nova_sched import objects
+from nova_sched import errors, objects
 from nova_sched.state.request import Destination
 from nova_sched.state.spec import READERS, SpecRequest, read
 from nova_sched.tests.builders import request, spec, uuid_of
@@ -77,8 +77,14 @@ def test_names_of_hosts_lose_their_case_and_names_of_nodes_keep_it():
         pytest.param({'rules': None}, 1, id='null'),
         pytest.param({'rules': {'max_server_per_host': '3'}}, 3, id='text, as it travels'),
         pytest.param({'rules': {'max_server_per_host': 3}}, 3, id='number'),
+        pytest.param({'rules': {'max_server_per_host': '0'}}, 0, id='none at all'),
         pytest.param(
             {'rules': None, '_rules': {'max_server_per_host': '4'}}, 4, id='by its name on the wire'
+        ),
+        pytest.param(
+            {'policy': 'affinity', 'rules': {'max_server_per_host': 'many'}},
+            1,
+            id='of a policy that has none',
         ),
     ],
 )
@@ -86,6 +92,12 @@ def test_rules_of_a_group(given, most):
     one = spec(group={'policy': 'anti-affinity'})
     vars(one.instance_group).update(given)
     assert READERS['group'](one).max_server_per_host == most
+
+
+def test_a_rule_that_is_no_number():
+    one = spec(group={'policy': 'anti-affinity', 'rules': {'max_server_per_host': 'many'}})
+    with pytest.raises(errors.InvalidRequest, match='many'):
+        READERS['group'](one)
 
 
 @pytest.mark.parametrize(

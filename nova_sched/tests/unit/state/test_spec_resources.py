@@ -26,6 +26,17 @@ def cells(*pcpusets):
     )
 
 
+def port(**fields):
+    """A group of resources that a port asks for."""
+    asked = {'resources': {'NET_BW': 1}, 'requester_id': 'port'}
+    return types.SimpleNamespace(**{**asked, **fields})
+
+
+def near(*suffixes):
+    """Request level parameters: these groups are of one subtree."""
+    return types.SimpleNamespace(same_subtree=[list(suffixes)])
+
+
 DEDICATED = {'hw:cpu_policy': 'dedicated'}
 
 
@@ -90,11 +101,56 @@ ISOLATED = {'hw:emulator_threads_policy': 'isolate'}
             {},
             id='other groups are not the instance itself',
         ),
+        pytest.param(
+            {'vcpus': 4, 'extra_specs': {'resources:PCPU': '4'}}, {PCPU: 4}, id='dedicated CPUs by name'
+        ),
+        pytest.param(
+            {
+                'vcpus': 4,
+                'memory_mb': 512,
+                'extra_specs': {'resources1:VCPU': '2', 'resources1:MEMORY_MB': '0'},
+            },
+            {},
+            id='what a group names, the flavor does not add',
+        ),
+        pytest.param(
+            {'vcpus': 4, 'requested_resources': [port(resources={VCPU: 1})]}, {}, id='nor what a port names'
+        ),
+        pytest.param(
+            {'extra_specs': {'hw:mem_encryption': 'true'}},
+            {'MEM_ENCRYPTION_CONTEXT': 1},
+            id='encrypted memory',
+        ),
+        pytest.param(
+            {'extra_specs': {'hw:pmem': '6GB, 6GB,small-1,'}},
+            {'CUSTOM_PMEM_NAMESPACE_6GB': 2, 'CUSTOM_PMEM_NAMESPACE_SMALL_1': 1},
+            id='persistent memory',
+        ),
     ],
 )
 def test_resources(words, resources):
     nothing = {'vcpus': 0, 'memory_mb': 0}
     assert request(**{**nothing, **words}).resources == resources
+
+
+@pytest.mark.parametrize(
+    'words, vcpus',
+    [
+        pytest.param({'vcpus': 4}, 0, id='shared anyway'),
+        pytest.param({'vcpus': 4, 'extra_specs': DEDICATED}, 4, id='dedicated'),
+        pytest.param({'vcpus': 4, 'extra_specs': DEDICATED | ISOLATED}, 4, id='none for emulator threads'),
+        pytest.param(
+            {'vcpus': 4, 'extra_specs': MIXED, 'numa_topology': cells({0, 1})},
+            0,
+            id='not where some are shared',
+        ),
+        pytest.param(
+            {'vcpus': 4, 'extra_specs': DEDICATED | {'resources:PCPU': '4'}}, 0, id='asked for by name'
+        ),
+    ],
+)
+def test_shared_cpus_for_dedicated_ones(words, vcpus):
+    assert request(**words).fallback_vcpus == vcpus
 
 
 @pytest.mark.parametrize('text', ['x', '1.5', ''])
@@ -113,18 +169,51 @@ def test_an_amount_that_is_none(text):
         pytest.param(
             {'extra_specs': {'accel:device_profile': 'x'}}, ('accel:device_profile',), id='accelerator'
         ),
-        pytest.param({'extra_specs': {'group_policy': 'none'}}, ('group_policy',), id='groups of resources'),
+        pytest.param({'extra_specs': {'group_policy': 'none'}}, (), id='a policy of groups'),
         pytest.param(
-            {'extra_specs': {'resources_A:VGPU': '1', 'trait1:B': 'required'}},
-            ('resources_A:VGPU', 'trait1:B'),
-            id='their parts',
+            {'extra_specs': {'group_policy': 'some'}}, ('group_policy=some',), id='an unknown policy'
         ),
+        pytest.param({'extra_specs': {'resources_A:VGPU': '1', 'trait_A:B': 'required'}}, (), id='a group'),
+        pytest.param(
+            {'extra_specs': {'resources.A:VGPU': '1', 'resources': '1', 'trait1': 'required'}},
+            ('resources.A:VGPU', 'resources', 'trait1'),
+            id='keys that are nearly right',
+        ),
+        pytest.param(
+            {'extra_specs': {'resources:gold': '1', 'trait:Fast': 'required'}},
+            ('resources:gold', 'trait:Fast'),
+            id='names that nothing can have',
+        ),
+        pytest.param({'extra_specs': {'trait:A': 'maybe'}}, ('trait:A=maybe',), id='another verdict'),
+        pytest.param(
+            {'extra_specs': {'trait1:A': 'required'}}, ('group 1 without resources',), id='a bare trait'
+        ),
+        pytest.param(
+            {'extra_specs': {'resources1:VGPU': '0', 'trait1:A': 'required'}},
+            ('group 1 without resources',),
+            id='none of a resource',
+        ),
+        pytest.param({'extra_specs': {'same_subtree': '1,2'}}, ('same_subtree',), id='no extra spec of Nova'),
         pytest.param({'requested_resources': []}, (), id='no requested resources'),
         pytest.param({'requested_resources': None}, (), id='null requested resources'),
+        pytest.param({'requested_resources': [port()]}, (), id='bandwidth'),
         pytest.param(
-            {'requested_resources': [types.SimpleNamespace(resources={'NET_BW': 1, 'A': 2})]},
-            ('requested_resources A', 'requested_resources NET_BW'),
-            id='bandwidth',
+            {'requested_resources': [port(aggregates=[['a']], forbidden_aggregates={'b'})]},
+            ('requested_resources aggregates', 'requested_resources forbidden_aggregates'),
+            id='aggregates of a device',
+        ),
+        pytest.param(
+            {'requested_resources': [port(requester_id=None, use_same_provider=False)]},
+            ('requested_resources use_same_provider=False', 'requested_resources without requester_id'),
+            id='nobody asked for it',
+        ),
+        pytest.param(
+            {
+                'requested_resources': [port(resources={}, required_traits={'A'})],
+                'request_level_params': near('port', 'other'),
+            },
+            ('same_subtree other',),
+            id='near to what is not there',
         ),
     ],
 )

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_sched.state.vocab import Interned, Vocab, WordSets
+from nova_sched.state.vocab import MOST_KEPT, Interned, Vocab, WordSets
 
 
 def test_a_word_keeps_its_number():
@@ -72,6 +72,107 @@ def test_a_free_slot_is_not_judged(dtype, zero):
     assert column.judged(lambda value: value != 'gone', dtype).tolist() == [1, 1]
     column.drop(0)
     assert column.judged(lambda value: True, dtype).tolist() == [zero, 1]
+
+
+# Verdicts that are kept.
+
+
+def column_of(*words):
+    """A column of these words, and the slot of each."""
+    made = Interned()
+    return made, np.array([made.take(word) for word in words], dtype=np.int32)
+
+
+class Judge:
+    """Whether a word is as long as that; ``asked`` are the words that it was asked about."""
+
+    def __init__(self, length=1):
+        self._length = length
+        self.asked = []
+
+    def __call__(self, word):
+        self.asked.append(word)
+        return word is not None and len(word) == self._length
+
+
+def test_a_verdict_is_kept():
+    column, slots = column_of('a', 'bb', 'a')
+    first, second = Judge(), Judge()
+    assert column.map_kept(slots, 'question', first).tolist() == [True, False, True]
+    assert column.map_kept(slots, 'question', second).tolist() == [True, False, True]
+    assert (sorted(first.asked), second.asked) == (['a', 'bb'], [])
+
+
+def test_another_question_has_other_verdicts():
+    column, slots = column_of('a', 'bb')
+    column.map_kept(slots, 1, Judge(1))
+    assert column.map_kept(slots, 2, Judge(2)).tolist() == [False, True]
+    assert column.map_kept(slots, 1, Judge(2)).tolist() == [True, False]
+
+
+def test_only_rows_that_are_asked_about_are_judged():
+    column, slots = column_of('a', 'bb', 'c')
+    judge = Judge()
+    assert column.map_kept(slots[1:2], 'question', judge).tolist() == [False]
+    assert column.map_kept(slots[:0], 'question', judge).tolist() == []
+    assert judge.asked == ['bb']
+    assert column.map_kept(slots, 'question', judge).tolist() == [True, False, True]
+    assert judge.asked[1:] == ['a', 'c']
+
+
+def test_a_slot_that_is_used_again_is_judged_again():
+    column, slots = column_of('a', 'b')
+    assert column.map_kept(slots, 'question', Judge()).tolist() == [True, True]
+    column.drop(slots[0])
+    assert column.take('cc') == slots[0]
+    assert column.map_kept(slots, 'question', Judge()).tolist() == [False, True]
+
+
+def test_a_value_that_comes_after_the_question():
+    column, _ = column_of('a')
+    column.map_kept(np.array([0]), 'question', Judge())
+    many = np.array([column.take('b' * length) for length in range(300)])
+    assert column.map_kept(many, 'question', Judge(7)).tolist() == [length == 7 for length in range(300)]
+    assert column.map_kept(np.array([0]), 'question', Judge(7)).tolist() == [True]
+
+
+def test_the_question_that_was_asked_longest_ago_is_forgotten():
+    column, slots = column_of('a')
+    judge = Judge()
+    for question in range(MOST_KEPT):
+        column.map_kept(slots, question, judge)
+    column.map_kept(slots, 0, judge)
+    assert len(judge.asked) == MOST_KEPT
+    column.map_kept(slots, 'one more', judge)
+    column.map_kept(slots, 0, judge)
+    assert len(judge.asked) == MOST_KEPT + 1
+    column.map_kept(slots, 1, judge)
+    assert len(judge.asked) == MOST_KEPT + 2
+
+
+lengths, words = st.integers(1, 3), st.sampled_from(['a', 'b', 'aa', 'bb', 'ccc', None])
+asks = st.tuples(st.just('ask'), lengths)
+
+
+@given(st.lists(words.map(lambda word: ('take', word)) | ends | asks, max_size=40))
+def test_kept_verdicts_are_those_of_judging_plainly(steps):
+    column, rows, known = Interned(), [], {}
+    for step, what in steps:
+        if step == 'take':
+            rows.append((what, column.take(what)))
+        elif step == 'drop' and rows:
+            word, slot = rows.pop(what % len(rows))
+            column.drop(slot)
+            if word not in [other for other, _ in rows]:
+                known = {length: asked - {word} for length, asked in known.items()}
+        elif step == 'ask':
+            judge, slots = Judge(what), np.array([slot for _, slot in rows], dtype=np.int32)
+            plain = [word is not None and len(word) == what for word, _ in rows]
+            assert column.map_kept(slots, what, judge).tolist() == plain
+            # A value in use is judged once, whatever else came and went.
+            assert known.setdefault(what, set()).isdisjoint(judge.asked)
+            assert len(set(judge.asked)) == len(judge.asked)
+            known[what] |= {*judge.asked}
 
 
 row_sets = st.tuples(st.integers(0, 4), st.frozensets(st.integers(0, 200)))

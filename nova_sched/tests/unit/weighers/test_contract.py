@@ -20,7 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nova_sched.conf import CONF
+from nova_sched.state.request import Destination
 from nova_sched.tests.builders import aggregate, hosts, nova_like, request, spec, uuid_of
+from nova_sched.tests.options import settings as options
 from nova_sched.tests.reference import golden
 from nova_sched.tests.rules import WEIGHERS
 from nova_sched.tests.unit.strategies import clusters, words
@@ -30,11 +32,36 @@ every_weigher = pytest.mark.parametrize(
     'rule', [one() for one in WEIGHERS.values()], ids=lambda rule: rule.name
 )
 OTHER = uuid_of('other')
+METRICS = '[{"name": "cpu.percent", "value": 0.5}]'
 REQUESTS = {
     'plain': {},
     'soft-affinity': {'group': {'policy': 'soft-affinity', 'members': [OTHER]}},
     'soft-anti-affinity': {'group': {'policy': 'soft-anti-affinity', 'members': [OTHER]}},
+    'another cell': {'destination': Destination(cell_uuid=OTHER, allow_cross_cell_move=True)},
+    'an image': {'image_properties': {'os_distro': 'ubuntu', 'hw_qemu_guest_agent': True}},
 }
+
+
+def multiplier_of(rule):
+    """The multiplier of hosts that no aggregate says anything of."""
+    return rule.sign * CONF[rule.group][rule.option]
+
+
+def key_of(rule):
+    return rule.key or rule.option
+
+
+@pytest.fixture(scope='module', autouse=True)
+def every_rule_at_work():
+    """Options without which some rules have nothing to say."""
+    with options(
+        {
+            'filter_scheduler.image_props_weight_multiplier': 1.0,
+            'metrics.weight_setting': ['cpu.percent=1'],
+            'metrics.required': False,
+        }
+    ):
+        yield
 
 
 shared_hosts = functools.cache(hosts)  # rules only read them
@@ -69,15 +96,20 @@ def test_only_the_given_rows_are_weighed_in_their_order(rule, asked, rows):
         disk_gb=[4, 3, 2, 1],
         io_workload=[3, 1, 4, 1],
         instances=[{OTHER}, set(), {OTHER}, set()],
-        aggregates=[aggregate(1, ['host-2'], **{rule.option: '0.25'})],
+        failed_builds=[0, 3, 1, 2],
+        num_instances=[9, 7, 8, 7],
+        hypervisor_version=[None, 2000000, 2001000, 1],
+        metrics=[METRICS, METRICS, METRICS, METRICS],
+        cell_uuid=[OTHER, None, uuid_of('cell'), OTHER],
+        aggregates=[aggregate(1, ['host-2'], **{key_of(rule): '0.25'})],
     )
+    seen.places.learn(OTHER, {'os_distro': 'ubuntu'})
     wanted = request(**REQUESTS[asked])
     whole = rule.raw(seen, rows_of(4), wanted)
     some = rule.raw(seen, np.array(rows, dtype=np.intp), wanted)
     assert whole is some is None or np.array_equal(whole[rows], some)
-    default = rule.sign * getattr(CONF.filter_scheduler, rule.option)
     factors = rule.multiplier(seen, np.array(rows, dtype=np.intp))
-    assert factors.tolist() == [rule.sign * 0.25 if row == 2 else default for row in rows]
+    assert factors.tolist() == [rule.sign * 0.25 if row == 2 else multiplier_of(rule) for row in rows]
 
 
 @every_weigher
@@ -124,18 +156,15 @@ def test_both_faces_agree(plain, data):
     ],
 )
 def test_an_aggregate_overrides_the_multiplier(rule, texts, factor):
-    aggregates = [aggregate(number, ['host-0'], **{rule.option: text}) for number, text in enumerate(texts)]
+    aggregates = [aggregate(number, ['host-0'], **{key_of(rule): text}) for number, text in enumerate(texts)]
     seen = hosts(2, aggregates)
-    default = getattr(CONF.filter_scheduler, rule.option)
-    wanted = [rule.sign * (default if factor is None else factor), rule.sign * default]
+    default = multiplier_of(rule)
+    wanted = [default if factor is None else rule.sign * factor, default]
     assert np.broadcast_to(rule.multiplier(seen, rows_of(2)), 2).tolist() == wanted
     assert [rule.weight_multiplier(seen.state(row)) for row in range(2)] == wanted
 
 
 @every_weigher
 def test_the_option_is_read_when_it_is_needed(rule):
-    CONF.set_override(rule.option, 0.5, 'filter_scheduler')
-    try:
+    with options({f'{rule.group}.{rule.option}': 0.5}):
         assert rule.multiplier(hosts(1), rows_of(1)) == rule.sign * 0.5
-    finally:
-        CONF.clear_override(rule.option, 'filter_scheduler')

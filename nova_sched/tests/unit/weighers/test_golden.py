@@ -9,13 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Every recorded weight of Nova's weighers that concerns a rule we have: equal, through both faces."""
+"""Every recorded weight of Nova's weighers: equal, through both faces."""
 
 import types
 
 import numpy as np
 import pytest
 
+from nova_sched.tests.options import settings
 from nova_sched.tests.reference import golden, nine_hosts, nova_states, request_of, scenario
 from nova_sched.tests.rules import WEIGHERS
 from nova_sched.weighers import normalize
@@ -24,31 +25,33 @@ WEIGHTS = golden('weights')
 ROWS = golden('normalize')['rows']
 EVERY_ROW = np.arange(len(WEIGHTS['hosts']))
 
-# Weighers of Nova 34 that wait for a later release.
-WAITING = {
-    'BuildFailureWeigher',
-    'CrossCellWeigher',
-    'HypervisorVersionWeigher',
-    'ImagePropertiesWeigher',
-    'MetricsWeigher',
-    'NumInstancesWeigher',
-    'PCIWeigher',
+# Recorded answers: raw, normalised and multiplier of nine hosts each.
+COUNTS = {'weights': 28 * 13 * 9 * 3, 'orders': 28, 'normalize': 12}
+OPTIONS = {
+    'metrics.weight_setting': WEIGHTS['options']['[metrics] weight_setting'].split(', '),
+    'metrics.required': WEIGHTS['options']['[metrics] required'],
+    'filter_scheduler.image_props_weight_multiplier': WEIGHTS['options'][
+        '[filter_scheduler] image_props_weight_multiplier'
+    ],
 }
-# Recorded answers of the weighers that we have: raw, normalised and multiplier of nine hosts each.
-COUNTS = {'weights': 28 * 6 * 9 * 3, 'orders': 28, 'normalize': 12}
 
 
-def test_what_waits_is_what_is_not_there():
-    assert set(WEIGHTS['minval_maxval']) - set(WEIGHERS) == WAITING
-    assert set(WEIGHERS) <= set(WEIGHTS['minval_maxval'])
+@pytest.fixture(autouse=True)
+def as_recorded():
+    """The options that the recorded weighers had."""
+    with settings(OPTIONS):
+        yield
+
+
+def test_every_weigher_of_nova_is_here():
+    assert set(WEIGHTS['minval_maxval']) == set(WEIGHERS)
 
 
 def test_no_case_is_lost():
     cells = sum(
         len(numbers)
         for recorded in WEIGHTS['scenarios'].values()
-        for name, columns in recorded['weighers'].items()
-        if name not in WAITING
+        for columns in recorded['weighers'].values()
         for numbers in columns.values()
     )
     orders = sum('order' in recorded for recorded in WEIGHTS['scenarios'].values())
@@ -56,7 +59,7 @@ def test_no_case_is_lost():
 
 
 @pytest.mark.parametrize('name', WEIGHTS['scenarios'])
-@pytest.mark.parametrize('weigher', [one for one in WEIGHTS['minval_maxval'] if one not in WAITING])
+@pytest.mark.parametrize('weigher', WEIGHTS['minval_maxval'])
 def test_weights(weigher, name):
     rule, recorded = WEIGHERS[weigher](), WEIGHTS['scenarios'][name]['weighers'][weigher]
     seen, asked = nine_hosts(), request_of(name)
@@ -68,7 +71,7 @@ def test_weights(weigher, name):
 
 
 @pytest.mark.parametrize('name', WEIGHTS['scenarios'])
-@pytest.mark.parametrize('weigher', [one for one in WEIGHTS['minval_maxval'] if one not in WAITING])
+@pytest.mark.parametrize('weigher', WEIGHTS['minval_maxval'])
 def test_weights_of_single_host_states(weigher, name):
     rule, recorded = WEIGHERS[weigher](), WEIGHTS['scenarios'][name]['weighers'][weigher]
     states = nova_states()
@@ -79,13 +82,9 @@ def test_weights_of_single_host_states(weigher, name):
 
 @pytest.mark.parametrize('name', WEIGHTS['scenarios'])
 def test_order(name):
-    """The order of all, with the recorded part of the weighers that wait."""
     recorded, seen, asked = WEIGHTS['scenarios'][name], nine_hosts(), request_of(name)
     total = np.zeros(len(seen))
-    for weigher, columns in recorded['weighers'].items():
-        if weigher in WAITING:
-            total += np.multiply(columns['normalized'], columns['multiplier'])
-            continue
+    for weigher in recorded['weighers']:
         rule = WEIGHERS[weigher]()
         raw = rule.raw(seen, EVERY_ROW, asked)
         if raw is not None:

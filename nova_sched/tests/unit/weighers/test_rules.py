@@ -11,20 +11,38 @@
 # under the License.
 """A table for each weigher, and the scale."""
 
+import json
+
 import numpy as np
 import pytest
 
+from nova_sched import errors
+from nova_sched.hardware import pci
 from nova_sched.objects.claiming import CONFIRMED
-from nova_sched.tests.builders import claim, cluster, hosts, request, uuid_of
+from nova_sched.state.request import Destination
+from nova_sched.tests.builders import aggregate, claim, cluster, hosts, request, spec, uuid_of
+from nova_sched.tests.options import settings
 from nova_sched.weighers import normalize
+from nova_sched.weighers.build_failure import BuildFailureWeigher
 from nova_sched.weighers.cpu import CPUWeigher
+from nova_sched.weighers.cross_cell import CrossCellWeigher
 from nova_sched.weighers.disk import DiskWeigher
+from nova_sched.weighers.hypervisor_version import HypervisorVersionWeigher
+from nova_sched.weighers.image_properties import ImagePropertiesWeigher
 from nova_sched.weighers.io_ops import IoOpsWeigher
+from nova_sched.weighers.metrics import MetricsWeigher
+from nova_sched.weighers.num_instances import NumInstancesWeigher
+from nova_sched.weighers.pci import PCIWeigher
 from nova_sched.weighers.ram import RAMWeigher
 from nova_sched.weighers.server_group_soft_affinity import ServerGroupSoftAffinityWeigher
 from nova_sched.weighers.server_group_soft_anti_affinity import ServerGroupSoftAntiAffinityWeigher
 
 A, B = map(uuid_of, ['a', 'b'])
+
+
+def devices(*counts):
+    """Pools of so many free devices each, as a node reports them."""
+    return pci.pools_to_json([pci.Pool('8086', f'157{place}', count=n) for place, n in enumerate(counts)])
 
 
 def raw(rule, seen, asked=None):
@@ -62,6 +80,13 @@ def raw(rule, seen, asked=None):
             id='what is really free of the disk',
         ),
         pytest.param(IoOpsWeigher, {'io_workload': [3, 0]}, [3, 0], id='work under way'),
+        pytest.param(NumInstancesWeigher, {'instances': [{A, B}, None]}, [2, 0], id='instances'),
+        pytest.param(
+            HypervisorVersionWeigher, {'hypervisor_version': [2001000, None]}, [2001000, 0], id='version'
+        ),
+        pytest.param(BuildFailureWeigher, {'failed_builds': [3, 0]}, [3, 0], id='failed builds'),
+        pytest.param(PCIWeigher, {'pci_pools': [None, devices(2, 3)]}, [100, 95], id='free devices'),
+        pytest.param(PCIWeigher, {'pci_pools': [devices(99), devices(98, 7)]}, [1, 1], id='plenty of them'),
     ],
 )
 def test_raw(rule, columns, weights):
@@ -96,8 +121,126 @@ def test_a_claim_weighs_at_once():
     assert raw(CPUWeigher, made.hosts) == [1, 3]
     assert raw(RAMWeigher, made.hosts) == [400, 900]
     assert raw(IoOpsWeigher, made.hosts) == [2, 1]
+    assert raw(NumInstancesWeigher, made.hosts) == [1, 1]
     asked = request(group={'policy': 'soft-affinity', 'members': [A, B]})
     assert raw(ServerGroupSoftAffinityWeigher, made.hosts, asked) == [1, 1]
+
+
+HERE, THERE = map(uuid_of, ['cell 1', 'cell 2'])
+
+
+@pytest.mark.parametrize(
+    'destination, weights',
+    [
+        pytest.param(None, None, id='no destination'),
+        pytest.param(Destination(cell_uuid=HERE), None, id='it must stay in its cell'),
+        pytest.param(Destination(host='host-1', allow_cross_cell_move=True), None, id='no cell'),
+        pytest.param(
+            Destination(cell_uuid=HERE, allow_cross_cell_move=True),
+            [1, -1, 1],
+            id='it may leave; a node that never told its cell may be in any',
+        ),
+        pytest.param(
+            Destination(cell_uuid=uuid_of('cell 3'), allow_cross_cell_move=True),
+            [-1, -1, 1],
+            id='a cell that no node is in',
+        ),
+    ],
+)
+def test_cross_cell(destination, weights):
+    seen = hosts(cell_uuid=[HERE, THERE, None])
+    found = CrossCellWeigher().raw(seen, np.arange(3), request(destination=destination))
+    assert (None if found is None else found.tolist()) == weights
+
+
+METRICS = [{'a': 10, 'b': 2}, {'a': 1}, {'a': None, 'b': 3}]
+
+
+@pytest.mark.parametrize(
+    'setting, multipliers, weights',
+    [
+        pytest.param([], [1, 1, 1], None, id='nothing set'),
+        pytest.param(['nonsense'], [1, 1, 1], None, id='nothing that makes sense'),
+        pytest.param(['b=1'], [1, 1, 1], [2, -7, 3], id='one'),
+        pytest.param(
+            ['a=-0.5', 'b=10'], [1, 1, 1], [15, -7, -7], id='a sum, and one that lacks a part of it'
+        ),
+        pytest.param(['a=1', 'b=0'], [1, 1, 1], [10, 1, -7], id='what counts for nothing is not missed'),
+        pytest.param(['b=1'], [1, 0, 1], [2, 0, 3], id='nor where the multiplier is 0'),
+        pytest.param(['b=1', 'b=1'], [1, 1, 1], [4, -7, 6], id='one name twice'),
+        pytest.param(['c=1'], [1, 1, 1], [-7, -7, -7], id='what nobody reports'),
+    ],
+)
+def test_metrics(setting, multipliers, weights):
+    texts = [json.dumps([{'name': name, 'value': value} for name, value in one.items()]) for one in METRICS]
+    groups = [
+        aggregate(row, [f'host-{row}'], metrics_weight_multiplier=str(multiplier))
+        for row, multiplier in enumerate(multipliers)
+    ]
+    seen = hosts(3, groups, metrics=texts)
+    options = {'weight_setting': setting, 'required': False, 'weight_of_unavailable': -7.0}
+    with settings({f'metrics.{name}': value for name, value in options.items()}):
+        found = MetricsWeigher().raw(seen, np.arange(3), request())
+        assert (None if found is None else found.tolist()) == weights
+
+
+@pytest.mark.parametrize(
+    'rows, missing',
+    [
+        pytest.param([0], 0, id='reported'),
+        pytest.param([0, 1, 2], 2, id='not, or not as a number'),
+        pytest.param([1], 1, id='not'),
+    ],
+)
+def test_a_required_metric(rows, missing):
+    seen = hosts(metrics=['[{"name": "a", "value": 1}]', None, '[{"name": "a"}]'])
+    with settings({'metrics.weight_setting': ['a=0']}):
+        if not missing:
+            assert MetricsWeigher().raw(seen, np.array(rows), request()).tolist() == [0]
+            return
+        told = f'a has no value on {missing} of {len(rows)} hosts that could be chosen: enable MetricsFilter'
+        with pytest.raises(errors.BadConfig, match=told):
+            MetricsWeigher().raw(seen, np.array(rows), request())
+        with pytest.raises(errors.BadConfig, match='1 of 1 hosts'):
+            MetricsWeigher()._weigh_object(seen.state(1), spec())
+
+
+UBUNTU = {'os_distro': 'ubuntu', 'hw_qemu_guest_agent': True, 'traits_required': ['A']}
+
+
+@pytest.mark.parametrize(
+    'setting, asked, weights',
+    [
+        pytest.param([], UBUNTU, [3, 5], id='each property counts 1'),
+        pytest.param([], {'os_distro': 'ubuntu'}, [1, 3], id='one property'),
+        pytest.param([], {'os_distro': 'fedora'}, [1, 0], id='another value of it'),
+        pytest.param([], {'os_distro': 'debian'}, [0, 0], id='a value that nobody has'),
+        pytest.param([], {}, [0, 0], id='no image'),
+        pytest.param(['os_distro=2', 'os_type=9'], UBUNTU, [2, 6], id='what is named'),
+        pytest.param(['os_distro=-0.5', 'hw_qemu_guest_agent=0'], UBUNTU, [-0.5, -1.5], id='against it'),
+        pytest.param(['nonsense'], UBUNTU, [3, 5], id='nothing that makes sense is nothing set'),
+    ],
+)
+def test_image_properties(setting, asked, weights):
+    names = ['i', 'j', 'k', 'l', 'm']
+    made = cluster(instances=[set(names[:2]), set(names[2:])])
+    images = [UBUNTU, {'os_distro': 'fedora'}, UBUNTU, {'os_distro': 'ubuntu'}, {'os_distro': 'ubuntu'}]
+    for uuid, image in zip(names, images, strict=True):
+        made.hosts.places.learn(uuid, image)
+    options = {'image_props_weight_multiplier': -1.0, 'image_props_weight_setting': setting}
+    with settings({f'filter_scheduler.{name}': value for name, value in options.items()}):
+        wanted = request(image_properties=asked)
+        assert raw(ImagePropertiesWeigher, made.hosts, wanted) == weights
+        states = [made.hosts.state(row) for row in range(2)]
+        alone = [ImagePropertiesWeigher()._weigh_object(one, spec(image_properties=asked)) for one in states]
+        assert alone == weights
+
+
+def test_image_properties_are_off_at_first():
+    """Whatever an aggregate says; and nothing is counted until somebody wants it."""
+    seen = hosts(1, [aggregate(1, ['host-0'], image_props_weight_multiplier='5')])
+    assert ImagePropertiesWeigher().raw(seen, np.arange(1), request(image_properties=UBUNTU)) is None
+    assert ImagePropertiesWeigher().multiplier(hosts(1), np.arange(1)) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -157,14 +157,12 @@ def test_no_unit_is_given_twice(tree, several):
 
 @given(trees(), requests())
 def test_a_summary_rules_out_nothing_that_fits(tree, asked):
-    found = providers.fit(tree, asked)
-    summary = providers.Summary.of(tree)
-    needs = collections.Counter()
-    for one in found or ():
-        if one.provider_uuid != ROOT:
-            needs.update(one.resources)
-            assert one.provider_uuid in tree.by_uuid
-            assert tree.by_uuid[one.provider_uuid].traits <= summary.traits
-            if one.suffix:
-                assert all(summary.best[name] >= units for name, units in one.resources.items())
-    assert all(summary.sum[name] >= units for name, units in needs.items())
+    if providers.fit(tree, asked) is not None:
+        assert providers.Summary.of(tree).may_take(asked)
+
+
+@given(trees(), requests())
+def test_shapes_fit_as_their_trees_do(tree, asked):
+    assert (providers.fit(tree.shape, asked) is None) is (providers.fit(tree, asked) is None)
+    assert tree.shape.shape == tree.shape
+    assert hash(tree.shape.shape) == hash(tree.shape)

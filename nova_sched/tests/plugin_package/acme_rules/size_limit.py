@@ -9,33 +9,31 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""LargeOnlyFilter."""
-
-import numpy as np
+"""SizeLimitFilter."""
 
 from acme_rules.options import CONF
 from nova_sched.filters import Filter
 
-KEY = 'smallest_instance_mb'  # of the option, and of the metadata of aggregates
+KEY = 'largest_instance_mb'  # of the option, and in the metadata of aggregates
 
 
-class LargeOnlyFilter(Filter):
-    """A host takes no instance with less memory (MiB) than its aggregates, or else the option, ask for."""
+class SizeLimitFilter(Filter):
+    """A host takes no instance with more memory (MiB) than its aggregates, or else the option, allow."""
 
     def mask(self, hosts, request):
-        least = self._least(hosts)
-        return hosts.everywhere(request.memory_mb, int) >= least if np.any(least) else True
+        limit = self._limit(hosts)
+        return (limit == 0) | (request.memory_mb <= limit) if limit.any() else True
 
     def depends_on(self, request):
         return request.memory_mb, self._default()
 
     def why(self, hosts, request, rows):
-        least = hosts.everywhere(self._least(hosts), int)[rows].min()
-        return f'{request.memory_mb} MiB of memory asked, the least that a host takes is {least}'
+        most = self._limit(hosts)[rows].max()
+        return f'{request.memory_mb} MiB of memory asked, the most that a host takes is {most}'
 
-    def _least(self, hosts):
-        """Memory (MiB) that each host asks for; one number if no aggregate sets any."""
-        return hosts.aggregate_number(KEY, self._default(), int)
+    def _limit(self, hosts):
+        """Memory (MiB) of the largest instance that each host takes; 0 is no limit."""
+        return hosts.everywhere(hosts.aggregate_number(KEY, self._default(), int), int)
 
     def _default(self):
-        return CONF.filter_scheduler.smallest_instance_mb
+        return CONF.filter_scheduler.largest_instance_mb

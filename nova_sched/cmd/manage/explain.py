@@ -1,0 +1,138 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""`explain`: why a request found no host, or this one, and what another request would find."""
+
+import contextlib
+
+from nova_sched import errors, rpc
+from nova_sched.cmd.manage import accounts, specs, store, tables
+from nova_sched.db.trails import SqlTrails
+from nova_sched.rpc import client
+
+NOUN = 'explain'
+HELP = 'say why a request found no host, or where the next one would go'
+PATIENCE_S = 60
+
+
+def dry_run(args, conf):
+    """Ask a running scheduler to decide a request without claiming anything
+
+    What is asked for is put together from the options, or read from a file with --spec. NUMA cells and PCI
+    devices are Nova's API's to work out: only a spec from a file has them.
+
+    The tables tell for each filter how many hosts it saw and left, and why it removed the others; for the
+    chosen host and its alternates what each weigher gave them.
+
+    Keys with --format json: outcome (placed or refused), reason, hosts, instances, found, filters (filter,
+    seen, left, why, removed, nearest, nearest_why), placed (instance_uuid, host, node, weight, weights
+    (weigher, raw, normalised, multiplier, weight), alternates (the same)).
+    """
+    with _asking(args, conf) as scheduler:
+        found = scheduler.dry_run(specs.spec(args))
+    _show(args, found, accounts.decision)
+    return 0
+
+
+def why_not(args, conf):
+    """Ask a running scheduler what each of its rules says of one host
+
+    Every rule is asked, even after one that refuses. A host that passes all of them is compared with the
+    best one.
+
+    Keys with --format json: host, service (disabled, disabled_reason, forced_down, seen_s), nodes (node,
+    passes, rules (rule, verdict: passes, refuses, not asked or fails, why); and of a node that passes: rank,
+    of, weight, weights, best (host, node, weight, weights)).
+    """
+    with _asking(args, conf) as scheduler:
+        found = scheduler.why_not(specs.spec(args), args.host)
+    _show(args, found, accounts.host)
+    return 0
+
+
+def capacity(args, conf):
+    """Ask a running scheduler how many more servers like this one fit
+
+    Counted as if they came one after the other and nothing else changed. A host in several zones or
+    aggregates counts in each. Rules that open each host by itself, such as plug-ins that were written for
+    Nova, are asked about the first server only.
+
+    Keys with --format json: total, at_least (true if that is only what could be counted in time), hosts,
+    zones (name to number), aggregates (id, name, total).
+    """
+    with _asking(args, conf) as scheduler:
+        found = scheduler.capacity(specs.spec(args))
+    _show(args, found, accounts.capacity)
+    return 0
+
+
+def show(args, conf):
+    """Show what became of a request, and why
+
+    Read from the database: refusals are kept there for [explain] retention seconds, of the other decisions
+    the share [explain] sample. A request id stands in each line of the log, and in the answer of Nova's API
+    as X-Openstack-Request-Id.
+
+    Keys with --format json: of each decision about the request request_id, time, asked (instances, flavor,
+    resources, extra_specs, image, zone, policy, project_id, user_id), and those of 'explain dry-run'.
+    """
+    trails = SqlTrails(store.ready(conf)).read(args.request_id)
+    if not trails:
+        raise errors.NotFound(f'A decision about request {args.request_id}')
+    for one in trails:
+        one['time'] = tables.moment(one['time'])
+    _show(args, trails, accounts.trails)
+    return 0
+
+
+@contextlib.contextmanager
+def _asking(args, conf):
+    """A client of the schedulers on the bus. Raises NoAnswer."""
+    bus = rpc.transport(conf)
+    try:
+        yield client.ExplainClient(bus, timeout_s=args.timeout)
+    finally:
+        bus.cleanup()
+
+
+def _show(args, found, page):
+    tables.show(tables.as_json(found) if args.format == 'json' else page(found))
+
+
+# The command line.
+
+
+def _ask_arguments(parser):
+    specs.add_arguments(parser)
+    parser.add_argument(
+        '--timeout',
+        metavar='SECONDS',
+        type=int,
+        default=PATIENCE_S,
+        help=f'how long to wait for an answer ({PATIENCE_S})',
+    )
+
+
+def _host_arguments(parser):
+    parser.add_argument('host', metavar='HOST', help='name of the host')
+    _ask_arguments(parser)
+
+
+def _show_arguments(parser):
+    parser.add_argument('request_id', metavar='REQUEST', help='the request id, req-…')
+
+
+VERBS = (
+    ('dry-run', dry_run, _ask_arguments),
+    ('why-not', why_not, _host_arguments),
+    ('capacity', capacity, _ask_arguments),
+    ('show', show, _show_arguments),
+)

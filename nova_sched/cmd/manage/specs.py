@@ -1,0 +1,127 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A RequestSpec from the words of a command line, or from a file."""
+
+import json
+import sys
+import uuid
+
+from nova_sched import errors, objects
+
+
+def add_arguments(parser):
+    """The options that say what is asked for."""
+    asked = parser.add_argument_group('what is asked for')
+    asked.add_argument(
+        '--spec',
+        metavar='FILE',
+        help="a RequestSpec as JSON, such as the column 'spec' of Nova's table request_specs; - reads it "
+        'from standard input. The options below are then left out',
+    )
+    for name, default, help_ in (
+        ('vcpus', 1, 'vCPUs'),
+        ('ram', 512, 'memory, MiB'),
+        ('disk', 0, 'root disk, GiB'),
+        ('ephemeral', 0, 'ephemeral disk, GiB'),
+        ('swap', 0, 'swap, MiB'),
+    ):
+        asked.add_argument(f'--{name}', metavar='N', type=int, default=default, help=f'{help_} ({default})')
+    for name, help_ in (
+        (
+            'extra-spec',
+            'an extra spec of the flavor, such as trait:HW_CPU_X86_AVX2=required; may be repeated',
+        ),
+        ('image-property', 'a property of the image, such as hw_architecture=aarch64; may be repeated'),
+        ('hint', 'a scheduler hint, such as different_host=UUID; may be repeated'),
+    ):
+        asked.add_argument(
+            f'--{name}', metavar='KEY=VALUE', type=_pair, action='append', default=[], help=help_
+        )
+    asked.add_argument('--flavor', metavar='NAME', default='asked', help='name of the flavor')
+    asked.add_argument('--image', metavar='UUID', help='the image')
+    asked.add_argument('--zone', metavar='NAME', help='the availability zone')
+    asked.add_argument('--project', metavar='ID', help='the project')
+    asked.add_argument(
+        '--force-host', metavar='NAME', action='append', help='only this host; may be repeated'
+    )
+    asked.add_argument(
+        '--ignore-host', metavar='NAME', action='append', help='not this host; may be repeated'
+    )
+    asked.add_argument('--count', metavar='N', type=int, default=1, help='servers in this one request (1)')
+
+
+def _pair(text):
+    """``key=value`` as a pair."""
+    key, equals, value = text.partition('=')
+    if not key or not equals:
+        raise ValueError(text)
+    return key, value
+
+
+_pair.__name__ = 'KEY=VALUE'  # what argparse says is wrong
+
+
+def spec(args):
+    """The RequestSpec that the arguments say. Raises Invalid."""
+    return _read(args.spec) if args.spec else _made(args)
+
+
+def _read(path):
+    try:
+        if path == '-':
+            found = json.load(sys.stdin)
+        else:
+            with open(path) as file:
+                found = json.load(file)
+    except (OSError, ValueError) as error:
+        raise errors.InvalidRequest(f'--spec {path}', str(error)) from None
+    made = objects.from_primitive(found)
+    if not isinstance(made, objects.RequestSpec):
+        raise errors.InvalidRequest(f'--spec {path}', 'it holds no RequestSpec')
+    return made
+
+
+def _made(args):
+    server = str(uuid.uuid4())
+    hints = {}
+    for key, value in args.hint:
+        hints.setdefault(key, []).append(value)
+    return objects.RequestSpec(
+        instance_uuid=server,
+        num_instances=args.count,
+        project_id=args.project,
+        user_id=None,
+        availability_zone=args.zone,
+        flavor=objects.Flavor(
+            id=1,
+            flavorid=args.flavor,
+            name=args.flavor,
+            vcpus=args.vcpus,
+            memory_mb=args.ram,
+            root_gb=args.disk,
+            ephemeral_gb=args.ephemeral,
+            swap=args.swap,
+            extra_specs=dict(args.extra_spec),
+        ),
+        image=objects.ImageMeta.from_dict({'id': args.image, 'properties': dict(args.image_property)}),
+        numa_topology=None,
+        pci_requests=objects.InstancePCIRequests(instance_uuid=server, requests=[]),
+        ignore_hosts=args.ignore_host,
+        force_hosts=args.force_host,
+        force_nodes=None,
+        requested_destination=None,
+        retry=None,
+        limits=objects.SchedulerLimits(),
+        instance_group=None,
+        scheduler_hints=hints,
+        is_bfv=False,
+    )

@@ -1,0 +1,40 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Options of the [explain] group: which decisions can be explained later, and for how long."""
+
+from oslo_config import cfg
+
+GROUP = 'explain'
+OPTS = [
+    cfg.IntOpt(
+        'retention',
+        default=7 * 24 * 3600,
+        min=0,
+        mutable=True,
+        help='Seconds for which the trails of decisions are kept: what each filter saw and left, and why a '
+        'request was refused. 0 keeps none. With [claims] store = memory only the latest thousand are kept, '
+        'by each process for itself.',
+    ),
+    cfg.FloatOpt(
+        'sample',
+        default=0.01,
+        min=0.0,
+        max=1.0,
+        mutable=True,
+        help='Share of the decisions that found a host whose trail is kept too, with what each weigher gave '
+        'to the chosen host and to its alternates: 0 is none, 1 is all. Trails of refusals are always kept.',
+    ),
+]
+
+
+def register_opts(conf):
+    conf.register_opts(OPTS, group=GROUP)

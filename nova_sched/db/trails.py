@@ -1,0 +1,65 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Trails of decisions in the database: written in batches, read by request, dropped by age."""
+
+import json
+import uuid
+
+import sqlalchemy as sa
+
+from nova_sched.db.engine import transaction
+from nova_sched.db.tables import TRAILS
+
+CHUNK = 500  # rows dropped in one transaction: nobody shall wait for long behind it
+
+READ = (
+    sa.select(TRAILS.c.trail)
+    .where(TRAILS.c.request_id == sa.bindparam('request_id'))
+    .order_by(TRAILS.c.time_s, TRAILS.c.uuid)
+)
+OVERDUE = sa.select(TRAILS.c.uuid).where(TRAILS.c.time_s < sa.bindparam('before_s')).limit(CHUNK)
+
+
+class SqlTrails:
+    """Each method raises StoreUnavailable if the database is away."""
+
+    def __init__(self, engine):
+        self._engine = engine
+
+    def write(self, trails):
+        """Keep trails: JSON-able mappings with ``request_id`` and ``time`` (seconds since the epoch)."""
+        rows = [
+            {
+                'uuid': str(uuid.uuid4()),
+                'request_id': one['request_id'],
+                'time_s': one['time'],
+                'trail': json.dumps(one),
+            }
+            for one in trails
+        ]
+        with transaction(self._engine) as connection:
+            connection.execute(sa.insert(TRAILS), rows)
+
+    def read(self, request_id):
+        """The trails of a request, oldest first."""
+        with transaction(self._engine) as connection:
+            return [json.loads(text) for text in connection.scalars(READ, {'request_id': request_id})]
+
+    def forget(self, before_s):
+        """Drop the trails of before that time."""
+        found = CHUNK
+        while found == CHUNK:
+            with transaction(self._engine) as connection:
+                overdue = connection.scalars(OVERDUE, {'before_s': before_s}).all()
+                found = len(overdue)
+                if overdue:
+                    connection.execute(sa.delete(TRAILS).where(TRAILS.c.uuid.in_(overdue)))

@@ -1,0 +1,249 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""How many more instances of one kind fit: counted host by host, and nothing of it stays."""
+
+import copy
+import dataclasses
+import time
+import uuid
+from collections.abc import Mapping
+
+import numpy as np
+
+from nova_sched import errors
+from nova_sched.engine.decide import chain, survivors
+from nova_sched.filters import Filter
+from nova_sched.filters.numa_topology import NUMATopologyFilter
+from nova_sched.filters.pci_passthrough import PciPassthroughFilter
+from nova_sched.objects.claiming import PCPU, VCPU
+from nova_sched.state.aggregates import zones
+from nova_sched.state.hosts import Hosts
+from nova_sched.state.request import AFFINITY, NO_PIECES
+
+MOST = 10_000  # that are counted on one host
+SLICE_S = 0.01  # for which the loop is kept at a time
+BUDGET_S = 2.0  # for trying out claims, in all
+GUEST = str(uuid.UUID(int=0))  # stands for the further instances among the members of a group
+
+
+class WhatIf(Hosts):
+    """The hosts as they would be with ``more`` (a number for each row) further instances of a request."""
+
+    def __init__(self, hosts, taken, more):
+        self.__dict__.update(hosts.__dict__)
+        self._more = more
+        self.resources = dict(hosts.resources)
+        for name, amounts in taken.items():
+            self.resources[name] = _with(hosts.resources[name], more * amounts)
+        self.num_instances = hosts.num_instances + more
+        self.num_io_ops = hosts.num_io_ops + more  # each is a build at first
+
+    def count_instances(self, uuids):
+        counts = super().count_instances(uuids)
+        return counts + self._more if GUEST in uuids else counts
+
+
+def _with(resource, taken):
+    """A resource class of which so much more is taken, row by row."""
+    made = copy.copy(resource)
+    made.used = resource.used + taken
+    for name in ('free', 'unused', 'spare'):
+        setattr(made, name, getattr(resource, name) - taken)
+    return made
+
+
+@dataclasses.dataclass(slots=True)
+class Room:
+    """The hosts that take at least one, ``nodes`` by UUID, and how many each takes.
+
+    ``slots`` is each one's set of aggregates, for which ``places`` has the zones and the aggregates (id,
+    name). ``kinds``: hosts of one number are alike in all that a claim takes, so one is tried out for all;
+    None where figures say enough, and nothing is to be tried. ``together``: all must go to one host.
+    """
+
+    request: object
+    nodes: list[str]
+    counts: np.ndarray
+    slots: np.ndarray
+    places: Mapping[int, tuple[list[str], list[tuple[int, str]]]]
+    kinds: np.ndarray | None
+    together: bool
+    tried: int = 0  # kinds
+    cut: bool = False  # time was too short for some of them
+
+
+def room(rules, hosts, request, default_zone):
+    """Look at all hosts once. Runs in the loop, for as long as some decisions take."""
+    request = _one_more(rules, request)
+    rows, group = survivors(rules, hosts, request).rows(), request.group
+    slots, firsts = np.unique(hosts.aggregate_set[rows], return_index=True)
+    counts = _by_figures(rules, hosts, request, rows)
+    return Room(
+        request=request,
+        nodes=[hosts.nodes[row].uuid for row in rows.tolist()],
+        counts=counts,
+        slots=hosts.aggregate_set[rows],
+        places={
+            slot: _places(hosts.aggregates.of(hosts.nodes[rows[first]].host), default_zone)
+            for slot, first in zip(slots.tolist(), firsts.tolist(), strict=True)
+        },
+        kinds=_kinds(hosts, request, rows, counts) if _has_parts(hosts, request) else None,
+        together=group is not None and group.policy == AFFINITY and not group.hosts,
+    )
+
+
+def _one_more(rules, request):
+    """The request for an instance that nobody knows yet, another of which is in its group already.
+
+    Of its pieces only those stay that an enabled filter judges: the others keep no host out.
+    """
+    group, pieces = request.group, request.pieces
+    if group is not None:
+        group = dataclasses.replace(group, members=group.members | {GUEST})
+    enabled = {type(rule) for rule in chain(rules, request)}
+    if NUMATopologyFilter not in enabled:
+        judged = PciPassthroughFilter in enabled
+        pieces = dataclasses.replace(pieces, guest=None) if judged else NO_PIECES
+    return dataclasses.replace(request, instance_uuid=str(uuid.uuid4()), group=group, pieces=pieces)
+
+
+def _places(aggregates, default_zone):
+    named = [(aggregate.id, aggregate.name) for aggregate in aggregates]
+    return sorted(zones(aggregates) or {default_zone}), named
+
+
+def _has_parts(hosts, request):
+    """Whether a claim takes more than figures tell of."""
+    return bool(request.pieces or request.groups or not hosts.child_classes.isdisjoint(request.resources))
+
+
+def _kinds(hosts, request, rows, counts):
+    """A number for each row: the same for hosts that are alike."""
+    names = {*request.resources, *(name for group in request.groups for name, _ in group.resources)}
+    names |= {VCPU} if request.fallback_vcpus else set()
+    columns = [counts, hosts.machine[rows], hosts.shape[rows]]
+    for resource in (hosts.resources[name] for name in sorted(names) if name in hosts.resources):
+        columns += [resource.free[rows], resource.largest[rows]]
+    if any(group.in_tree for group in request.groups):
+        columns.append(rows)  # one device is named: no other host is like the one that has it
+    return np.unique(np.array(columns), axis=1, return_inverse=True)[1].ravel()
+
+
+def _by_figures(rules, hosts, request, rows):
+    """How many fit on each row, by the rules that are masks over figures: found by halving, all rows at once.
+
+    A rule that refuses n is taken to refuse n + 1 as well. Rules that open each host are asked about the
+    first instance only, as are those whose verdict does not change while hosts fill.
+    """
+    asked = [rule for rule in chain(rules, request)
+             if type(rule).judge is Filter.judge and rule.depends_on(request) is None]  # fmt: skip
+    taken = _taken(hosts, request)
+
+    def takes(numbers):
+        """Whether each row takes the last one of so many."""
+        more = np.zeros(len(hosts), dtype=np.int64)
+        more[rows] = numbers - 1
+        seen, fits = WhatIf(hosts, taken, more), np.ones(len(rows), dtype=bool)
+        for rule in asked:
+            verdict = rule.mask(seen, request)
+            if verdict is not True:
+                fits &= verdict[rows]
+        return fits
+
+    low = np.ones(len(rows), dtype=np.int64)
+    middle = high = np.maximum(_bound(hosts, taken, rows), low)
+    while (low < high).any():
+        fits = takes(middle)
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
+        middle = (low + high + 1) // 2
+    return low
+
+
+def _taken(hosts, request):
+    """What one instance takes of each row, by class: columns. The devices below a host are not among it."""
+    taken = {name: amount * hosts.has_class(name)
+             for name, amount in request.resources.items() if name in hosts.resources}  # fmt: skip
+    if request.fallback_vcpus and VCPU in hosts.resources:
+        sharing = ~hosts.has_class(PCPU)
+        taken[VCPU] = np.where(sharing, request.fallback_vcpus, taken.get(VCPU, 0))
+    return taken
+
+
+def _bound(hosts, taken, rows):
+    """No row takes more than this: by what is free of each resource class."""
+    most = np.full(len(rows), MOST, dtype=np.int64)
+    for name, amounts in taken.items():
+        amounts = amounts[rows]
+        free = hosts.resources[name].free[rows] // np.maximum(amounts, 1)
+        most = np.where(amounts > 0, np.minimum(most, free), most)
+    return most
+
+
+def try_some(room, cluster, until_s=SLICE_S, clock=time.monotonic):
+    """Try out claims on some hosts, in the loop, and take them back. Returns whether all are through.
+
+    A host that left meanwhile keeps the number of its figures.
+    """
+    end = clock() + until_s
+    while room.tried <= room.kinds.max(initial=-1) and clock() < end:
+        alike = np.flatnonzero(room.kinds == room.tried)
+        node = cluster.node(room.nodes[alike[0]])
+        if node is not None:
+            room.counts[alike] = _claims(room, cluster, node, int(room.counts[alike[0]]), end, clock)
+        room.tried += 1
+    return room.tried > room.kinds.max(initial=-1)
+
+
+def _claims(room, cluster, node, most, end, clock):
+    """How many claims the node takes, at most ``most``; none of them stays."""
+    booked: list = []
+    try:
+        while len(booked) < most:
+            guest = dataclasses.replace(room.request, instance_uuid=str(uuid.uuid4()))
+            booked.append(cluster.book(node, guest))
+            if clock() > end + SLICE_S:
+                room.cut = True
+                break
+    except errors.ComputeResourcesUnavailable:
+        pass
+    finally:
+        for booking in reversed(booked):
+            cluster.unbook(booking)
+    return max(len(booked), 1)
+
+
+# Outside of the loop.
+
+
+def summed(room):
+    """The answer, as plain values; see ``Scheduler.capacity``."""
+    if room.kinds is not None and room.tried <= room.kinds.max(initial=-1):
+        # No time for these: one fits on each, for certain.
+        room.counts[room.kinds >= room.tried] = 1
+        room.cut = True
+    add = max if room.together else sum
+    by_zone: dict = {}
+    by_aggregate: dict = {}
+    for slot, (in_zones, aggregates) in room.places.items():
+        here = add(room.counts[room.slots == slot].tolist())
+        for found, keys in ((by_zone, in_zones), (by_aggregate, aggregates)):
+            for key in keys:
+                found.setdefault(key, []).append(here)
+    return {
+        'total': add([0, *room.counts.tolist()]),
+        'at_least': room.cut or bool((room.counts == MOST).any()),
+        'hosts': len(room.nodes),
+        'zones': {zone: add(parts) for zone, parts in sorted(by_zone.items())},
+        'aggregates': [
+            {'id': key[0], 'name': key[1], 'total': add(parts)} for key, parts in sorted(by_aggregate.items())
+        ],
+    }

@@ -1,0 +1,164 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Trails of decisions: what operators can ask for later, written beside the loop and never waited for."""
+
+import collections
+import logging
+import queue
+import random
+import threading
+
+from nova_sched import errors
+
+LOG = logging.getLogger(__name__)
+
+PLACED, REFUSED = 'placed', 'refused'
+GATHER_S = 0.2  # what comes within this time is written together
+BATCH = 100  # trails written in one transaction
+WAITING = 2000  # trails that wait to be written, at most
+REMEMBERED = 1000  # trails that a process without a database keeps
+TOLD = 10  # instances that a trail names
+
+
+def trail(order, outcome, now_s, details):
+    """What is kept of a decision, as plain values: who asked for what at that time, and what came of it."""
+    return {
+        'request_id': order.request_id,
+        'time': now_s,
+        'outcome': outcome,
+        'asked': asked(order.requests),
+        **details,
+    }
+
+
+def asked(requests):
+    """What a request is for, in the words of its caller; of many instances the first ones."""
+    first = requests[0]
+    return {
+        'instances': [request.instance_uuid for request in requests[:TOLD]],
+        'flavor': first.flavor_name,
+        'resources': dict(first.resources),
+        'extra_specs': dict(first.extra_specs),
+        'image': first.image_id,
+        'zone': first.availability_zone,
+        'policy': first.group.policy if first.group else None,
+        'project_id': first.project_id,
+        'user_id': first.user_id,
+    }
+
+
+class MemoryTrails:
+    """The latest trails, in this process alone."""
+
+    def __init__(self, size=REMEMBERED):
+        self._lock = threading.Lock()
+        self._kept: collections.deque = collections.deque(maxlen=size)
+
+    def write(self, trails):
+        with self._lock:
+            self._kept.extend(trails)
+
+    def read(self, request_id):
+        """The trails of a request, oldest first."""
+        with self._lock:
+            return [one for one in self._kept if one['request_id'] == request_id]
+
+    def forget(self, before_s):
+        """Drop the trails of before that time."""
+        with self._lock:
+            while self._kept and self._kept[0]['time'] < before_s:
+                self._kept.popleft()
+
+
+class Trails:
+    """Hands trails to where they are kept, by a thread of its own.
+
+    When too many wait, or the store is away, trails are ``lost``: counted and said, never waited for.
+    """
+
+    def __init__(self, store=None, chance=random.random):
+        self._store = MemoryTrails() if store is None else store
+        self._chance = chance
+        self._queue: queue.SimpleQueue = queue.SimpleQueue()
+        self._leaving = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='nova-sched-trails', daemon=True)
+        self.lost = 0
+        self._told = 0  # how many of the lost ones were said to be
+        self._away = False
+
+    def start(self):
+        self._thread.start()
+
+    def stop(self):
+        """Write what waits, and take no more."""
+        self._leaving.set()
+        self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def sampled(self, share):
+        """Whether a decision that found its hosts is among the given share (0 to 1)."""
+        return share > 0 and self._chance() < share
+
+    def keep(self, trail):
+        """Have a trail kept. One without a request id could not be asked for, and is not."""
+        if not trail['request_id']:
+            return
+        if self._queue.qsize() >= WAITING:
+            self.lost += 1
+        else:
+            self._queue.put(trail)
+
+    def show(self, request_id):
+        """The trails of a request that are kept, oldest first. Raises StoreUnavailable."""
+        return self._store.read(request_id)
+
+    def forget(self, before_s):
+        """Drop the trails of before that time. Raises StoreUnavailable."""
+        self._store.forget(before_s)
+
+    def flush(self, first=()):
+        """Write what waits now, after the ``first`` ones."""
+        batch = list(first)
+        while not self._queue.empty():
+            found = self._queue.get()
+            if found is not None:
+                batch.append(found)
+            if len(batch) == BATCH:
+                self._write(batch)
+                batch = []
+        if batch:
+            self._write(batch)
+        if self.lost > self._told and not self._away:
+            LOG.warning('%d trails of decisions were lost', self.lost - self._told)
+            self._told = self.lost
+
+    def _run(self):
+        while not self._leaving.is_set():
+            first = self._queue.get()
+            if first is not None:
+                self._leaving.wait(GATHER_S)
+                self.flush([first])
+        self.flush()
+
+    def _write(self, batch):
+        try:
+            self._store.write(batch)
+            self._away = False
+        except errors.StoreUnavailable as error:
+            self.lost += len(batch)
+            if not self._away:
+                LOG.warning('%s; trails of decisions are lost until it does', error)
+            self._away = True
+        except Exception:
+            self.lost += len(batch)
+            LOG.exception('%d trails of decisions cannot be kept', len(batch))

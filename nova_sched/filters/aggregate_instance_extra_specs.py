@@ -1,0 +1,81 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""AggregateInstanceExtraSpecsFilter."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nova_sched.filters import Filter
+from nova_sched.filters.extra_specs import matches
+from nova_sched.filters.reasons import listed
+from nova_sched.state.aggregates import values
+
+SCOPE = 'aggregate_instance_extra_specs'
+
+
+class Wanted(NamedTuple):
+    """One extra spec about aggregates: the metadata key, and what is asked of its values."""
+
+    spec: str
+    key: str
+    text: str
+
+    def met_by(self, aggregates):
+        """Whether any value that a host's aggregates have is what is asked."""
+        return any(matches(value, self.text, self.spec) for value in values(aggregates, self.key))
+
+
+def wanted(request):
+    """The extra specs about aggregates: of the scope `aggregate_instance_extra_specs`, or without a scope."""
+    for spec, text in request.extra_specs.items():
+        scope, colon, key = spec.partition(':')
+        if not colon:
+            yield Wanted(spec, spec, text)
+        elif scope == SCOPE:
+            yield Wanted(spec, key, text)
+
+
+class AggregateInstanceExtraSpecsFilter(Filter):
+    """The metadata of the host's aggregates are what the flavor's extra specs ask for.
+
+    Every extra spec without a scope counts, whatever it is about: a host whose aggregates have no such
+    key is refused.
+    """
+
+    run_filter_once_per_request = True
+
+    def mask(self, hosts, request):
+        fits = True
+        for one in wanted(request):
+            if one.key not in hosts.aggregates.keys:
+                return hosts.everywhere(False)
+            fits = fits & hosts.aggregates.map(hosts.aggregate_set, one.met_by)
+        return fits
+
+    def depends_on(self, request):
+        return tuple(wanted(request))
+
+    def why(self, hosts, request, rows):
+        slots = hosts.aggregate_set[rows]
+        return '; '.join(
+            f'extra spec {one.spec} asks for {one.text}, {_there(one, hosts.aggregates, slots)}'
+            for one in wanted(request)
+            if not np.all(hosts.aggregates.map(slots, one.met_by))
+        )
+
+
+def _there(one, aggregates, slots):
+    """What the aggregates of the hosts that fall short have instead."""
+    found = {value for some in aggregates.distinct(slots) if not one.met_by(some)
+             for value in values(some, one.key)}  # fmt: skip
+    return f'aggregates have {listed(found)}' if found else 'no aggregate has it'

@@ -1,0 +1,47 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""AggregateMultiTenancyIsolation."""
+
+from nova_sched.filters import Filter
+from nova_sched.filters.reasons import causes
+from nova_sched.state.aggregates import split
+
+PREFIX = 'filter_tenant_id'
+
+
+def tenants(aggregates):
+    """The projects that a host's aggregates are for; empty: for all."""
+    return {project for aggregate in aggregates for key, text in aggregate.metadata.items()
+            if key.startswith(PREFIX) for project in split(text)}  # fmt: skip
+
+
+class AggregateMultiTenancyIsolation(Filter):
+    """The project is among those that the host's aggregates are for, if they are for any.
+
+    The projects stand in metadata whose keys start with filter_tenant_id.
+    """
+
+    run_filter_once_per_request = True
+
+    def mask(self, hosts, request):
+        if not any(key.startswith(PREFIX) for key in hosts.aggregates.keys):
+            return True
+        project = request.project_id
+        return hosts.aggregates.map(
+            hosts.aggregate_set, lambda found: project in (tenants(found) or {project})
+        )
+
+    def depends_on(self, request):
+        return (request.project_id,)
+
+    def why(self, hosts, request, rows):
+        return causes(len(rows), [(len(rows), 'kept for other projects')])

@@ -1,0 +1,21 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""AggregateNumInstancesFilter."""
+
+from nova_sched.filters.num_instances import NumInstancesFilter
+
+
+class AggregateNumInstancesFilter(NumInstancesFilter):
+    """As NumInstancesFilter; aggregates with metadata max_instances_per_host set it for their hosts."""
+
+    def limit(self, hosts):
+        return hosts.aggregate_number('max_instances_per_host', super().limit(hosts), int)

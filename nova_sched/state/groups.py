@@ -1,0 +1,217 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Resources and traits as flavors and ports ask for them: of the node, or in groups of one provider each.
+
+Extra specs `resources:CLASS` and `trait:NAME` are about the node as a whole; with a suffix, as in
+`resources1:CLASS` and `trait1:NAME`, they make a group. Ports and devices bring groups of their own.
+"""
+
+import re
+from collections import Counter
+
+from nova_sched.hardware.numa.guest import DEDICATED, MIXED
+from nova_sched.hardware.providers import Group
+from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU
+from nova_sched.state import fields
+from nova_sched.state.fields import cpu_policy, extra_specs, flavor, read
+from nova_sched.state.report import LARGEST
+from nova_sched.state.traits import encrypts_memory
+
+RESOURCES, TRAIT = 'resources', 'trait'
+REQUIRED, FORBIDDEN = 'required', 'forbidden'
+NONE, ISOLATE = 'none', 'isolate'  # group policies
+
+KEY = re.compile(r'(resources|trait)([a-zA-Z0-9_-]{1,64})?:([A-Z0-9_]{1,255})')
+ACCELERATOR = 'accel:'
+
+
+def parts(spec, kind):
+    """The extra specs of a kind that can be understood: (suffix, name, value); no suffix is an empty one."""
+    for key, value in extra_specs(spec).items():
+        if key.startswith(kind) and (found := KEY.fullmatch(key)) and found[1] == kind:
+            yield found[2] or '', found[3], value
+
+
+def amount(name, value):
+    """Units of a class. Raises ValueError."""
+    units = int(value)
+    if not 0 <= units <= LARGEST:
+        raise ValueError(f'{units} units of {name} are negative or too many')
+    return units
+
+
+def _amounts(spec):
+    """Units by class, of each suffix, zeros too."""
+    found: dict[str, dict[str, int]] = {}
+    for suffix, name, value in parts(spec, RESOURCES):
+        found.setdefault(suffix, {})[name] = amount(name, value)
+    return found
+
+
+def named_traits(spec, verdict):
+    """Traits of each suffix that have this verdict."""
+    found: dict[str, set[str]] = {}
+    for suffix, name, value in parts(spec, TRAIT):
+        if value == verdict:
+            found.setdefault(suffix, set()).add(name)
+    return found
+
+
+def _requested(spec):
+    """Groups of ports and devices, as objects."""
+    return read(spec, 'requested_resources') or ()
+
+
+# Groups.
+
+
+def groups(spec):
+    """All groups, those of the flavor first. Raises ValueError for two of one name."""
+    found = [*_of_flavor(spec), *map(_of_port, _requested(spec))]
+    twice = [suffix for suffix, count in Counter(group.suffix for group in found).items() if count > 1]
+    if twice:
+        raise ValueError(f'two groups are called {twice[0]}')
+    return tuple(group for group in found if group.resources or group.required or group.forbidden)
+
+
+def _of_flavor(spec):
+    amounts, required, forbidden = _amounts(spec), named_traits(spec, REQUIRED), named_traits(spec, FORBIDDEN)
+    for suffix in dict.fromkeys([*amounts, *required, *forbidden]):
+        if suffix:
+            yield _group(suffix, amounts.get(suffix, {}), required.get(suffix), forbidden.get(suffix))
+
+
+def _of_port(found):
+    resources = {name: amount(name, value) for name, value in (read(found, 'resources') or {}).items()}
+    traits = read(found, 'required_traits'), read(found, 'forbidden_traits')
+    return _group(read(found, 'requester_id') or '', resources, *traits, read(found, 'in_tree'))
+
+
+def _group(suffix, amounts, required, forbidden, in_tree=None):
+    resources = tuple(sorted((name, units) for name, units in amounts.items() if units))
+    return Group(suffix, resources, frozenset(required or ()), frozenset(forbidden or ()), in_tree)
+
+
+def group_policy(spec):
+    """Whether several groups may share a provider: `none`, or `isolate`; None: nobody said.
+
+    Who writes two groups into a flavor has to say; groups that a port adds to one may share.
+    """
+    policy = extra_specs(spec).get('group_policy')
+    if policy in (NONE, ISOLATE):
+        return policy
+    of_flavor = {suffix for kind in (RESOURCES, TRAIT) for suffix, _, _ in parts(spec, kind) if suffix}
+    return NONE if len(of_flavor) <= 1 and len(groups(spec)) > 1 else None
+
+
+def same_subtree(spec):
+    """Sets of groups whose providers have to be near each other, by suffix."""
+    return tuple(map(frozenset, read(read(spec, 'request_level_params'), 'same_subtree') or ()))
+
+
+# The node as a whole.
+
+
+def resources(spec):
+    """Amount by resource class, outside of groups: the flavor's, as far as extra specs do not replace it."""
+    policy, vcpus = cpu_policy(spec), flavor(spec, 'vcpus')
+    asked = dict(_amounts(spec).get('', {}))
+    dedicated = dedicated_cpus(spec, vcpus)
+    if dedicated:
+        # Emulator threads that are kept off the guest's CPUs get one of their own.
+        isolated = extra_specs(spec).get('hw:emulator_threads_policy') == 'isolate'
+        asked[PCPU] = dedicated + isolated
+        if policy == MIXED:
+            asked[VCPU] = vcpus - dedicated
+    return _completed(spec, asked)
+
+
+def fallback_vcpus(spec):
+    """vCPUs that do for the dedicated CPUs on a node that keeps none apart; 0: nothing does.
+
+    Such a node is configured as before there were any: its NUMA cells say which CPUs are free.
+    """
+    if cpu_policy(spec) != DEDICATED:
+        return 0
+    found = _completed(spec, dict(_amounts(spec).get('', {})))
+    return 0 if PCPU in found else found.get(VCPU, 0)
+
+
+def _completed(spec, asked):
+    """With what the flavor's own fields, and its image, add to what is asked by name; without zeros."""
+    named = {*asked, *(name for _, name, _ in parts(spec, RESOURCES))}
+    named.update(name for group in _requested(spec) for name in read(group, 'resources') or ())
+    own = {MEMORY_MB: flavor(spec, 'memory_mb'), DISK_GB: fields.disk_gb(spec)}
+    if not named & {VCPU, PCPU}:
+        own = {VCPU: flavor(spec, 'vcpus'), **own}
+    asked |= {name: units for name, units in own.items() if name not in named}
+    if encrypts_memory(spec):
+        asked['MEM_ENCRYPTION_CONTEXT'] = 1
+    if labels := extra_specs(spec).get('hw:pmem'):
+        asked |= Counter(map(_pmem_class, filter(str.strip, labels.split(','))))
+    return {name: units for name, units in asked.items() if units}
+
+
+def _pmem_class(label):
+    """The resource class of persistent memory with that label."""
+    return f'CUSTOM_PMEM_NAMESPACE_{re.sub("[^A-Z0-9]+", "_", label.strip().upper())}'
+
+
+def dedicated_cpus(spec, vcpus):
+    """How many of the guest's CPUs it wants for itself alone."""
+    policy = cpu_policy(spec)
+    if policy == DEDICATED:
+        return vcpus
+    if policy == MIXED:
+        cells = read(read(spec, 'numa_topology'), 'cells', ()) or ()
+        return sum(len(read(cell, 'pcpuset', ()) or ()) for cell in cells)
+    return 0
+
+
+# What nobody understands.
+
+
+def unsupported(spec):
+    """Words of the request that no rule here understands, and that must not be ignored."""
+    words = [word for key, value in extra_specs(spec).items() if (word := _strange(key, value))]
+    for group in _requested(spec):
+        words += _strange_parts(group)
+    if known := groups(spec):
+        near = frozenset().union(*same_subtree(spec))
+        # Traits alone say something only of where the other groups of a subtree are.
+        words += [f'group {group.suffix} without resources' for group in known
+                  if not group.resources and group.suffix not in near]  # fmt: skip
+        words += [f'same_subtree {suffix}' for suffix in sorted(near - {group.suffix for group in known})]
+    return tuple(words)
+
+
+def _strange(key, value):
+    """The word to refuse an extra spec by; None if it is understood, or none of our business."""
+    if key.startswith(ACCELERATOR) or key == 'same_subtree':
+        return key
+    if key == 'group_policy':
+        return None if value in (NONE, ISOLATE) else f'{key}={value}'
+    if not key.startswith((RESOURCES, TRAIT)):
+        return None
+    found = KEY.fullmatch(key)
+    if found is None:
+        return key
+    return f'{key}={value}' if found[1] == TRAIT and value not in (REQUIRED, FORBIDDEN) else None
+
+
+def _strange_parts(group):
+    words = [name for name in ('aggregates', 'forbidden_aggregates') if read(group, name)]
+    if not read(group, 'use_same_provider', True):
+        words.append('use_same_provider=False')
+    if not read(group, 'requester_id'):
+        words.append('without requester_id')
+    return [f'requested_resources {word}' for word in words]

@@ -1,0 +1,49 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What nodes measure of themselves: as their reports tell it."""
+
+import json
+import math
+import types
+
+from nova_sched.objects.monitor_metric import PERCENTAGES
+from nova_sched.state.fields import read as attribute
+
+# A metric that is reported, but not as one number: by NUMA cell, or as nonsense.
+NO_VALUE = math.inf
+LARGEST = 2**63
+
+
+def read(text):
+    """The metrics in a report's text, each with Nova's attribute names; none in a text that is no list."""
+    try:
+        found = json.loads(text) if text else []
+    except (ValueError, RecursionError):
+        found = []
+    return [
+        types.SimpleNamespace(**{**one, 'value': _number(one['name'], one.get('value'))})
+        for one in (found if isinstance(found, list) else ())
+        if isinstance(one, dict) and isinstance(one.get('name'), str)
+    ]
+
+
+def _number(name, value):
+    """A value as Nova reads it, whole; percentages travel as fractions of 1. None: it is no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:
+        return None
+    return int(value * 100) if name in PERCENTAGES else int(value)
+
+
+def values(metrics):
+    """Name -> number of metrics with Nova's attribute names; NO_VALUE where there is none."""
+    found = {one.name: attribute(one, 'value') for one in metrics or ()}
+    return {name: NO_VALUE if value is None else float(value) for name, value in found.items()}

@@ -1,0 +1,115 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Which rows hold which instance, and how many instances of like images each row holds."""
+
+import numpy as np
+
+from nova_sched import errors
+from nova_sched.objects import ImageMetaProps
+from nova_sched.state.columns import resized
+from nova_sched.state.fields import read
+
+IMAGE_PREFIX = 'image_'
+NOBODY = np.zeros(0, dtype=np.int64)
+SPARE = 1024  # images that are remembered of instances that are nowhere
+
+
+class Places(dict):
+    """Instance UUID -> set of rows that hold it.
+
+    Of an instance that ``learn`` told the image of, the properties are known as (name, text) pairs. Rows are
+    counted by such a pair from the first time that somebody asks for one.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._images = {}  # instance UUID -> frozenset of pairs
+        self._shared = {}  # image -> itself: like images are the same object
+        self._counts: dict[tuple[str, str], np.ndarray] | None = None  # pair -> int64 column
+
+    def put(self, uuid, row):
+        """The row holds the instance."""
+        rows = self.setdefault(uuid, set())
+        if row not in rows:
+            rows.add(row)
+            self._count(uuid, row, 1)
+
+    def leave(self, uuid, row):
+        """The row holds the instance no more."""
+        rows = self.get(uuid, ())
+        if row in rows:
+            rows.discard(row)
+            self._count(uuid, row, -1)
+            if not rows:
+                del self[uuid]
+
+    def move(self, uuid, source, target):
+        """The row that holds the instance is another one now."""
+        self.put(uuid, target)
+        self.leave(uuid, source)
+
+    # Images.
+
+    def learn(self, uuid, properties):
+        """The instance's image has these properties: name -> value. It may be on no row yet."""
+        image = frozenset((name, str(value)) for name, value in properties.items())
+        if image == self.image(uuid):
+            return
+        rows = self.get(uuid, ())
+        for row in rows:
+            self._count(uuid, row, -1)
+        self._images[uuid] = self._shared.setdefault(image, image)
+        for row in rows:
+            self._count(uuid, row, 1)
+        # An instance that is nowhere now may be somewhere soon: claims end and begin anew.
+        if len(self._images) > 2 * len(self) + SPARE:
+            self._images = {one: image for one, image in self._images.items() if one in self or one == uuid}
+            self._shared = {image: image for image in self._images.values()}
+
+    def image(self, uuid):
+        """The instance's image as pairs; nothing if it is not known."""
+        return self._images.get(uuid, frozenset())
+
+    def count_images(self, pair, rows):
+        """How many instances with such an image each of the first ``rows`` rows holds."""
+        if self._counts is None:
+            self._counts = {}
+            for uuid in self._images:
+                for row in self.get(uuid, ()):
+                    self._count(uuid, row, 1)
+        return resized(self._counts.get(pair, NOBODY), rows)
+
+    def _count(self, uuid, row, step):
+        counts = self._counts
+        if counts is None:
+            return
+        for pair in self.image(uuid):
+            column = counts.get(pair, NOBODY)
+            if row >= len(column):
+                column = counts[pair] = resized(column, 2 * row + 1)
+            column[row] += step
+            if not column[row] and not column.any():
+                del counts[pair]
+
+
+def image_of(instance):
+    """Properties of an instance's image, name -> text: as we know them, or from Nova's system_metadata."""
+    known = read(instance, 'image_properties')
+    if known is None:
+        metadata = read(instance, 'system_metadata') or {}
+        free = {key.removeprefix(IMAGE_PREFIX): value
+                for key, value in metadata.items() if key.startswith(IMAGE_PREFIX)}  # fmt: skip
+        try:
+            known = ImageMetaProps.from_dict(free).set_fields()
+        except errors.Invalid:
+            known = {}
+    return {name: str(value) for name, value in known.items() if value is not None}

@@ -1,0 +1,167 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Traits that a request needs of its host: those it names, and those that its words stand for.
+
+Words are those of the flavor (`hw:tpm_model`) or of the image (`hw_tpm_model`). What Nova asks of others is
+not asked here: that a provider be owned by Nova (only Nova's hosts report), and which segments of a
+routed network a host reaches (only Neutron knows).
+"""
+
+import types
+
+from oslo_utils import strutils
+
+from nova_sched.hardware.numa.guest import ISOLATE, REQUIRE
+from nova_sched.hardware.pci import requests_of
+from nova_sched.state.fields import extra_specs, image_properties, read, thread_policy
+
+HYPERTHREADING = 'HW_CPU_HYPERTHREADING'
+
+# Word: the trait for each value; other values need none.
+OF_WORDS = types.MappingProxyType(
+    {
+        'os:secure_boot': {'required': 'COMPUTE_SECURITY_UEFI_SECURE_BOOT'},
+        'hw:maxphysaddr_mode': {
+            'passthrough': 'COMPUTE_ADDRESS_SPACE_PASSTHROUGH',
+            'emulate': 'COMPUTE_ADDRESS_SPACE_EMULATED',
+        },
+        'hw:pci_numa_affinity_policy': {'socket': 'COMPUTE_SOCKET_PCI_NUMA_AFFINITY'},
+    }
+)
+# The same for what the compute node itself must have, and no provider below it.
+ROOT_OF_WORDS = types.MappingProxyType(
+    {
+        'hw:sound_model': {'virtio': 'COMPUTE_SOUND_MODEL_VIRTIO'},
+        'hw:virtio_packed_ring': {True: 'COMPUTE_NET_VIRTIO_PACKED'},
+        'hw:ephemeral_encryption': {True: 'COMPUTE_EPHEMERAL_ENCRYPTION'},
+    }
+)
+# Words that have no other values than these.
+TPM_VERSIONS = {'1.2': 'COMPUTE_SECURITY_TPM_1_2', '2.0': 'COMPUTE_SECURITY_TPM_2_0'}
+TPM_MODELS = {'tpm-tis': 'COMPUTE_SECURITY_TPM_TIS', 'tpm-crb': 'COMPUTE_SECURITY_TPM_CRB'}
+TPM_SECRETS = {
+    'user': 'COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER',
+    'host': 'COMPUTE_SECURITY_TPM_SECRET_SECURITY_HOST',
+    'deployment': 'COMPUTE_SECURITY_TPM_SECRET_SECURITY_DEPLOYMENT',
+}
+ENCRYPTION_MODELS = {
+    'amd-sev': 'HW_CPU_X86_AMD_SEV',
+    'amd-sev-es': 'HW_CPU_X86_AMD_SEV_ES',
+    'amd-sev-snp': 'HW_CPU_X86_AMD_SEV_SNP',
+    'intel-tdx': 'HW_CPU_X86_INTEL_TDX',
+}
+DISK_ENCRYPTION_FORMATS = {
+    'plain': 'COMPUTE_EPHEMERAL_ENCRYPTION_PLAIN',
+    'luks': 'COMPUTE_EPHEMERAL_ENCRYPTION_LUKS',
+    'luksv2': 'COMPUTE_EPHEMERAL_ENCRYPTION_LUKSV2',
+}
+
+
+SWITCHES = frozenset(['hw:virtio_packed_ring', 'hw:ephemeral_encryption', 'hw:mem_encryption'])
+WORDS = frozenset(
+    [
+        *OF_WORDS,
+        *ROOT_OF_WORDS,
+        *SWITCHES,
+        'hw:tpm_version',
+        'hw:tpm_model',
+        'hw:mem_encryption_model',
+        'hw:ephemeral_encryption_format',
+    ]
+)
+OF_IMAGES = types.MappingProxyType({word.replace(':', '_'): word for word in WORDS})
+
+
+def words(spec, properties=None):
+    """The value of each word that flavor or image give. Raises ValueError if they disagree.
+
+    ``properties`` are the image's, if they are read already.
+    """
+    properties = image_properties(spec) if properties is None else properties
+    of_flavor = _values((name, value) for name, value in extra_specs(spec).items() if name in WORDS)
+    of_image = _values((OF_IMAGES[name], value) for name, value in properties.items() if name in OF_IMAGES)
+    for name in of_flavor.keys() & of_image.keys():
+        if of_flavor[name] != of_image[name]:
+            raise ValueError(f'the flavor says {name}={of_flavor[name]}, but the image {of_image[name]}')
+    return of_image | of_flavor
+
+
+def _values(given):
+    return {name: strutils.bool_from_string(value) if name in SWITCHES else value
+            for name, value in given if value not in (None, '')}  # fmt: skip
+
+
+def one_of(table, name, value):
+    """The trait for a value that must be in the table. Raises ValueError."""
+    if value not in table:
+        raise ValueError(f'{name}={value} is none of {", ".join(table)}')
+    return table[value]
+
+
+def _of(asked, table):
+    return {values[asked[name]] for name, values in table.items() if asked.get(name) in values}
+
+
+def required_traits(spec):
+    """Traits that some provider of the node must have, outside of groups."""
+    properties = image_properties(spec)
+    asked = words(spec, properties)
+    found = {*_named(spec, 'required'), *(properties.get('traits_required') or ()), *_of(asked, OF_WORDS)}
+    if properties.get('hw_firmware_type') == 'uefi' and properties.get('hw_firmware_stateless'):
+        found.add('COMPUTE_SECURITY_STATELESS_FIRMWARE')
+    if 'hw:tpm_version' in asked:
+        found.add(one_of(TPM_VERSIONS, 'hw:tpm_version', asked['hw:tpm_version']))
+        found.add(one_of(TPM_MODELS, 'hw:tpm_model', asked.get('hw:tpm_model', 'tpm-tis')))
+    if asked.get('hw:mem_encryption'):
+        model = asked.get('hw:mem_encryption_model', 'amd-sev')
+        found.add(one_of(ENCRYPTION_MODELS, 'hw:mem_encryption_model', model))
+    return frozenset(found)
+
+
+def forbidden_traits(spec):
+    """Traits that no provider that gives it something may have, outside of groups."""
+    return frozenset(_named(spec, 'forbidden'))
+
+
+def _named(spec, verdict):
+    return (key.removeprefix('trait:') for key, value in extra_specs(spec).items()
+            if key.startswith('trait:') and value == verdict)  # fmt: skip
+
+
+def encrypts_memory(spec):
+    return bool(words(spec).get('hw:mem_encryption'))
+
+
+def sibling_threads(spec):
+    """Whether the host's cores must have several threads (True), or must not (False); None: whichever."""
+    return {REQUIRE: True, ISOLATE: False}.get(thread_policy(spec))
+
+
+def root_required(spec):
+    """Traits that the compute node itself must have."""
+    found = set(read(read(spec, 'request_level_params'), 'root_required') or ())
+    asked = words(spec)
+    found |= _of(asked, ROOT_OF_WORDS)
+    if asked.get('hw:ephemeral_encryption') and 'hw:ephemeral_encryption_format' in asked:
+        kind = asked['hw:ephemeral_encryption_format']
+        found.add(one_of(DISK_ENCRYPTION_FORMATS, 'hw:ephemeral_encryption_format', kind))
+    if 'hw:tpm_version' in asked:
+        security = extra_specs(spec).get('hw:tpm_secret_security') or 'user'
+        found.add(one_of(TPM_SECRETS, 'hw:tpm_secret_security', security))
+    if any(request.remote_managed for request in requests_of(read(spec, 'pci_requests'))):
+        found.add('COMPUTE_REMOTE_MANAGED_PORTS')
+    return frozenset(found)
+
+
+def root_forbidden(spec):
+    """Traits that the compute node itself must not have."""
+    return frozenset(read(read(spec, 'request_level_params'), 'root_forbidden') or ())

@@ -1,0 +1,307 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A node piece by piece: what fits, what is held and let go, and what is short."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nova_sched.hardware import Overdrawn, numa
+from nova_sched.hardware.machine import Machine, Parts, Pieces
+from nova_sched.tests.unit.hardware.builders import (
+    cell,
+    dedicated,
+    machine,
+    mixed,
+    pool,
+    request,
+    shared,
+    threaded,
+    wanted,
+)
+from nova_sched.tests.unit.hardware.numa.test_properties import guests, hosts
+from nova_sched.tests.unit.hardware.pci.test_properties import pools, requests
+
+GPU = {'vendor_id': '10de'}
+LARGE_PAGES = [(4, 100_000, 0), (2048, 8, 0)]
+
+
+TWO = machine(
+    cell(0, [0, 1], range(10, 14), memory_mb=2048, pages=LARGE_PAGES, physnets=frozenset('a')),
+    cell(1, [2, 3], range(20, 24), memory_mb=1024),
+    pools=[pool(2, 0), pool(1, 1, '10de', '20b0'), pool(1, None, 'dead', 'beef')],
+)
+
+
+@pytest.mark.parametrize(
+    'has, asked, cells, devices',
+    [
+        pytest.param(TWO, wanted(shared(2)), [(1, set())], [], id='shared, where fewest devices are'),
+        pytest.param(TWO, wanted(dedicated(3)), [(1, {20, 21, 22})], [], id='dedicated'),
+        pytest.param(TWO, wanted(mixed(1, 2)), [(1, {20, 21})], [], id='mixed'),
+        pytest.param(
+            TWO, wanted(dedicated(1), emulator='isolate'), [(1, {20, 21})], [], id='a CPU for the emulator'
+        ),
+        pytest.param(
+            TWO,
+            wanted(dedicated(4), dedicated(4)),
+            [(0, set(range(10, 14))), (1, set(range(20, 24)))],
+            [],
+            id='two cells',
+        ),
+        pytest.param(TWO, wanted(dedicated(5)), None, None, id='more than a cell has'),
+        pytest.param(TWO, wanted(shared(), shared(), shared()), None, None, id='more cells'),
+        pytest.param(
+            TWO, wanted(dedicated(1, memory_mb=16, pagesize_kb=2048)), [(0, {10})], [], id='huge pages'
+        ),
+        pytest.param(TWO, wanted(shared(memory_mb=18, pagesize_kb=2048)), None, None, id='too few of them'),
+        pytest.param(
+            TWO,
+            wanted(dedicated(1), requests=[request(1, GPU)]),
+            [(1, {20})],
+            [(1, '10de')],
+            id='where the device is',
+        ),
+        pytest.param(
+            TWO, wanted(dedicated(1), requests=[request(2)]), [(0, {10})], [(2, '8086')], id='both devices'
+        ),
+        pytest.param(
+            TWO,
+            wanted(dedicated(1), requests=[request(2), request(1, GPU)]),
+            None,
+            None,
+            id='devices in different cells',
+        ),
+        pytest.param(
+            TWO,
+            wanted(dedicated(1), dedicated(1), requests=[request(2), request(1, GPU)]),
+            [(0, {10}), (1, {20})],
+            [(2, '8086'), (1, '10de')],
+            id='and a guest in both',
+        ),
+        pytest.param(
+            TWO,
+            wanted(requests=[request(2), request(1, GPU)]),
+            [],
+            [(2, '8086'), (1, '10de')],
+            id='devices alone, wherever they are',
+        ),
+        pytest.param(TWO, wanted(requests=[request(3)]), None, None, id='more devices than there are'),
+        pytest.param(
+            TWO, wanted(requests=[request(2), request(1)]), None, None, id='the first takes them all'
+        ),
+        pytest.param(TWO, wanted(shared(), physnets=frozenset('a')), [(0, set())], [], id='near the network'),
+        pytest.param(
+            machine(pools=[pool(1)]), wanted(requests=[request(1)]), [], [(1, '8086')], id='no cells told'
+        ),
+        pytest.param(
+            machine(pools=[pool(1)]),
+            wanted(shared(), requests=[request()]),
+            None,
+            None,
+            id='no cells told, but asked for',
+        ),
+        pytest.param(machine(cell(0)), wanted(requests=[request(1)]), None, None, id='no devices told'),
+        pytest.param(machine(cell(0, [0], cpu_usage=3)), wanted(shared()), None, None, id='ratio 1'),
+        pytest.param(
+            machine(cell(0, [0], cpu_usage=3), cpu_ratio=4.0),
+            wanted(shared()),
+            [(0, set())],
+            [],
+            id='ratio 4',
+        ),
+        pytest.param(
+            machine(cell(0, [0], memory_usage_mb=4000), ram_ratio=1.0),
+            wanted(shared()),
+            None,
+            None,
+            id='memory ratio 1',
+        ),
+        pytest.param(
+            machine(cell(0, [0], memory_usage_mb=4000), ram_ratio=1.5),
+            wanted(shared()),
+            [(0, set())],
+            [],
+            id='memory ratio 1.5',
+        ),
+    ],
+)
+def test_fit(has, asked, cells, devices):
+    parts = has.fit(asked)
+    assert (has.why_not(asked) == '') == (parts is not None)
+    if cells is None:
+        assert parts is None
+        return
+    found = parts.cells.cells if parts.cells else ()
+    assert [(one.host_cell, one.host_cpus) for one in found] == cells
+    assert [(one.pool.count, one.pool.vendor_id) for one in parts.devices] == devices
+
+
+@pytest.mark.parametrize('packing, on', [(False, 1), (True, 0)])
+def test_packing_prefers_the_fuller_cell(packing, on):
+    has = machine(cell(0, [0, 1, 2, 3], cpu_usage=1), cell(1, [4, 5, 6, 7]))
+    assert has.fit(wanted(shared()), packing=packing).cells.host_cells == (on,)
+
+
+def test_devices_of_the_allocated_provider():
+    has = machine(pools=[pool(1, rp_uuid='rp1'), pool(1, rp_uuid='rp2')])
+    asked = wanted(requests=[request(1)])
+    for uuid in ('rp1', 'rp2'):
+        mapping = {'r1-0': [uuid]}
+        assert has.has_devices(asked, mapping)
+        assert [one.pool.rp_uuid for one in has.fit(asked, provider_mapping=mapping).devices] == [uuid]
+    assert has.fit(asked, provider_mapping={'r1-0': ['rp3']}) is None
+
+
+# Hold and let go.
+
+
+def test_what_is_held_is_gone_and_comes_back():
+    asked = wanted(dedicated(2, memory_mb=8, pagesize_kb=2048), requests=[request(2)])
+    parts = TWO.fit(asked)
+    held = TWO.hold(parts)
+    assert held.topology.cells[0].pinned_cpus == {10, 11}
+    assert held.topology.cells[0].pages_by_size[2048].used == 4
+    assert held.free_devices == TWO.free_devices - 2
+    assert held.fit(asked) is None
+    assert held.why_not(asked) == 'nic: 2 devices asked, 0 free that match'
+    assert held.let_go(parts) == TWO
+    assert hash(held.let_go(parts)) == hash(TWO)
+
+
+def test_what_two_hold_is_held_once():
+    parts = TWO.fit(wanted(dedicated(2), requests=[request(2)]))
+    twice = TWO.hold(parts).hold(parts)
+    assert twice.topology.cells[0].pinned_cpus == {10, 11}
+    assert [one.count for one in twice.pools] == [0, 1, 1]
+
+
+def test_what_the_machine_has_not_is_passed_over():
+    parts = TWO.fit(wanted(dedicated(2), requests=[request(2)]))
+    other = machine(cell(7), pools=[pool(1, 5)])
+    assert other.hold(parts) == other
+    assert machine().hold(parts) == machine()
+
+
+def test_what_is_not_held_cannot_be_let_go():
+    with pytest.raises(Overdrawn, match=r'CPUs \[20\] are not in use'):
+        TWO.let_go(TWO.fit(wanted(dedicated(1))))
+
+
+def test_a_pool_that_ran_empty_is_there_again():
+    """A node reports no empty pools; what comes back is a pool of its own then."""
+    parts = TWO.fit(wanted(requests=[request(2)]))
+    without = dataclasses.replace(TWO, pools=TWO.pools[1:])
+    assert without.let_go(parts).free_devices == TWO.free_devices
+
+
+fits = given(hosts(roomy=True), pools(), guests(small=True), requests, st.booleans())
+
+
+@fits
+def test_whatever_fits_is_held_and_let_go(cells, some, asked, several, packing):
+    has = Machine(cells, some, 2.0, 2.0)
+    pieces = Pieces(asked, tuple(several))
+    parts = has.fit(pieces, packing)
+    assert (parts is None) == bool(has.why_not(pieces, packing))
+    assert (parts is None) == (not has.has_devices(pieces) or has.miss(pieces, packing) is not None)
+    if parts is None:
+        return
+    assert has.may_take(pieces)
+    held = has.hold(parts)
+    assert held.let_go(parts) == has
+    assert held.free_devices == has.free_devices - sum(one.count for one in several)
+    pinned = {cpu for one in held.topology.cells for cpu in one.pinned_cpus}
+    before = {cpu for one in cells.cells for cpu in one.pinned_cpus}
+    own = [cpu for one in parts.cells.cells for cpu in one.host_cpus]
+    assert len(own) == sum(asked.dedicated_cpus)
+    assert before.isdisjoint(own)
+    assert pinned >= before | {*own}
+    assert Parts.from_json(parts.to_json()) == parts
+    assert held.let_go(Parts.from_json(parts.to_json())) == has
+
+
+# Why not.
+
+
+@pytest.mark.parametrize(
+    'has, asked, why',
+    [
+        pytest.param(machine(), wanted(shared()), 'the host tells of no NUMA cells', id='no cells told'),
+        pytest.param(
+            TWO,
+            wanted(dedicated(5)),
+            'guest cell 0 needs 5 dedicated CPUs, the best host cell has 4',
+            id='CPUs',
+        ),
+        pytest.param(
+            TWO,
+            wanted(dedicated(5), requests=[request(3)]),
+            'nic: 3 devices asked, 2 free that match',
+            id='devices are told first',
+        ),
+        pytest.param(
+            TWO,
+            wanted(dedicated(1), requests=[request(2), request(1, GPU, name='gpu')]),
+            'host cells [0] fit, but not with the PCI devices: '
+            'gpu: 1 devices asked, 0 near to the NUMA cells',
+            id='devices too far',
+        ),
+        pytest.param(
+            machine(cell(0, [0], physnets=frozenset('a')), cell(1, [1, 2])),
+            wanted(shared(2), physnets=frozenset('a')),
+            'host cells [1] fit, but are not near network a',
+            id='network too far',
+        ),
+        pytest.param(TWO, wanted(dedicated(4), requests=[request(2)]), '', id='it fits'),
+    ],
+)
+def test_why_not(has, asked, why):
+    assert has.why_not(asked) == why
+
+
+def test_the_greater_miss_came_nearer():
+    asked = wanted(dedicated(3), requests=[request(1, policy='required')])
+    misses = [
+        one.miss(asked)
+        for one in (
+            machine(),
+            machine(cell(0, [0], [1, 2])),
+            machine(cell(0, [], range(4), pinned=[0, 1, 2])),
+            machine(cell(0, [], range(4), pinned=[0, 1])),
+            machine(cell(0, [], range(4)), pools=[pool(1, 5)]),
+        )
+    ]
+    assert misses == sorted(misses)
+    assert len({miss[:2] for miss in misses}) == len(misses)
+    assert machine(cell(0, [], range(4)), pools=[pool(1, 0)]).miss(asked) is None
+
+
+def test_no_cells_asked_for_none_missed():
+    assert machine().miss(wanted(requests=[request(1)])) is None
+
+
+def test_whole_cores():
+    has = machine(threaded(0, pinned=[0]))
+    parts = has.fit(wanted(dedicated(2, thread_policy='isolate')))
+    assert parts.cells.cells[0].host_cpus == {1, 2}
+    held = has.hold(parts)
+    assert held.topology.cells[0].pinned_cpus == {0, 1, 2, 5, 6}, 'their siblings are gone too'
+    assert has.hold(parts).let_go(parts) == has
+
+
+def test_limits():
+    asked = wanted(shared(), physnets=frozenset('a'), tunneled=True)
+    assert machine(cpu_ratio=4.0, ram_ratio=1.5).limits(asked) == numa.Limits(4.0, 1.5, frozenset('a'), True)
+    assert machine().limits(wanted(shared())) == numa.Limits(1.0, 1.0)

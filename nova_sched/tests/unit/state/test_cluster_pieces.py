@@ -1,0 +1,310 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""NUMA cells and PCI devices in the cluster: what a report tells, less what claims hold of it."""
+
+import dataclasses
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.hardware.machine import Machine
+from nova_sched.hardware.numa import Topology
+from nova_sched.hardware.pci import pools_from_json
+from nova_sched.objects.claiming import CONFIRMED, Claim
+from nova_sched.tests.builders import cluster, put, report, request, uuid_of
+from nova_sched.tests.unit.hardware.builders import (
+    cell,
+    dedicated,
+    machine,
+    pool,
+    shared,
+    told,
+    wanted,
+)
+from nova_sched.tests.unit.hardware.builders import request as device
+
+A, B = map(uuid_of, ['a', 'b'])
+HAS = machine(
+    cell(0, [], range(4), pages=[(4, 100_000)]), cell(1, [], range(4, 8)), pools=[pool(2, 0), pool(1, 1)]
+)
+PAIR = wanted(dedicated(2), requests=[device(1)])
+
+
+def asked(pieces=PAIR, **words):
+    return request(**{'instance_uuid': A, 'pieces': pieces} | words)
+
+
+def held(consumer, parts, **fields):
+    return Claim(consumer, uuid_of('node host-0'), {'VCPU': 1}, parts=parts, **fields)
+
+
+def pinned(node):
+    return sorted(cpu for one in node.machine.topology.cells for cpu in one.pinned_cpus)
+
+
+def devices(made, row=0):
+    """Free ones: of each pool, and by the column."""
+    return [one.count for one in made.hosts.nodes[row].machine.pools], made.hosts.free_pci_devices[row]
+
+
+@pytest.fixture
+def made():
+    return cluster(1, **told(HAS))
+
+
+@pytest.fixture
+def node(made):
+    return made.hosts.nodes[0]
+
+
+# Reports.
+
+
+def test_a_report_tells_the_machine(made, node):
+    assert node.machine == HAS
+    assert node.machine is node.reported
+    assert devices(made) == ([2, 1], 3)
+
+
+def test_what_a_report_does_not_tell():
+    made = cluster(
+        numa_topology=[None, told(HAS)['numa_topology'], None], pci_pools=[None, None, told(HAS)['pci_pools']]
+    )
+    assert [one.machine for one in made.hosts.nodes] == [
+        None,
+        dataclasses.replace(HAS, pools=()),
+        dataclasses.replace(HAS, topology=None),
+    ]
+    assert made.hosts.free_pci_devices.tolist() == [0, 0, 3]
+
+
+def test_the_ratios_are_those_of_the_inventories():
+    node = cluster(1, vcpus_ratio=4.0, memory_mb_ratio=1.5, **told(HAS)).hosts.nodes[0]
+    assert (node.machine.cpu_ratio, node.machine.ram_ratio) == (4.0, 1.5)
+    assert cluster(1, vcpus=None, memory_mb=None, **told(HAS)).hosts.nodes[0].machine == HAS
+
+
+@pytest.mark.parametrize(
+    'words, machine_is',
+    [
+        pytest.param({'vcpus_used': 3}, HAS, id='another fact'),
+        pytest.param({'vcpus_ratio': 2.0}, dataclasses.replace(HAS, cpu_ratio=2.0), id='another ratio'),
+        pytest.param({'pci_pools': None}, dataclasses.replace(HAS, pools=()), id='its devices are gone'),
+        pytest.param({'numa_topology': None, 'pci_pools': None}, None, id='it tells of none any more'),
+    ],
+)
+def test_the_next_report(made, node, words, machine_is):
+    before = node.reported
+    put(made, report(**{**told(HAS), **words}))
+    assert node.machine == machine_is
+    # To read the text is dear, so it is read when it changes.
+    assert (node.reported is before) == (machine_is is HAS)
+
+
+@pytest.mark.parametrize('name', ['numa_topology', 'pci_pools'])
+def test_what_cannot_be_read_is_not_counted(made, node, caplog, name):
+    """The door refuses such a report; an older release may have stored one."""
+    put(made, report(vcpus=3, **{**told(HAS), name: '{"half'}))
+    assert node.machine is None
+    assert made.hosts.vcpus_total.tolist() == [3]
+    assert 'of node host-0 are not counted' in caplog.text
+    put(made, report(**told(HAS)))
+    assert node.machine == HAS
+
+
+# Claims.
+
+
+def test_a_claim_holds_its_parts(made, node):
+    booking = made.book(node, asked())
+    assert booking.claim.parts == HAS.fit(PAIR)
+    assert pinned(node) == [0, 1]
+    assert devices(made) == ([1, 1], 2)
+    made.unbook(booking)
+    assert node.machine == HAS
+    assert devices(made) == ([2, 1], 3)
+
+
+def test_a_second_request_sees_them_gone(made, node):
+    first = wanted(dedicated(3))
+    assert made.book(node, asked(first)).claim.parts.cells.host_cells == (1,)
+    assert made.book(node, asked(first, instance_uuid=B)).claim.parts.cells.host_cells == (0,)
+    with pytest.raises(errors.ComputeResourcesUnavailable) as short:
+        made.book(node, asked(first, instance_uuid=uuid_of('c')))
+    assert short.value.shortages == 'guest cell 0 needs 3 free dedicated CPUs, the best host cell has 1'
+    assert sorted(node.claims) == sorted([A, B])
+
+
+@pytest.mark.parametrize(
+    'has, pieces, words, shortages',
+    [
+        pytest.param(
+            HAS,
+            wanted(dedicated(5)),
+            {'vcpus': 17},
+            'VCPU: 17 asked, the node has 16 in all; '
+            'guest cell 0 needs 5 dedicated CPUs, the best host cell has 4',
+            id='everything that is short',
+        ),
+        pytest.param(
+            HAS,
+            wanted(requests=[device(4, name='gpu')]),
+            {},
+            'gpu: 4 devices asked, 3 free that match',
+            id='devices',
+        ),
+        pytest.param(
+            machine(pools=[pool()]),
+            wanted(shared()),
+            {},
+            'the host tells of no NUMA cells',
+            id='no cells told',
+        ),
+        pytest.param(
+            machine(),
+            wanted(requests=[device()]),
+            {},
+            'the node tells neither of NUMA cells nor of PCI devices',
+            id='nothing told',
+        ),
+    ],
+)
+def test_what_is_short_is_said(has, pieces, words, shortages):
+    made = cluster(1, **told(has))
+    node = made.hosts.nodes[0]
+    before = node.machine
+    with pytest.raises(errors.ComputeResourcesUnavailable) as short:
+        made.book(node, asked(pieces, **words))
+    assert short.value.shortages == shortages
+    assert node.machine == before
+    assert made.hosts.resources['VCPU'].used[0] == 0
+
+
+def test_a_request_without_pieces_holds_none(made, node):
+    assert made.book(node, asked(wanted())).claim.parts is None
+    assert node.machine is node.reported
+
+
+def test_claims_that_the_store_brings(made, node):
+    """Those that the report counted are in it already."""
+    one, other = HAS.fit(PAIR), HAS.hold(HAS.fit(PAIR)).fit(PAIR)
+    counted = held(A, one, state=CONFIRMED, counted=True)
+    made.put(report(**told(HAS.hold(one))), [counted, held(B, other)], {}, 0)
+    assert node.machine == HAS.hold(one).hold(other)
+    made.drop(counted)
+    assert node.machine == HAS.hold(one).hold(other), 'the next report will tell'
+    made.drop(node.claims[B])
+    assert node.machine == HAS.hold(one)
+    made.put(report(**told(HAS)), [], {}, 0)
+    assert node.machine == HAS
+
+
+def test_what_two_claims_hold_stays_held_when_one_ends(made, node):
+    """Two schedulers may have given the same CPU, before either heard of the other."""
+    parts = HAS.fit(PAIR)
+    for consumer in (A, B):
+        made.add(held(consumer, parts))
+    assert pinned(node) == [0, 1]
+    made.drop(node.claims[A])
+    assert pinned(node) == [0, 1]
+    made.drop(node.claims[B])
+    assert node.machine == HAS
+
+
+def test_the_same_instance_again_may_have_the_same_parts(made, node):
+    all_of_it = wanted(dedicated(4), dedicated(4), requests=[device(3)])
+    first = made.book(node, asked(all_of_it))
+    again = made.book(node, asked(all_of_it))
+    assert again.held.parts == first.held.parts
+    made.unbook(again)
+    assert node.machine == HAS.hold(first.held.parts)
+
+
+def test_a_booking_that_fails_leaves_the_parts_of_the_earlier_claim(made, node):
+    first = made.book(node, asked())
+    with pytest.raises(errors.ComputeResourcesUnavailable):
+        made.book(node, asked(wanted(dedicated(5))))
+    assert node.machine == HAS.hold(first.held.parts)
+
+
+@pytest.mark.parametrize(
+    'pieces, counted, parts_are, counted_then',
+    [
+        pytest.param(PAIR, True, 'new', False, id='new ones, which no report has counted'),
+        pytest.param(PAIR, False, 'new', False, id='new ones, of a claim that no report has counted'),
+        pytest.param(wanted(), True, 'old', True, id='none asked, the old ones stay'),
+        pytest.param(wanted(), False, 'old', False, id='none asked, the old ones are held on'),
+    ],
+)
+def test_a_resize_in_place(made, node, pieces, counted, parts_are, counted_then):
+    old = HAS.fit(wanted(dedicated(1)))
+    before = HAS.hold(old) if counted else HAS
+    made.put(report(**told(before)), [held(A, old, state=CONFIRMED, counted=counted)], {}, 0)
+    booking = made.book(node, asked(pieces))
+    assert booking.held.parts == (booking.claim.parts if parts_are == 'new' else old)
+    assert booking.held.counted == counted_then
+    assert node.machine == (before if counted_then else before.hold(booking.held.parts))
+    made.unbook(booking)
+    assert node.machine == HAS.hold(old)
+
+
+def test_a_row_that_moves_takes_its_machine_along():
+    other = machine(cell(0, [0], [1]))
+    texts = {name: [told(HAS)[name], told(other)[name]] for name in told(HAS)}
+    made = cluster(2, **texts)
+    left = made.hosts.nodes[1]
+    made.book(left, asked(wanted(dedicated(1))))
+    made.remove(uuid_of('node host-0'))
+    assert (left.row, pinned(left)) == (0, [1])
+    assert made.hosts.machines([0]) == [left.machine]
+    assert made.hosts.free_pci_devices.tolist() == [0]
+    made.drop(left.claims[A])
+    assert left.machine == other
+
+
+# Questions of rules.
+
+
+def test_machines_that_are_alike_are_judged_once_until_they_change():
+    made = cluster(3, numa_topology=told(HAS)['numa_topology'])
+    asked_about = []
+
+    def judge(one):
+        asked_about.append(one)
+        return one.may_take(wanted(dedicated(3)))
+
+    rows = [0, 1, 2]
+    for _ in range(2):
+        assert made.hosts.map_machines(rows, 'three', judge).tolist() == [True] * 3
+    assert len(asked_about) == 1
+    booking = made.book(made.hosts.nodes[1], asked(wanted(dedicated(2), dedicated(2))))
+    assert made.hosts.map_machines(rows, 'three', judge).tolist() == [True, False, True]
+    assert len(asked_about) == 2
+    assert made.hosts.machines(rows) == [made.hosts.nodes[0].machine, made.hosts.nodes[1].machine]
+    made.unbook(booking)
+    assert made.hosts.map_machines(rows, 'three', judge).tolist() == [True] * 3
+
+
+def test_a_plug_in_reads_what_is_left(made, node):
+    state = made.hosts.state(0)
+    assert state.numa_topology == node.report.numa_topology
+    assert [one['count'] for one in state.pci_stats.pools] == [2, 1]
+    made.book(node, asked(wanted(dedicated(2), requests=[device(2)])))
+    state = made.hosts.state(0)
+    assert Topology.from_json(state.numa_topology) == node.machine.topology
+    assert [one['count'] for one in state.pci_stats.pools] == [1], 'empty pools are left out'
+
+
+def test_texts_and_machines_agree():
+    """What the builders write is what a node would."""
+    texts = told(HAS)
+    assert Machine(Topology.from_json(texts['numa_topology']), pools_from_json(texts['pci_pools'])) == HAS

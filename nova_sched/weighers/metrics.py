@@ -1,0 +1,49 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""MetricsWeigher."""
+
+import numpy as np
+
+from nova_sched import errors
+from nova_sched.conf import CONF, ratios
+from nova_sched.weighers import Weigher
+
+
+class MetricsWeigher(Weigher):
+    """The sum of value x ratio over the metrics of [metrics] weight_setting.
+
+    A host that does not report one of them weighs weight_of_unavailable, unless the metric counts for
+    nothing there. If metrics are required, as they are by default, it fails the request as in Nova, here
+    with BadConfig: it is the operator who must enable MetricsFilter or require them no more.
+    """
+
+    group = 'metrics'
+    option = 'weight_multiplier'
+    key = 'metrics_weight_multiplier'
+
+    def raw(self, hosts, rows, request):
+        wanted = ratios('metrics', 'weight_setting')
+        if not wanted:
+            return None
+        weights, lacking = np.zeros(len(rows)), np.zeros(len(rows), dtype=bool)
+        multiplier = self.multiplier(hosts, rows)
+        for name, ratio in wanted:
+            values = hosts.metric(name)[rows]
+            there = np.isfinite(values)
+            if CONF.metrics.required and not there.all():
+                lacks = f'{np.count_nonzero(~there)} of {len(rows)} hosts that could be chosen'
+                why = f'{name} has no value on {lacks}: enable MetricsFilter, or set it to false'
+                raise errors.BadConfig('[metrics] required', why)
+            weights += np.where(there, values, 0.0) * ratio
+            lacking |= ~there & (ratio * multiplier != 0)
+        weights[lacking] = CONF.metrics.weight_of_unavailable
+        return weights
