@@ -73,23 +73,27 @@ def judge(placements, ledgers, held):
     placements name, and every node where such a consumer holds a claim. Both are brought to what
     they are afterwards.
     """
-    won = [
-        _is_current(placement, ledgers) and _apply(_changes(placement, held), ledgers, held)
-        for placement in placements
-    ]
+    won, kept = [], set[str]()
+    for placement in placements:
+        changes = _changes(placement, held)
+        won.append(not changes or (_is_current(placement, ledgers, kept) and _apply(changes, ledgers, held)))
+        if not won[-1]:
+            # What it would have freed, those after it may have picked.
+            kept |= {node for (_, node), (old, _) in changes.items() if old is not None and old.parts}
     for _, node in (*held.added, *held.removed):
         ledgers[node].changed = True
     return [_outcome(placement, one, ledgers) for placement, one in zip(placements, won, strict=True)]
 
 
-def _is_current(placement, ledgers):
+def _is_current(placement, ledgers, kept):
     """Nothing has happened to the nodes since CPUs or devices were picked on them.
 
-    What the batch itself does there does not count: its placements were made one after the other. A
-    node that left is for the amounts to find out.
+    What the batch itself does there does not count: its placements were made one after the other. On
+    the nodes ``kept`` it has not done what those after it count on. A node that left is for the
+    amounts to find out.
     """
     return all(
-        node not in ledgers or ledgers[node].generation == generation
+        node not in ledgers or (ledgers[node].generation == generation and node not in kept)
         for node, generation in placement.generations.items()
     )
 

@@ -17,6 +17,8 @@ import importlib.metadata
 import inspect
 import logging
 
+import stevedore
+
 from nova_sched import errors
 from nova_sched.conf.filter_scheduler import ALL_FILTERS, ALL_WEIGHERS
 from nova_sched.filters import Filter
@@ -64,19 +66,25 @@ def always():
     )
 
 
-def known(namespace):
-    """Classes by name that the entry points of a namespace bring, in the order of their names.
+class PlugIns(stevedore.ExtensionManager):
+    """The plug-ins of a namespace, as the installed packages tell it at this moment.
 
-    Asked of the installed packages each time: stevedore would answer from a file that does not see what
-    a package brings anew within two minutes, and not at all in a process that runs.
+    stevedore's own list is kept in a file that does not show what a package brings anew within two
+    minutes, and kept for good in a process that runs: a reload would not see it.
     """
-    found = {}
-    for point in sorted(importlib.metadata.entry_points(group=namespace), key=lambda point: point.name):
-        try:
-            found[point.name] = point.load()
-        except Exception as error:  # noqa: BLE001, whatever goes wrong in somebody else's module
-            LOG.error('Plug-in %s of %s cannot be loaded: %s', point.name, namespace, error)
-    return found
+
+    def list_entry_points(self):
+        return list(importlib.metadata.entry_points(group=self.namespace))
+
+
+def known(namespace):
+    """Classes by name that the entry points of a namespace bring, in the order of their names."""
+    manager = PlugIns(namespace, on_load_failure_callback=_complain)
+    return {name: manager[name].plugin for name in sorted(manager.names())}
+
+
+def _complain(manager, entry_point, error):
+    LOG.error('Plug-in %s of %s cannot be loaded: %s', entry_point.name, manager.namespace, error)
 
 
 def filters(enabled, available=(ALL_FILTERS,)):

@@ -22,6 +22,7 @@ from nova_sched import errors
 from nova_sched.engine import explain
 from nova_sched.engine.decide import best, survivors, weigh
 from nova_sched.engine.selection import select
+from nova_sched.hardware import Overdrawn
 from nova_sched.state.request import AFFINITY, NO_PIECES
 
 NOTED = 10  # instances of one request whose winners' weights are noted
@@ -182,20 +183,43 @@ class Placer:
         ranked, taken = decision.ranked, set(decision.rows)
         if want_alternates and len(decision.rows) > 1:
             ranked = self._rank_again(decision)
+        bookings = decision.bookings or [None] * len(decision.rows)
         return [
             self._describe(
-                [row, *self._alternates(row, ranked, taken, settings.alternates)], request, settings
+                row, self._alternates(row, ranked, taken, settings.alternates), request, booking, settings
             )
-            for row, request in zip(decision.rows, decision.requests, strict=True)
+            for row, request, booking in zip(decision.rows, decision.requests, bookings, strict=True)
         ]
 
-    def _describe(self, rows, request, settings):
-        resources = None if request.is_rebuild else json.dumps(request.resources)
+    def _describe(self, chosen, alternates, request, booking, settings):
+        """The chosen row and its alternates as the answer. ``booking`` None: it is a mere check."""
         hosts = self._cluster.hosts
-        return [
-            select(hosts, row, request, settings.default_zone, resources, self._limits(row, request))
-            for row in rows
-        ]
+        plain = None if booking is None else json.dumps(request.resources)
+        found = []
+        for row in (chosen, *alternates):
+            resources, allotted = plain, ()
+            if booking is not None and self._is_special(request):
+                try:
+                    resources, allotted = self._taken(row, request, booking if row == chosen else None)
+                except Overdrawn:
+                    continue  # an alternate that others have taken meanwhile
+            limits = self._limits(row, request)
+            found.append(select(hosts, row, request, settings.default_zone, resources, limits, allotted))
+        return found
+
+    def _is_special(self, request):
+        """What is taken of a node is not simply what the request says: it depends on the node."""
+        below = self._cluster.hosts.child_classes
+        return bool(request.groups or request.fallback_vcpus) or not below.isdisjoint(request.resources)
+
+    def _taken(self, row, request, booking):
+        """What the booking took, or a claim on an alternate would: of the node, and of its providers."""
+        if booking is None:
+            resources, allotted = self._cluster.hosts.nodes[row].demand(request)
+        else:
+            parts = booking.claim.parts
+            resources, allotted = booking.claim.resources, parts.providers if parts else ()
+        return json.dumps(dict(resources)), allotted
 
     def _limits(self, row, request):
         """What the filters that were asked want checked again by the compute node."""

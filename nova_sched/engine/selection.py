@@ -36,10 +36,11 @@ class Selected:
     limits: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def select(hosts, row, request, default_zone, resources=None, limits=None):
+def select(hosts, row, request, default_zone, resources=None, limits=None, allotted=()):
     """Describe a row as the answer to a request.
 
-    ``resources`` is what is claimed, as JSON text; None for a mere check, which claims nothing.
+    ``resources`` is what is claimed of the node itself, as JSON text; None for a mere check, which claims
+    nothing. ``allotted`` is what comes from which of its providers, group by group.
     """
     node = hosts.nodes[row]
     wanted = request.destination.cell_uuid if request.destination else None
@@ -49,15 +50,31 @@ def select(hosts, row, request, default_zone, resources=None, limits=None):
         nodename=node.nodename,
         cell_uuid=node.cell_uuid or wanted,
         availability_zone=','.join(sorted(zones(hosts.aggregates.of(node.host)))) or default_zone,
-        allocation_request='null' if resources is None else allocation_request(node.uuid, resources),
+        allocation_request='null'
+        if resources is None
+        else allocation_request(node.uuid, resources, allotted),
         allocation_version=None if resources is None else ALLOCATION_VERSION,
         limits=limits or {},
     )
 
 
-def allocation_request(node_uuid, resources):
-    """One of Placement's allocation requests, as text: everything from the node's root provider."""
-    provider = json.dumps(node_uuid)
-    return (
-        f'{{"allocations": {{{provider}: {{"resources": {resources}}}}}, "mappings": {{"": [{provider}]}}}}'
-    )
+def allocation_request(node_uuid, resources, allotted=()):
+    """One of Placement's allocation requests, as text.
+
+    Plain ones, and there are thousands of these in a second, take everything from the node's own provider.
+    """
+    root = json.dumps(node_uuid)
+    if not allotted:
+        return f'{{"allocations": {{{root}: {{"resources": {resources}}}}}, "mappings": {{"": [{root}]}}}}'
+    amounts = {node_uuid: json.loads(resources)}
+    mappings = {'': [node_uuid]}
+    for one in allotted:
+        if one.provider_uuid != node_uuid:  # what groups get from the node itself is among its resources
+            sums = amounts.setdefault(one.provider_uuid, {})
+            for name, units in one.resources.items():
+                sums[name] = sums.get(name, 0) + units
+        of_group = mappings.setdefault(one.suffix, [])
+        if one.provider_uuid not in of_group:
+            of_group.append(one.provider_uuid)
+    allocations = {uuid: {'resources': some} for uuid, some in amounts.items() if some}
+    return json.dumps({'allocations': allocations, 'mappings': mappings})

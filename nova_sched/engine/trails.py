@@ -82,12 +82,14 @@ class MemoryTrails:
 class Trails:
     """Hands trails to where they are kept, by a thread of its own.
 
-    When too many wait, or the store is away, trails are ``lost``: counted and said, never waited for.
+    When more than ``waiting`` wait, or the store is away, trails are ``lost``: counted and said, never waited
+    for. ``batch`` of them are written in one transaction. ``chance`` gives numbers from 0 to 1.
     """
 
-    def __init__(self, store=None, chance=random.random):
+    def __init__(self, store=None, chance=random.random, waiting=WAITING, batch=BATCH):
         self._store = MemoryTrails() if store is None else store
         self._chance = chance
+        self._waiting, self._batch = waiting, batch
         self._queue: queue.SimpleQueue = queue.SimpleQueue()
         self._leaving = threading.Event()
         self._thread = threading.Thread(target=self._run, name='nova-sched-trails', daemon=True)
@@ -113,7 +115,7 @@ class Trails:
         """Have a trail kept. One without a request id could not be asked for, and is not."""
         if not trail['request_id']:
             return
-        if self._queue.qsize() >= WAITING:
+        if self._queue.qsize() >= self._waiting:
             self.lost += 1
         else:
             self._queue.put(trail)
@@ -133,7 +135,7 @@ class Trails:
             found = self._queue.get()
             if found is not None:
                 batch.append(found)
-            if len(batch) == BATCH:
+            if len(batch) == self._batch:
                 self._write(batch)
                 batch = []
         if batch:

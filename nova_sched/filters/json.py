@@ -25,7 +25,7 @@ from nova_sched.filters import Filter
 from nova_sched.filters.reasons import listed
 from nova_sched.state.host_state import ATTRIBUTES, NUMBERS
 
-MOST_TERMS = 1000  # of one query: each of them may cost a look at every host
+MOST_TERMS = 250  # of one query: each of them may cost a look at every host
 ALL, ANY = 'and', 'or'
 
 
@@ -179,8 +179,8 @@ class JsonFilter(Filter):
 
     A list is an operator and its arguments, `$name` an attribute of the host and `$name.key` a part of
     it. What has no value is left out of the arguments, and a comparison of less than two is false.
-    Raises InvalidRequest for what is no query, for values that cannot be compared, and for more than a
-    thousand terms.
+    Raises InvalidRequest for what is no query, for values that cannot be compared, and for more terms than
+    one request may cost.
     """
 
     def mask(self, hosts, request):

@@ -17,6 +17,7 @@ import json
 from collections.abc import Mapping
 
 from nova_sched.hardware import numa, pci, wire
+from nova_sched.hardware.providers import Allotted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,13 +54,16 @@ class Parts:
 
     cells: numa.Fitted | None = None
     devices: tuple[pci.Taken, ...] = ()
+    providers: tuple[Allotted, ...] = ()
 
     def __bool__(self) -> bool:
-        return self.cells is not None or bool(self.devices)
+        return self.cells is not None or bool(self.devices or self.providers)
 
     def to_json(self) -> str:
         devices = [[one.request_id, one.pool.to_primitive()] for one in self.devices]
-        return json.dumps({'cells': self.cells and self.cells.to_json(), 'devices': devices})
+        allotted = [one.to_plain() for one in self.providers]
+        cells = self.cells and self.cells.to_json()
+        return json.dumps({'cells': cells, 'devices': devices, 'providers': allotted})
 
     @classmethod
     def from_json(cls, text: str) -> 'Parts':
@@ -67,7 +71,11 @@ class Parts:
         with wire.reading('Parts'):
             plain = json.loads(text)
             devices = (pci.Taken(name, pci.Pool.from_primitive(pool)) for name, pool in plain['devices'])
-            return cls(plain['cells'] and numa.Fitted.from_json(plain['cells']), tuple(devices))
+            return cls(
+                plain['cells'] and numa.Fitted.from_json(plain['cells']),
+                tuple(devices),
+                tuple(map(Allotted.from_plain, plain['providers'])),
+            )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from nova_sched import errors
+from nova_sched.hardware import Overdrawn
 from nova_sched.hardware.machine import Machine, Parts
+from nova_sched.hardware.providers import Allotted
 
 PLANNED = 'planned'  # a group member that is not created yet
 PENDING = 'pending'  # chosen and handed to the conductor
@@ -132,19 +134,28 @@ class ClaimableMixin:
         return None
 
     def hold(self, parts: Parts) -> None:
-        """Book CPUs, pages and devices."""
+        """Book CPUs, pages, devices, and units of child providers."""
         raise NotImplementedError
 
     def let_go(self, parts: Parts) -> None:
         """Give them back."""
         raise NotImplementedError
 
-    def shortages(self, request, limits=None) -> list[Shortage]:
+    def demand(self, request) -> tuple[Mapping[str, int], tuple[Allotted, ...]]:
+        """What the request takes from the node itself, by resource class, and from which providers the rest.
+
+        Raises Overdrawn if the node's providers cannot give it.
+        """
+        if request.groups:
+            raise Overdrawn('groups of resources', 'the node tells of no child providers')
+        return request.resources, ()
+
+    def shortages(self, resources, limits=None) -> list[Shortage]:
         """Each resource class that the node cannot give, with how much it could.
 
         ``limits`` (optional) maps resource classes to a capacity that replaces the node's own.
         """
-        return [short for name, amount in request.resources.items()
+        return [short for name, amount in resources.items()
                 if (short := self._shortage(name, amount, limits or {})) is not None]  # fmt: skip
 
     def _shortage(self, name, amount, limits):
@@ -160,14 +171,20 @@ class ClaimableMixin:
     def instance_claim(self, request, limits=None, lifetime_s=None, request_id=None) -> Claim:
         """Check that the node can take the request, book it, and return the claim.
 
-        ``request`` has ``instance_uuid``, ``project_id``, ``user_id``, ``resources``, ``pieces`` and
-        ``group_uuid``. Raises ComputeResourcesUnavailable with every shortage; then nothing is booked.
+        ``request`` has ``instance_uuid``, ``project_id``, ``user_id``, ``resources``, ``groups``, ``pieces``
+        and ``group_uuid``. Raises ComputeResourcesUnavailable with every shortage; then nothing is booked.
         """
-        short = list(map(str, self.shortages(request, limits)))
+        try:
+            resources, allotted = self.demand(request)
+            short = list(map(str, self.shortages(resources, limits)))
+        except Overdrawn as error:
+            short = [str(error)]
         parts = self._fit(request.pieces, short) if request.pieces else None
         if short:
             raise errors.ComputeResourcesUnavailable(self.uuid, '; '.join(short))
-        return self.book(request, parts, lifetime_s, request_id)
+        if allotted:
+            parts = dataclasses.replace(parts or Parts(), providers=allotted)
+        return self.book(request, resources, parts, lifetime_s, request_id)
 
     def _fit(self, pieces, short):
         """The parts that the pieces come to; or another shortage."""
@@ -180,9 +197,9 @@ class ClaimableMixin:
             short.append(machine.why_not(pieces, packing=self.packing))
         return parts
 
-    def book(self, request, parts=None, lifetime_s=None, request_id=None) -> Claim:
+    def book(self, request, resources, parts=None, lifetime_s=None, request_id=None) -> Claim:
         """Book what is known to fit, and return the claim."""
-        for name, amount in request.resources.items():
+        for name, amount in resources.items():
             self.take(name, amount)
         if parts:
             self.hold(parts)
@@ -190,7 +207,7 @@ class ClaimableMixin:
         return Claim(
             consumer_uuid=request.instance_uuid,
             node_uuid=self.uuid,
-            resources=dict(request.resources),
+            resources=dict(resources),
             project_id=request.project_id,
             user_id=request.user_id,
             group_uuid=request.group_uuid,

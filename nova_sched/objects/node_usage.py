@@ -16,14 +16,15 @@ import types
 
 from nova_sched.hardware.machine import Machine
 from nova_sched.hardware.pci import pools_of
-from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU, ClaimableMixin, Usage
+from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU, ClaimableMixin, Usage
 from nova_sched.objects.pci import PciDevicePool, PciDevicePoolList
 
 
 class ComputeNodeUsage(ClaimableMixin):
     """The claim's view of a ComputeNode object: its own fields, and nothing beside them.
 
-    Nova counts the reserved amount as used, so ``reserved`` is 0 here.
+    Nova counts the reserved amount as used, so ``reserved`` is 0 here. Dedicated CPUs are those of the
+    NUMA cells, and the pinned ones are those in use.
     """
 
     FIELDS = types.MappingProxyType(
@@ -35,13 +36,26 @@ class ComputeNodeUsage(ClaimableMixin):
     )
 
     def usage(self, resource_class):
+        if resource_class == PCPU:
+            return self._dedicated()
         fields = self.FIELDS.get(resource_class)
         if fields is None:
             return None
         total, used, ratio = (getattr(self, name) for name in fields)
         return Usage(total or 0, 0, ratio or 1.0, used or 0)
 
+    def _dedicated(self):
+        machine = self.machine
+        if machine is None or machine.topology is None:
+            return None
+        cells = machine.topology.cells
+        return Usage(
+            sum(len(cell.pcpuset) for cell in cells), 0, 1.0, sum(len(cell.pinned_cpus) for cell in cells)
+        )
+
     def take(self, resource_class, amount):
+        if resource_class == PCPU:
+            return  # ``hold`` pins them
         used = self.FIELDS[resource_class][1]
         setattr(self, used, getattr(self, used) + amount)
         if resource_class == MEMORY_MB:

@@ -61,7 +61,8 @@ def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
     if tree and not root:
         refuse('inventories', f'they have no provider {uuid}, the node itself')
     found, used = _inventories(node, root, refuse)
-    stats = {key: str(value) for key, value in (_get(node, 'stats') or {}).items() if value is not None}
+    given = _get(node, 'stats') or {}
+    stats = {key: value if value is None else str(value) for key, value in given.items()}
     providers = _text(tree, refuse) if tree else None
     if len(tree) > 1:
         try:
@@ -122,9 +123,9 @@ def _instances(given, refuse):
 
 
 def _count(stats, key, refuse):
-    text = stats.get(key, '0')
+    text = stats.get(key)
     try:
-        value = int(text)
+        value = 0 if text is None else int(text)
     except ValueError:
         return refuse(f'stats[{key}]', f'{words.short(text)} is no number')
     if not 0 <= value <= LARGEST_COUNT:

@@ -75,8 +75,10 @@ def map_attribute(hosts, name, judge):
         column = getattr(hosts, name)
         values, places = np.unique(column, return_inverse=True)
         found = np.array([judge(value) for value in values.tolist()], dtype=bool)[places]
-        # Of all numbers only the version can be unknown.
-        missing = column == 0 if name == VERSION else hosts.everywhere(False)
+        missing = hosts.everywhere(False)
+        if name == VERSION:  # of all numbers the only one that a node need not tell; 0 may be told
+            for row in np.flatnonzero(column == 0).tolist():
+                missing[row] = hosts.nodes[row].report.hypervisor_version is None
         found &= ~missing
     elif name in ATTRIBUTES:
         return hosts.map_rows(range(hosts.rows), lambda state: verdict(attribute(state, name)))

@@ -11,12 +11,13 @@
 # under the License.
 """The one writer of the cluster's state: reports, claims, aggregates and instance lists change it here."""
 
+import collections
 import dataclasses
 import logging
 
 from nova_sched import errors
 from nova_sched.conf import CONF
-from nova_sched.hardware import providers
+from nova_sched.hardware import Overdrawn, providers
 from nova_sched.hardware.machine import Machine
 from nova_sched.objects.claiming import Claim, ClaimableMixin, Usage
 from nova_sched.state import demand, metrics
@@ -94,6 +95,20 @@ class Node(ClaimableMixin):
         taken = demand.resources_on(request, own, tree.classes)
         return demand.with_own(tree, asked, self._stock, taken, report.traits), asked
 
+    def demand(self, request):
+        if not request.groups and not request.fallback_vcpus and self.providers is None:
+            return request.resources, ()
+        below, asked = self.below(request)
+        resources = demand.resources_on(request, self.own_classes, below.classes)
+        if not asked:
+            return resources, ()
+        allotted = providers.fit(below, asked)
+        if allotted is None:
+            raise Overdrawn('child providers', providers.why_not(below, asked))
+        sums = collections.Counter(resources)
+        sums.update(providers.on_root(below, allotted))
+        return sums, allotted
+
     def _stock(self, resource_class):
         inventory = self.report.inventories.get(resource_class)
         if inventory is None:
@@ -117,18 +132,30 @@ class Node(ClaimableMixin):
 
     def hold(self, parts):
         self._show(self.machine and self.machine.hold(parts))
+        if parts.providers and self.providers:
+            self.show_providers(providers.hold(self.providers, parts.providers))
 
     def let_go(self, parts):
         """The parts are free again, unless another claim holds them as well."""
         self.recount()
 
     def recount(self):
-        """Work the machine out anew: what the node reported, less what claims hold that it did not count."""
-        left = self.reported
-        for claim in self.claims.values() if left else ():
-            if claim.parts and not claim.counted:
-                left = left.hold(claim.parts)
-        self._show(left)
+        """Work out anew what claims leave of what the node reported.
+
+        What a report counts already is not held twice. Few nodes tell what their child providers have in
+        use, so there every claim is held, and what the report explains by them is taken out before.
+        """
+        machine, tree = self.reported, self.reported_providers
+        holding = [claim for claim in self.claims.values() if claim.parts]
+        for claim in holding:
+            if tree and claim.counted:
+                tree = providers.less_known(tree, claim.parts.providers)
+            elif machine and not claim.counted:
+                machine = machine.hold(claim.parts)
+        for claim in holding if tree else ():
+            tree = providers.hold(tree, claim.parts.providers)
+        self._show(machine)
+        self.show_providers(tree)
 
     def _show(self, machine):
         self._hosts.intern('machine', self.row, machine)
@@ -280,8 +307,7 @@ class Cluster:
             hosts.intern(name, row, getattr(report, name))
         hosts.stat_names.update(report.stats)
         hosts.trait_sets.put(row, [hosts.traits.id(trait) for trait in report.traits])
-        node.show_providers(node.reported_providers)
-        hosts.child_classes.update(node.providers.classes if node.providers else ())
+        hosts.child_classes.update(node.reported_providers.classes if node.reported_providers else ())
         node.metrics = metrics.values(metrics.read(report.metrics))
         hosts.metric_columns.put(row, node.metrics)
         self._show_service(node)
@@ -315,8 +341,11 @@ class Cluster:
     def add(self, claim):
         """Book a claim on its node and remember it."""
         self._take(claim)
-        if claim.parts and not claim.counted:
-            self._nodes[claim.node_uuid].hold(claim.parts)
+        node = self._nodes[claim.node_uuid]
+        if claim.parts and claim.counted:
+            node.recount()
+        elif claim.parts:
+            node.hold(claim.parts)
 
     def _take(self, claim):
         node = self._nodes[claim.node_uuid]

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Answers that hold until a lasting fact of some host changes: the thousandth boot of a flavor asks no more."""
+"""Answers that hold until a lasting fact of some host changes: the next boot of a flavor asks no more."""
 
 import collections
 

@@ -78,7 +78,7 @@ class Report:
     host_ip: str | None = None
     cpu_info: str | None = None
     supported_instances: tuple[tuple[str, ...], ...] = ()
-    stats: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    stats: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
     numa_topology: str | None = None
     metrics: str | None = None
     pci_pools: str | None = None

@@ -56,7 +56,7 @@ LITERALS = (0, 1, 8, 16384, 1.0, 1.5, -1, True, False, None, '', 'QEMU', 'ironic
 def hint(dice, hosts):
     """A query as the API passes it on: text in a list, as every hint."""
     kind = dice.random()
-    if kind < 0.04:
+    if kind < 0.06:
         return dice.bag(('', '[', '{}', '[]', '"="', '5', 'null', '{"=": 1}', '[["="]]', '["like", 1, 1]'), 2)
     return [json.dumps(_query(dice, hosts, depth=3))]
 

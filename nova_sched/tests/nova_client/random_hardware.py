@@ -44,7 +44,7 @@ def _host_cell(dice, number, count, cpus):
         memory=memory,
         cpu_usage=dice.choice((0, 0, 1, len(shared))),
         memory_usage=dice.choice((0, 0, memory // 2, memory + 10)),
-        pinned_cpus={cpu for cpu in dedicated if dice.maybe(0.2)},
+        pinned_cpus={cpu for cpu in dedicated if dice.maybe(0.3)},
         siblings=[set(core) for core in cores],
         mempages=_pages(dice, memory),
         network_metadata=objects.NetworkMetadata(
@@ -86,8 +86,8 @@ def guest_topology(dice):
     """The NUMA cells that a guest asks for."""
     policy = dice.choice((None, 'shared', 'dedicated', 'dedicated', 'mixed'))
     pins = policy in ('dedicated', 'mixed')
-    threads = dice.choice((None, None, 'prefer', 'isolate', 'require')) if pins else None
-    emulator = dice.choice((None, None, 'isolate', 'share')) if pins else None
+    threads = dice.choice((None, 'prefer', 'isolate', 'isolate', 'require')) if pins else None
+    emulator = dice.choice((None, 'isolate', 'isolate', 'share')) if pins else None
     page_kb = dice.choice((None, None, None, -1, -2, -3, 4, 2048, 1048576))
     cells, first = [], 0
     for number in range(dice.choice((1, 1, 2, 2, 3))):

@@ -132,7 +132,7 @@ def metrics(dice):
                 'source': 'libvirt.LibvirtDriver',
             }
         )
-    if dice.maybe(0.1):
+    if dice.maybe(0.3):
         found.append(
             {
                 'name': NO_VALUE,

@@ -22,8 +22,8 @@ PROJECT = 'demo'
 def spec(instance_uuid, words):
     """The RequestSpec of an instance.
 
-    Words: ``extra_specs``, ``vcpus`` and ``flavor_name`` of the flavor; ``image``, its properties, or None for
-    no image; ``image_id``, None for an image that has none; ``hints``; any other word is a field of the spec.
+    Words: ``extra_specs``, ``vcpus`` and ``flavor_name`` of the flavor; ``image``, its properties or None for
+    no image; ``image_id``, None for an image without one; ``hints``; any other word is a field of the spec.
     """
     words = dict(words)
     given = {

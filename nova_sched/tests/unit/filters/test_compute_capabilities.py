@@ -124,6 +124,23 @@ def test_a_stat_that_no_host_has_any_more_is_still_judged_right():
 
 
 @pytest.mark.parametrize(
+    'extra_specs, depends',
+    [
+        pytest.param({}, set(), id='nothing is asked'),
+        pytest.param({'hw:cpu_policy': 'shared'}, set(), id='not about the host'),
+        pytest.param(
+            {'capabilities:cpu_info:arch': 'x86_64'}, {('capabilities:cpu_info:arch', 'x86_64')}, id='scoped'
+        ),
+        pytest.param({'hypervisor_type': 'QEMU'}, {('hypervisor_type', 'QEMU')}, id='without a scope'),
+        pytest.param({'capabilities:free_ram_mb': '>= 1'}, None, id='what changes by the minute'),
+        pytest.param({'tier': 'gold'}, None, id='maybe a stat'),
+    ],
+)
+def test_what_the_verdict_depends_on(extra_specs, depends):
+    assert ComputeCapabilitiesFilter().depends_on(request(extra_specs=extra_specs)) == depends
+
+
+@pytest.mark.parametrize(
     'value, path, found',
     [
         pytest.param({'a': {'b': 1}}, ('a', 'b'), 1, id='dicts'),

@@ -11,11 +11,15 @@
 # under the License.
 """ResourceCapacity: what is free, in every resource class."""
 
+import json
+
+import numpy as np
 import pytest
 
 from nova_sched.filters.resource_capacity import ResourceCapacity
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import claim, cluster, hosts, mask_of, put, report, request, uuid_of
+from nova_sched.tests.options import settings
 
 
 @pytest.mark.parametrize(
@@ -89,3 +93,50 @@ def test_a_node_that_left_is_never_asked_for_again():
     assert mask_of(ResourceCapacity, made.hosts, request(vcpus=2)) == '01'
     put(made, report('new', vcpus=None))
     assert mask_of(ResourceCapacity, made.hosts, request(vcpus=2)) == '010'
+
+
+DEDICATED = {'vcpus': 4, 'memory_mb': 0, 'extra_specs': {'hw:cpu_policy': 'dedicated'}}
+NODES = [{'PCPU': Inventory(4)}, {'VCPU': Inventory(4)}, {'PCPU': Inventory(2), 'VCPU': Inventory(8)}]
+
+
+@pytest.mark.parametrize(
+    'words, strict, mask',
+    [
+        pytest.param(DEDICATED, False, '110', id='shared CPUs do where there are no others'),
+        pytest.param(DEDICATED, True, '100', id='unless that is forbidden'),
+        pytest.param(
+            {'vcpus': 5, 'memory_mb': 0, 'extra_specs': DEDICATED['extra_specs']},
+            False,
+            '000',
+            id='if there are enough',
+        ),
+        pytest.param(
+            {'memory_mb': 0, 'extra_specs': {'resources:PCPU': '2'}},
+            False,
+            '101',
+            id='not where they are named',
+        ),
+    ],
+)
+def test_dedicated_cpus(words, strict, mask):
+    with settings({'workarounds.disable_fallback_pcpu_query': strict}):
+        seen = hosts(3, inventories=NODES, used={})
+        assert mask_of(ResourceCapacity, seen, request(**words)) == mask
+
+
+def test_why_shared_cpus_do_not_do():
+    words = {'vcpus': 5, 'memory_mb': 0, 'extra_specs': DEDICATED['extra_specs']}
+    seen = hosts(3, inventories=NODES, used={})
+    why = ResourceCapacity().why(seen, request(**words), np.array([1]))
+    assert why == '5 vCPUs asked, the host has 4 in all'
+    why = ResourceCapacity().why(seen, request(**words), np.array([0]))
+    assert why == '5 dedicated CPUs asked, the host has 4 in all'
+
+
+def test_what_only_devices_have_is_left_to_them():
+    root = uuid_of('node host-0')
+    device = {'inventories': {'CUSTOM_GPU': {'total': 1}}, 'parent_provider_uuid': root}
+    trees = [json.dumps({root: {}, 'gpu': device}), None, None]
+    seen = hosts(3, providers=trees, inventories=[{}, {}, {'CUSTOM_GPU': Inventory(1)}], used={})
+    assert mask_of(ResourceCapacity, seen, request(resources={'CUSTOM_GPU': 2})) == '100'
+    assert mask_of(ResourceCapacity, seen, request(resources={'CUSTOM_GPU': 1})) == '101'

@@ -60,17 +60,18 @@ def test_an_unset_field_is_no_attribute():
 @pytest.mark.parametrize('name', sorted(ATTRIBUTES | {'boost', 'missing'}))
 def test_columns_say_what_host_states_say(name):
     seen = hosts(
-        hypervisor_type=[None, 'QEMU', 'ironic'],
-        hypervisor_version=[2001000, None, None],
-        cpu_info=['{}', None, ''],
-        vcpus=[1, 2, 2],
+        hypervisor_type=[None, 'QEMU', 'ironic', 'ironic'],
+        hypervisor_version=[2001000, None, None, 0],
+        cpu_info=['{}', None, '', ''],
+        vcpus=[1, 2, 2, 2],
         stats=[
             {'boost': 'yes'},
             {'cpu_info': 'stat', 'hypervisor_version': '7'},
             {'hypervisor_type': 'stat'},
+            {'boost': None, 'hypervisor_version': '7'},
         ],
     )
-    states = [seen.state(row) for row in range(3)]
+    states = [seen.state(row) for row in range(len(seen))]
     assert seen.has_attribute(name).tolist() == [has_attribute(state, name) for state in states]
     values = [attribute(state, name) for state in states]
     asked = []

@@ -92,16 +92,16 @@ def test_groups_and_their_policy_are_asked_of_every_node():
         pytest.param(0, 0, True, id='free'),
         pytest.param(6, 0, True, id='just enough'),
         pytest.param(7, 0, False, id='others use it'),
-        pytest.param(0, 6, True, id='just enough beside what the request has'),
-        pytest.param(0, 7, False, id='the request has it already'),
+        pytest.param(0, 2, True, id='all that there really is, with what the request has'),
+        pytest.param(0, 3, False, id='more than that, whatever the ratio'),
+        pytest.param(4, 3, False, id='both'),
     ],
 )
 def test_a_group_from_the_node_itself(used, taken, fits):
     stocks = {'VCPU': demand.stock(Inventory(4, ratio=2.0, max_unit=8), used)}
     asked = providers.Asked((providers.Group('1', (('VCPU', 2),)),))
     own = demand.with_own(providers.Tree('node'), asked, stocks.get, {'VCPU': taken}, frozenset())
-    # One consumer never gets more than the four that there really are.
-    assert (providers.fit(own, asked) is not None) is (fits and taken <= 2)
+    assert (providers.fit(own, asked) is not None) is fits
 
 
 def test_a_tree_stays_as_it_is_where_the_node_has_nothing_to_give():

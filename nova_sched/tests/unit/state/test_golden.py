@@ -27,7 +27,11 @@ EVERY_HOST = {'OWNER_NOVA', '!COMPUTE_STATUS_DISABLED'}
 # A request for an accelerator is refused as a whole.
 ACCELERATOR = {'root_required': 'COMPUTE_ACCELERATORS'}
 
-RUNS = {run['scenario']: run['placement_queries'] for run in golden('selections')['runs']}
+RUNS = {
+    run['scenario']: run['placement_queries']
+    for run in golden('selections')['runs']
+    if run['placement_queries']
+}
 
 
 def recorded(text):

@@ -1,0 +1,194 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of questions: what would become of a request, and what each rule says of one host."""
+
+import json
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.filters.foreign import ForeignFilter
+from nova_sched.tests.builders import NOW, report, request, uuid_of
+from nova_sched.tests.unit.engine.world import Named, Score, World, picture, rules
+
+A, B = uuid_of('instance A'), uuid_of('instance B')
+REBUILD = {'_nova_check_type': ['rebuild']}
+
+
+class Broken:
+    """A filter as written for Nova, with a mistake in it."""
+
+    def host_passes(self, host_state, spec_obj):
+        raise KeyError('colour')
+
+
+def world(chain=None, hosts=3, **words):
+    made = World(chain=chain or rules([], [Score(1, 3, 2)]))
+    made.report(*(report(f'host-{row}', **{'vcpus': 4, **words}) for row in range(hosts)))
+    return made
+
+
+def asks(instance=A, **words):
+    return request(instance_uuid=instance, **words)
+
+
+def dry_run(made, *asked):
+    """The answer; and that the question left no trace."""
+    before, figures = picture(made.cluster), (made.scheduler.figures.placed, made.scheduler.figures.refused)
+    found = made.call(made.scheduler.questions.dry_run, list(asked))
+    assert picture(made.cluster) == before
+    assert made.store.claims() == [claim for node in made.cluster for claim in node.claims.values()]
+    assert (made.scheduler.figures.placed, made.scheduler.figures.refused) == figures
+    made.scheduler.trails.flush()
+    assert made.scheduler.trails.show(None) == []
+    assert json.loads(json.dumps(found)) == found
+    return found
+
+
+def why_not(made, asked, host='host-1'):
+    before = picture(made.cluster)
+    found = made.call(made.scheduler.questions.why_not, asked, host)
+    assert picture(made.cluster) == before
+    assert json.loads(json.dumps(found)) == found
+    return found
+
+
+def verdicts(node):
+    """rule -> verdict, without those that pass."""
+    return {one['rule']: one['verdict'] for one in node['rules'] if one['verdict'] != 'passes'}
+
+
+class TestDryRun:
+    def test_a_request_that_finds_a_host(self):
+        made = world(rules([Named('host-0', 'host-1')], [Score(1, 3, 2)]))
+        found = dry_run(made, asks())
+        assert (found['outcome'], found['reason'], found['hosts']) == ('placed', None, 3)
+        (placed,) = found['placed']
+        assert (placed['host'], placed['weights'][0]['raw']) == ('host-1', 3.0)
+        assert [one['host'] for one in placed['alternates']] == ['host-0']
+        assert [one['removed'] for one in found['filters'] if one['filter'] == 'Named'] == [['host-2']]
+        assert made.place(asks()) == [['host-1']]
+
+    def test_filters_tell_why_even_if_they_left_enough(self):
+        made = world(vcpus=2)
+        made.report(report('host-9', vcpus=1))
+        (step,) = [one for one in dry_run(made, asks(vcpus=2))['filters'] if one['seen'] > one['left']]
+        assert (step['filter'], step['why']) == ('ResourceCapacity', '2 vCPUs asked, the host has 1 in all')
+        assert (step['nearest'], step['removed']) == ('host-9', ['host-9'])
+
+    def test_a_refusal_is_an_answer(self):
+        found = dry_run(world(), asks(vcpus=9))
+        assert (found['outcome'], found['found'], found['placed']) == ('refused', 0, [])
+        assert 'ResourceCapacity removed the last 3' in found['reason']
+
+    def test_several_instances_see_each_other(self):
+        found = dry_run(world(), *(asks(uuid_of(str(number)), vcpus=3) for number in range(3)))
+        assert [one['host'] for one in found['placed']] == ['host-1', 'host-2', 'host-0']
+        refused = dry_run(world(), *(asks(uuid_of(str(number)), vcpus=3) for number in range(4)))
+        assert (refused['outcome'], refused['found'], refused['instances']) == ('refused', 3, 4)
+
+    def test_the_instances_own_claim_is_not_in_its_way(self):
+        made = world(hosts=1)
+        made.place(asks(vcpus=4))
+        assert dry_run(made, asks(vcpus=4))['outcome'] == 'placed'
+        assert dry_run(made, asks(B, vcpus=4))['outcome'] == 'refused'
+
+    def test_time_is_the_clock_s(self):
+        made = world()
+        made.now_s = NOW + 5
+        dry_run(made, asks())
+        assert made.cluster.hosts.now_s == NOW + 5
+
+
+class TestWhyNot:
+    def test_every_rule_is_asked_whatever_the_others_said(self):
+        made = world(rules([Named('host-0', name='First'), Named('host-0', name='Second')]))
+        found = why_not(made, asks(vcpus=9, ignore_hosts=['host-1']))
+        (node,) = found['nodes']
+        assert (found['host'], node['node'], node['passes']) == ('host-1', 'host-1', False)
+        assert verdicts(node) == dict.fromkeys(
+            ['ignore_hosts', 'ResourceCapacity', 'First', 'Second'], 'refuses'
+        )
+        why = {one['rule']: one['why'] for one in node['rules'] if one['why']}
+        assert why == {
+            'ignore_hosts': 'the request leaves them out',
+            'ResourceCapacity': '9 vCPUs asked, the host has 4 in all',
+        }
+        assert 'rank' not in node
+
+    def test_what_the_caller_allows_is_judged_too(self):
+        (node,) = why_not(world(), asks(force_hosts=['host-1', 'x']))['nodes']
+        assert node['passes']
+        (other,) = why_not(world(), asks(force_hosts=['host-1', 'x']), 'host-2')['nodes']
+        assert verdicts(other) == {'force_hosts': 'refuses'}
+
+    @pytest.mark.parametrize(
+        'words, skipped',
+        [
+            pytest.param({'force_hosts': ['host-1']}, {'Named', 'Other'}, id='forced hosts skip filters'),
+            pytest.param(
+                {'hints': REBUILD},
+                {rule.name for rule in rules().always} | {'Other'},
+                id='a rebuild asks only some',
+            ),
+        ],
+    )
+    def test_rules_that_are_not_asked(self, words, skipped):
+        chain = rules([Named('host-1', rebuild=True), Named(name='Other')])
+        (node,) = why_not(world(chain), asks(**words))['nodes']
+        assert {rule for rule, verdict in verdicts(node).items() if verdict == 'not asked'} == skipped
+        assert node['passes']
+
+    def test_a_host_that_passes_is_compared_with_the_best(self):
+        (node,) = why_not(world(), asks(), 'host-2')['nodes']
+        assert (node['passes'], node['rank'], node['of'], node['weight']) == (True, 2, 3, 0.5)
+        assert (node['weights'][0]['raw'], node['best']['weights'][0]['raw']) == (2.0, 3.0)
+        assert (node['best']['host'], node['best']['node'], node['best']['weight']) == (
+            'host-1',
+            'host-1',
+            1.0,
+        )
+
+    def test_each_node_of_a_host(self):
+        made = world(hosts=0)
+        made.report(report('ironic', nodename='one'), report('ironic', nodename='two', vcpus=1))
+        nodes = why_not(made, asks(vcpus=2), 'ironic')['nodes']
+        assert [(node['node'], node['passes']) for node in nodes] == [('one', True), ('two', False)]
+
+    def test_an_operators_word_on_it(self):
+        made = world()
+        made.call(made.books.set_service, 'host-1', True, 'broken fan', None, NOW)
+        found = why_not(made, asks())
+        assert found['service'] == {
+            'disabled': True,
+            'disabled_reason': 'broken fan',
+            'forced_down': False,
+            'seen_s': NOW,
+        }
+
+    def test_a_rule_that_breaks_is_named(self, caplog):
+        made = world(rules([ForeignFilter(Broken())]))
+        (node,) = why_not(made, asks())['nodes']
+        assert [one for one in node['rules'] if one['verdict'] == 'fails'] == [
+            {'rule': 'Broken', 'verdict': 'fails', 'why': "'colour'"}
+        ]
+        assert not node['passes']
+
+    def test_a_host_that_nobody_knows(self):
+        made = world()
+        with pytest.raises(errors.NotFound, match='Host nowhere is not known'):
+            why_not(made, asks(), 'nowhere')
+
+    def test_the_instances_own_claim_is_not_in_its_way(self):
+        made = world(hosts=1)
+        made.place(asks(vcpus=4))
+        assert why_not(made, asks(vcpus=4), 'host-0')['nodes'][0]['passes']

@@ -1,0 +1,227 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Which device a group gets."""
+
+import pytest
+
+from nova_sched.hardware import providers
+from nova_sched.hardware.providers.fit import MOST_TRIES
+from nova_sched.tests.unit.hardware.providers.builders import MILLI, ROOT, asked, device, group, tree, where
+
+HALF, WHOLE = 500, 1000
+
+
+@pytest.mark.parametrize(
+    'node, wanted, found',
+    [
+        pytest.param(tree(device('a')), asked(group('1', HALF)), {'1': 'a'}, id='half a GPU'),
+        pytest.param(
+            tree(device('a'), device('b', used=HALF)),
+            asked(group('1', HALF)),
+            {'1': 'b'},
+            id='the started one is filled up first',
+        ),
+        pytest.param(
+            tree(device('a', used=600), device('b', used=HALF)),
+            asked(group('1', HALF)),
+            {'1': 'b'},
+            id='if there is enough left of it',
+        ),
+        pytest.param(
+            tree(device('a', used=600), device('b', used=600)),
+            asked(group('1', HALF)),
+            None,
+            id='never of two',
+        ),
+        pytest.param(
+            tree(device('a'), device('b')),
+            asked(group('1', WHOLE), group('2', WHOLE)),
+            {'1': 'a', '2': 'b'},
+            id='two whole ones',
+        ),
+        pytest.param(
+            tree(device('a', 2000)),
+            asked(group('1', WHOLE), group('2', WHOLE)),
+            {'1': 'a', '2': 'a'},
+            id='two of one, where that is large enough',
+        ),
+        pytest.param(
+            tree(device('a', 2000)),
+            asked(group('1', WHOLE), group('2', WHOLE), isolate=True),
+            None,
+            id='but not when they are to be apart',
+        ),
+        pytest.param(
+            tree(device('a', 2000, max_unit=1500)),
+            asked(group('1', WHOLE), group('2', WHOLE)),
+            None,
+            id='nor above max_unit together',
+        ),
+        pytest.param(
+            tree(device('a'), device('b', used=HALF)),
+            asked(group('1', HALF), group('2', HALF), isolate=True),
+            {'1': 'b', '2': 'a'},
+            id='two halves apart',
+        ),
+        pytest.param(
+            tree(device('a'), device('b', used=HALF)),
+            asked(group('1', HALF), group('2', WHOLE)),
+            {'1': 'b', '2': 'a'},
+            id='the half leaves a whole one',
+        ),
+        pytest.param(
+            tree(device('a', traits=['OLD']), device('b', traits=['NEW'])),
+            asked(group('1', HALF, required=['NEW'])),
+            {'1': 'b'},
+            id='a required trait',
+        ),
+        pytest.param(
+            tree(device('a', traits=['OLD']), device('b', traits=['NEW'])),
+            asked(group('1', HALF, forbidden=['OLD'])),
+            {'1': 'b'},
+            id='a forbidden trait',
+        ),
+        pytest.param(
+            tree(device('a'), root_traits=['NEW']),
+            asked(group('1', HALF, required=['NEW'])),
+            None,
+            id="the node's traits are not the device's",
+        ),
+        pytest.param(
+            tree(device('a', traits=['NEW']), device('b')),
+            asked(group('1', WHOLE), group('2', WHOLE, required=['NEW'])),
+            {'1': 'b', '2': 'a'},
+            id='the choosy one first',
+        ),
+        pytest.param(tree(device('a', step_size=250)), asked(group('1', 300)), None, id='not in such parts'),
+        pytest.param(tree(device('a')), asked(group('1', HALF, in_tree='a')), {'1': 'a'}, id='in this tree'),
+        pytest.param(tree(device('a')), asked(group('1', HALF, in_tree='z')), None, id='in another tree'),
+        pytest.param(
+            tree(device('a'), VCPU=4), asked(group('1', VCPU=2)), {'1': ROOT}, id='of the node itself'
+        ),
+        pytest.param(tree(device('a')), asked(), (), id='nothing'),
+        pytest.param(providers.Tree(ROOT), asked(group('1', HALF)), None, id='no providers at all'),
+    ],
+)
+def test_fit(node, wanted, found):
+    assert where(providers.fit(node, wanted)) == found
+
+
+@pytest.mark.parametrize(
+    'node, wanted, found',
+    [
+        pytest.param(
+            tree(device('a', used=HALF), device('b')),
+            asked(CUSTOM_GPU_MILLI=WHOLE),
+            {'b': {MILLI: WHOLE}},
+            id='one',
+        ),
+        pytest.param(
+            tree(device('a'), device('b', resource_class='VF')),
+            asked(CUSTOM_GPU_MILLI=1, VF=2),
+            {'a': {MILLI: 1}, 'b': {'VF': 2}},
+            id='each class from another',
+        ),
+        pytest.param(
+            tree(providers.Provider('a', {MILLI: providers.Stock(9), 'VF': providers.Stock(9)})),
+            asked(CUSTOM_GPU_MILLI=1, VF=2),
+            {'a': {MILLI: 1, 'VF': 2}},
+            id='both from one',
+        ),
+        pytest.param(
+            tree(device('a', used=HALF), device('b', traits=['NEW'])),
+            asked(CUSTOM_GPU_MILLI=HALF, required=['NEW']),
+            {'b': {MILLI: HALF}},
+            id='a trait that the node has not',
+        ),
+        pytest.param(
+            tree(device('a', traits=['X']), device('b', traits=['Y'], resource_class='VF')),
+            asked(CUSTOM_GPU_MILLI=1, VF=1, required=['X', 'Y']),
+            {'a': {MILLI: 1}, 'b': {'VF': 1}},
+            id='traits of all of them',
+        ),
+        pytest.param(
+            tree(device('a'), device('b', traits=['NEW'], resource_class='VF')),
+            asked(CUSTOM_GPU_MILLI=1, required=['NEW']),
+            None,
+            id='not of one that gives nothing',
+        ),
+        pytest.param(
+            tree(device('a', traits=['OLD'])),
+            asked(CUSTOM_GPU_MILLI=1, forbidden=['OLD']),
+            None,
+            id='forbidden',
+        ),
+        pytest.param(
+            tree(device('a')),
+            asked(group('1', WHOLE), CUSTOM_GPU_MILLI=HALF),
+            None,
+            id='beside a group that needs it',
+        ),
+    ],
+)
+def test_what_is_in_no_group(node, wanted, found):
+    allotted = providers.fit(node, wanted)
+    assert (allotted and {one.provider_uuid: one.resources for one in allotted}) == found
+
+
+NUMA = tree(
+    providers.Provider('numa0', {}, frozenset(['NUMA']), ROOT),
+    providers.Provider('numa1', {}, frozenset(['NUMA']), ROOT),
+    device('gpu0', parent='numa0'),
+    device('gpu1', parent='numa1'),
+    device('nic', 1000, resource_class='VF', parent='numa1'),
+)
+
+
+@pytest.mark.parametrize(
+    'wanted, found',
+    [
+        pytest.param(
+            asked(group('n', required=['NUMA']), group('g', 1), group('v', VF=1), subtrees=[['n', 'g', 'v']]),
+            {'n': 'numa1', 'g': 'gpu1', 'v': 'nic'},
+            id='under one cell',
+        ),
+        pytest.param(
+            asked(group('n', required=['NUMA']), group('g', 1), group('v', VF=1)),
+            {'n': 'numa0', 'g': 'gpu0', 'v': 'nic'},
+            id='anywhere',
+        ),
+        pytest.param(
+            asked(group('g', 1), group('v', VF=1), subtrees=[['g', 'v']]),
+            None,
+            id='neither is above the other',
+        ),
+        pytest.param(
+            asked(group('a', 1), group('b', 1), subtrees=[['a', 'b']]),
+            {'a': 'gpu0', 'b': 'gpu0'},
+            id='of one',
+        ),
+    ],
+)
+def test_subtrees(wanted, found):
+    assert where(providers.fit(NUMA, wanted)) == found
+
+
+def test_a_search_ends():
+    """Bin packing that cannot be done, with devices that all differ."""
+    node = tree(*(device(f'd{number}', 1000 + 7 * number, 3 * number) for number in range(16)))
+    wanted = asked(*(group(str(number), 612 + 11 * number) for number in range(17)))
+    assert providers.fit(node, wanted) is None
+
+
+def test_alike_devices_cost_no_tries():
+    node = tree(*(device(f'd{number:02}') for number in range(40)))
+    wanted = asked(*(group(str(number), 600) for number in range(41)))
+    assert MOST_TRIES > 40 * 41
+    assert providers.fit(node, wanted) is None
+    assert providers.fit(node, asked(*wanted.groups[:40])) is not None

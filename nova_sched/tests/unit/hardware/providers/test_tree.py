@@ -1,0 +1,155 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Trees of providers, as nodes report them."""
+
+import json
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.hardware import providers
+from nova_sched.hardware.providers import Stock
+from nova_sched.tests.unit.hardware.providers.builders import MILLI, ROOT, device, tree
+
+REPORTED = {
+    'gpu-b': {
+        'name': 'b',
+        'parent_provider_uuid': 'numa0',
+        'inventories': {MILLI: {'total': 1000, 'max_unit': 500, 'step_size': 250, 'allocation_ratio': 1}},
+        'traits': ['CUSTOM_A100'],
+        'used': {MILLI: 250},
+    },
+    ROOT: {'inventories': {'VCPU': {'total': 4}}, 'traits': ['HW_X'], 'used': {'VCPU': 1}},
+    'numa0': {'name': 'c', 'parent_provider_uuid': ROOT},
+    'gpu-a': {'name': 'a', 'inventories': {'VGPU': {'total': 8, 'reserved': 1, 'min_unit': 2}}},
+}
+
+
+def test_what_a_node_reports():
+    found = providers.Tree.from_json(json.dumps(REPORTED), ROOT)
+    assert found.providers == (
+        providers.Provider(ROOT, {}, frozenset(['HW_X'])),
+        providers.Provider('gpu-a', {'VGPU': Stock(8, reserved=1, min_unit=2)}, name='a'),
+        providers.Provider(
+            'gpu-b',
+            {MILLI: Stock(1000, max_unit=500, step_size=250, used=250)},
+            frozenset(['CUSTOM_A100']),
+            'numa0',
+            'b',
+        ),
+        providers.Provider('numa0', parent=ROOT, name='c'),
+    )
+    assert [one.uuid for one in found.children] == ['gpu-a', 'gpu-b', 'numa0']
+    assert found.classes == {'VGPU', MILLI}
+    assert found.above['gpu-b'] == {'gpu-b', 'numa0', ROOT}
+
+
+def without(**changes):
+    """The report with one provider changed."""
+    return {**REPORTED, 'gpu-b': {**REPORTED['gpu-b'], **changes}}
+
+
+@pytest.mark.parametrize(
+    'reported, why',
+    [
+        pytest.param([], 'AttributeError', id='no mapping'),
+        pytest.param(
+            without(used={'VGPU': 1}), 'VGPU is in use, but not in the inventories', id='use of nothing'
+        ),
+        pytest.param(without(used={MILLI: 'x'}), 'ValueError', id='use in words'),
+        pytest.param(without(used={MILLI: -1}), 'cannot be true', id='negative use'),
+        pytest.param(without(used=[1]), 'AttributeError', id='use without a class'),
+        pytest.param(
+            without(used={}, inventories={MILLI: {'reserved': 1}}), "KeyError 'total'", id='no total'
+        ),
+        pytest.param(
+            without(used={}, inventories={MILLI: {'total': 1, 'reserved': 2}}),
+            'cannot be true',
+            id='reserved above total',
+        ),
+        pytest.param(
+            without(used={}, inventories={MILLI: {'total': 1, 'allocation_ratio': 0}}),
+            'cannot be true',
+            id='no ratio',
+        ),
+        pytest.param(
+            without(used={}, inventories={MILLI: {'total': 1, 'step_size': 0}}),
+            'must be 1 or more',
+            id='steps of nothing',
+        ),
+        pytest.param(without(traits=5), 'TypeError', id='traits that are none'),
+    ],
+)
+def test_what_no_node_can_report(reported, why):
+    with pytest.raises(errors.MalformedObject, match=why):
+        providers.Tree.from_json(json.dumps(reported), ROOT)
+
+
+def test_a_text_that_is_none():
+    with pytest.raises(errors.MalformedObject):
+        providers.Tree.from_json('{', ROOT)
+
+
+@pytest.mark.parametrize(
+    'stock, free, best',
+    [
+        pytest.param(Stock(10), 10, 10, id='all'),
+        pytest.param(Stock(10, reserved=2, ratio=1.5, used=3), 9, 9, id='reserve, then ratio, then use'),
+        pytest.param(Stock(10, ratio=4.0), 40, 10, id='one consumer gets no more than there is'),
+        pytest.param(Stock(10, max_unit=4), 10, 4, id='nor more than max_unit'),
+        pytest.param(Stock(10, used=12), -2, 0, id='too much in use'),
+        pytest.param(Stock(3, ratio=1.5), 4, 3, id='whole units'),
+    ],
+)
+def test_what_is_left_of_a_stock(stock, free, best):
+    assert (stock.free, stock.best) == (free, best)
+
+
+@pytest.mark.parametrize(
+    'stock, amount, gives',
+    [
+        pytest.param(Stock(8), 8, True, id='all'),
+        pytest.param(Stock(8, used=1), 8, False, id='more than is free'),
+        pytest.param(Stock(8, min_unit=2), 1, False, id='too little'),
+        pytest.param(Stock(8, step_size=4), 4, True, id='a step'),
+        pytest.param(Stock(8, step_size=4), 6, False, id='between steps'),
+    ],
+)
+def test_what_a_stock_gives(stock, amount, gives):
+    assert stock.gives(amount) is gives
+
+
+def test_shapes_of_nodes_that_are_alike():
+    def node(root, *uuids):
+        children = (device(uuid, 1000, used, parent=root) for uuid, used in uuids)
+        return providers.Tree(root, (providers.Provider(root), *children))
+
+    one, other = node('n1', ('a', 0), ('b', 500)), node('n2', ('c', 0), ('d', 500))
+    assert one != other
+    assert one.shape == other.shape
+    assert hash(one.shape) == hash(other.shape)
+    assert node('n3', ('e', 500), ('f', 500)).shape != one.shape
+
+
+def test_parents_that_go_round_in_a_circle():
+    found = tree(device('a', parent='b'), device('b', parent='a'))
+    assert found.above['a'] == {'a', 'b'}
+
+
+def test_the_node_itself_among_the_providers():
+    found = tree(device('a'), root_traits=['X']).with_root({'VCPU': Stock(4)}, frozenset(['Y']))
+    assert found.stock(ROOT, 'VCPU') == Stock(4)
+    assert found.by_uuid[ROOT].traits == {'X', 'Y'}
+    assert [one.uuid for one in found.children] == ['a']
+    assert providers.Tree('n').with_root({'VCPU': Stock(4)}).providers == (
+        providers.Provider('n', {'VCPU': Stock(4)}),
+    )
