@@ -50,10 +50,13 @@ class Rules:
 
 
 def always():
-    """What Nova leaves to Placement, and every configuration copied from Nova relies on."""
+    """What Nova leaves to Placement, and every configuration copied from Nova relies on.
+
+    First what a host is, then what state it is in, so that the last rule of a refusal names its true cause:
+    that all hosts of a zone are switched off, and not that the others are elsewhere.
+    """
     return (
         Understood(),
-        DisabledCompute(),
         RequestedZone(),
         RequestedAggregates(),
         TenantAggregates(),
@@ -61,6 +64,7 @@ def always():
         ImageTypeSupport(),
         ImageMetadata(),
         RequiredTraits(),
+        DisabledCompute(),
         ResourceCapacity(),
         ChildProviders(),
     )

@@ -46,8 +46,7 @@ class ChildProviders(Filter):
         return fits
 
     def why(self, hosts, request, rows):
-        some = (hosts.nodes[row] for row in rows[:MOST_OPENED])
-        return providers.nearest_miss(node.below(request) for node in some)
+        return providers.nearest_miss(hosts.below(row, request) for row in rows[:MOST_OPENED])
 
     @staticmethod
     def _concerns(hosts, request):
@@ -55,25 +54,37 @@ class ChildProviders(Filter):
 
     def _takes(self, hosts, request, asked, rows):
         """Rows that take what is asked: by their devices, by the node itself, or by both together."""
-        named = any(group.in_tree for group in asked.groups)
-        fits = np.zeros(len(rows), dtype=bool)
-        if not named:
-            fits = hosts.map_shapes(rows, (self.name, asked), lambda tree: _fits(tree, asked))
-        may_help = hosts.everywhere(named)
-        for name in {name for group in asked.groups for name, _ in group.resources}:
-            may_help |= hosts.has_class(name)
-        left = ~fits & may_help[rows]
-        bare = left & ~hosts.map_shapes(rows, 'any', lambda tree: True)
-        if not named and bare.any():
-            fits[bare] = _node_takes(hosts, request, asked)[rows[bare]]
-            left &= ~bare
-        for place in np.flatnonzero(left):
-            fits[place] = _fits(*hosts.nodes[rows[place]].below(request))
+        if any(group.in_tree for group in asked.groups):
+            return self._opened(hosts, request, rows)
+        question = self.name, asked.anonymous
+        fits = hosts.map_shapes(rows, question, lambda tree: _fits(tree, asked))
+        names = frozenset().union(*(group.classes for group in asked.groups))
+        by_itself = _any_of(hosts.has_class, names, rows) & ~fits
+        if not by_itself.any():
+            return fits
+        # Devices that have nothing of what the groups ask for are no help.
+        helped = by_itself & _any_of(hosts.has_below, names, rows)
+        if asked.loose or not all(group.resources for group in asked.groups):
+            helped = by_itself
+        fits[helped] = self._opened(hosts, request, rows[helped])
+        alone = by_itself & ~helped
+        fits[alone] = _node_takes(hosts, request, asked)[rows[alone]]
         return fits
+
+    @staticmethod
+    def _opened(hosts, request, rows):
+        """The same for nodes that are looked into one by one."""
+        found = (_fits(*hosts.below(row, request)) for row in rows)
+        return np.fromiter(found, dtype=bool, count=len(rows))
 
 
 def _fits(tree, asked):
-    return providers.Summary.of(tree).may_take(asked) and providers.fit(tree, asked) is not None
+    return tree.summary.may_take(asked) and providers.fit(tree, asked) is not None
+
+
+def _any_of(question, names, rows):
+    """Which of the rows answer the question with yes for one of the names."""
+    return np.logical_or.reduce([question(name)[rows] for name in names] or [np.zeros(len(rows), dtype=bool)])
 
 
 def _alike(hosts, request, rows):
@@ -84,15 +95,16 @@ def _alike(hosts, request, rows):
     if traits:
         some = np.logical_or.reduce(columns)
         columns += [some & ~hosts.has_trait(trait)[rows] for trait in traits]
-    if not columns:
-        yield np.arange(len(rows)), demand.asked_below(request, (), ())
-        return
-    kinds, kind_of = np.unique(np.array(columns), axis=1, return_inverse=True)
-    for number, kind in enumerate(kinds.T):
-        only_below = itertools.compress(loose, kind)
-        missing = itertools.compress(traits, kind[len(loose) :])
-        asked = demand.asked_below(request, list(only_below), list(missing))
-        yield np.flatnonzero(kind_of.ravel() == number), asked
+    kinds = np.zeros(len(rows), dtype=np.int64)
+    for column in columns:
+        # Small numbers again, so that any number of columns fits.
+        kinds = np.unique(2 * kinds + column, return_inverse=True)[1] if column.any() else kinds
+    for kind in range(kinds.max(initial=-1) + 1):
+        places = np.flatnonzero(kinds == kind)
+        said = [bool(column[places[0]]) for column in columns]
+        only_below = itertools.compress(loose, said)
+        missing = itertools.compress(traits, said[len(loose) :])
+        yield places, demand.asked_below(request, list(only_below), list(missing))
 
 
 def _node_takes(hosts, request, asked):
@@ -108,6 +120,6 @@ def _node_takes(hosts, request, asked):
         for name, units in group.resources:
             fits &= hosts.fits(name, units)
             sums[name] += units
-    for name in {name for group in asked.groups for name, _ in group.resources}:
-        fits &= hosts.fits(name, sums[name])
+        for name in group.classes:
+            fits &= hosts.fits(name, sums[name])
     return fits

@@ -198,6 +198,10 @@ class Hosts(Columns):
             rows, ('trait', trait), lambda tree: any(trait in one.traits for one in tree.children)
         )
 
+    def below(self, row, request):
+        """The tree of a row's providers, and what a request asks of them."""
+        return self.nodes[row].below(request)
+
     def has_attribute(self, name):
         """Rows whose host state has the attribute, or whose stats have the entry."""
         return rows_with(self, name)

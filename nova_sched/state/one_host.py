@@ -14,14 +14,15 @@
 import datetime
 import functools
 import json
+import math
 import time
 
 import numpy as np
 
-from nova_sched.hardware import numa, pci
+from nova_sched.hardware import numa, pci, providers
 from nova_sched.hardware.machine import Machine
 from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU
-from nova_sched.state import aggregates, attributes, metrics
+from nova_sched.state import aggregates, attributes, demand, metrics
 from nova_sched.state.places import image_of
 
 # Resource class: where a host state has the total, what is not free of it, and the ratio.
@@ -154,6 +155,22 @@ class OneHost:
 
     def map_shapes(self, rows, question, judge):
         return self.everywhere(False)
+
+    def has_below(self, resource_class):
+        return self.everywhere(False)
+
+    def below(self, row, request):
+        own, traits = FITS.keys(), frozenset(getattr(self._state, 'traits', ()))
+        asked = demand.asked_of(request, own, (), traits)
+        taken = demand.resources_on(request, own)
+        tree = providers.Tree(self._state.uuid)
+        return demand.with_own(tree, asked, self._stock, taken, traits), asked
+
+    def _stock(self, resource_class):
+        if resource_class not in FITS:
+            return None
+        total, used, ratio = FITS[resource_class](self._state)
+        return providers.Stock(total, ratio=ratio, used=math.ceil(used))
 
     def has_attribute(self, name):
         return self.everywhere(attributes.has_attribute(self._state, name))

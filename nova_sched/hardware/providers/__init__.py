@@ -19,9 +19,10 @@ there is no place.
 from nova_sched.hardware.providers.allotted import Allotted, give_back, hold, less_known, on_root, take
 from nova_sched.hardware.providers.asked import Asked, Group
 from nova_sched.hardware.providers.fit import fit
+from nova_sched.hardware.providers.provider import Provider, Stock
 from nova_sched.hardware.providers.reason import Miss, nearest_miss, why_not
 from nova_sched.hardware.providers.summary import Summary
-from nova_sched.hardware.providers.tree import Provider, Stock, Tree
+from nova_sched.hardware.providers.tree import Tree
 
 __all__ = [
     'Allotted',

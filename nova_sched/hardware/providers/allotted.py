@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from nova_sched.hardware import Overdrawn, wire
-from nova_sched.hardware.providers.tree import Provider, Stock, Tree
+from nova_sched.hardware.providers.provider import Provider, Stock
+from nova_sched.hardware.providers.tree import Tree
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -32,6 +32,11 @@ class Group:
     forbidden: frozenset[str] = frozenset()
     in_tree: str | None = None
 
+    @property
+    def classes(self) -> frozenset[str]:
+        """Resource classes that it asks for."""
+        return frozenset(name for name, _ in self.resources)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
@@ -58,3 +63,15 @@ class Asked:
         yield from self.groups
         for amount in self.loose:
             yield Group('', (amount,), forbidden=self.forbidden)
+
+    @property
+    def anonymous(self) -> 'Asked':
+        """The same of groups called by their number: equal for requests that fit the same nodes."""
+        numbers = {group.suffix: str(number) for number, group in enumerate(self.groups, 1)}
+        return dataclasses.replace(
+            self,
+            groups=tuple(dataclasses.replace(one, suffix=numbers[one.suffix]) for one in self.groups),
+            subtrees=tuple(
+                frozenset(numbers[one] for one in some if one in numbers) for some in self.subtrees
+            ),
+        )

@@ -11,11 +11,12 @@
 # under the License.
 """Which provider meets which group: the fullest that will do, so that a started device is filled up first."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from nova_sched.hardware.providers.allotted import Allotted
 from nova_sched.hardware.providers.asked import Asked, Group
-from nova_sched.hardware.providers.tree import Provider, Tree
+from nova_sched.hardware.providers.provider import Provider
+from nova_sched.hardware.providers.tree import Tree
 
 # So many tries to meet a group from a provider, then the search ends: a fit that it has not found by then
 # would need a node whose devices all differ, and groups that all compete for them.
@@ -31,6 +32,10 @@ def fit(tree: Tree, asked: Asked) -> tuple[Allotted, ...] | None:
     choices = [candidates(tree, piece) for piece in pieces]
     if not all(choices):
         return None
+    if len(pieces) == 1 and not asked.required:
+        piece = pieces[0]
+        best = min(choices[0], key=lambda one: _left_over(one, piece, _free(one, piece.classes)))
+        return (Allotted(piece.suffix, best.uuid, dict(piece.resources)),)
     return _Search(tree, asked, pieces, choices).run()
 
 
@@ -65,13 +70,12 @@ class _Search:
         self._order = sorted(
             range(len(pieces)), key=lambda place: (len(choices[place]), _size(pieces[place]), place)
         )
-        names = {name for piece in pieces for name, _ in piece.resources}
+        names = frozenset[str]().union(*(piece.classes for piece in pieces))
         self._relevant = asked.required.union(*(piece.required | piece.forbidden for piece in pieces))
         # Units by class that each provider can still give: all in all, and to this request.
-        self._room = {
-            one.uuid: {
-                name: [one.stocks[name].free, one.stocks[name].largest] for name in names & one.stocks.keys()
-            }
+        self._free = {one.uuid: _free(one, names) for one in tree.providers}
+        self._most = {
+            one.uuid: {name: one.stocks[name].largest for name in names & one.stocks.keys()}
             for one in tree.providers
         }
         self._kinds = {one.uuid: self._kind(one, names) for one in tree.providers}
@@ -80,7 +84,7 @@ class _Search:
         self._lost: set[object] = set()
         self._tries = 0
 
-    def _kind(self, provider: Provider, names: set[str]) -> object:
+    def _kind(self, provider: Provider, names: frozenset[str]) -> object:
         """What makes a provider different from others, beside the room in it."""
         stocks = ((name, stock.total, stock.min_unit, stock.step_size)
                   for name, stock in provider.stocks.items() if name in names)  # fmt: skip
@@ -116,23 +120,23 @@ class _Search:
 
     def _left(self, provider: Provider, place: int) -> tuple[int, float]:
         """Sorts providers: first those that bring missing traits, then those of which least would be left."""
-        piece, room = self._pieces[place], self._room[provider.uuid]
+        piece = self._pieces[place]
         missing = 0 if piece.suffix else len(self._asked.required & provider.traits)
-        left = sum((room[name][0] - units) / max(provider.stocks[name].total, 1)
-                   for name, units in piece.resources)  # fmt: skip
-        return -missing, left
+        return -missing, _left_over(provider, piece, self._free[provider.uuid])
 
     def _has_room(self, provider: Provider, place: int) -> bool:
-        piece, room = self._pieces[place], self._room[provider.uuid]
-        if self._asked.isolate and piece.suffix and provider.uuid in self._isolated:
+        piece, uuid = self._pieces[place], provider.uuid
+        if self._asked.isolate and piece.suffix and uuid in self._isolated:
             return False
-        return all(units <= min(room[name]) for name, units in piece.resources)
+        free, most = self._free[uuid], self._most[uuid]
+        return all(units <= min(free[name], most[name]) for name, units in piece.resources)
 
     def _move(self, provider: Provider, place: int, sign: int) -> None:
         """Meet a piece from a provider (-1), or no longer (1)."""
-        piece, room = self._pieces[place], self._room[provider.uuid]
+        piece, uuid = self._pieces[place], provider.uuid
         for name, units in piece.resources:
-            room[name] = [left + sign * units for left in room[name]]
+            self._free[uuid][name] += sign * units
+            self._most[uuid][name] += sign * units
         if sign < 0:
             self._chosen[place] = provider
         else:
@@ -143,7 +147,8 @@ class _Search:
     def _standing(self, provider: Provider) -> object:
         """Equal for providers that are as good as each other from here on."""
         uuid = provider.uuid
-        room = tuple(sorted((name, *left) for name, left in self._room[uuid].items()))
+        most = self._most[uuid]
+        room = tuple(sorted((name, free, most[name]) for name, free in self._free[uuid].items()))
         return self._kinds[uuid], uuid in self._isolated, room
 
     def _state(self, depth: int) -> object:
@@ -182,6 +187,16 @@ class _Search:
             else:
                 loose.setdefault(uuid, {}).update(piece.resources)
         return (*found, *(Allotted('', uuid, resources) for uuid, resources in loose.items()))
+
+
+def _free(provider: Provider, names: frozenset[str]) -> dict[str, int]:
+    """Free units of these classes, as far as the provider has them."""
+    return {name: stock.free for name, stock in provider.stocks.items() if name in names}
+
+
+def _left_over(provider: Provider, piece: Group, free: Mapping[str, int]) -> float:
+    """How much of the provider would be left, as a share of what there is of each class."""
+    return sum((free[name] - units) / max(provider.stocks[name].total, 1) for name, units in piece.resources)
 
 
 def _size(piece: Group) -> int:

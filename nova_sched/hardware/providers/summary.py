@@ -13,10 +13,10 @@
 
 import collections
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from nova_sched.hardware.providers.asked import Asked
-from nova_sched.hardware.providers.tree import Tree
+from nova_sched.hardware.providers.provider import Provider
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,14 +28,16 @@ class Summary:
     traits: frozenset[str]  # that any provider has
 
     @classmethod
-    def of(cls, tree: Tree) -> 'Summary':
+    def of(cls, providers: Iterable[Provider]) -> 'Summary':
         best: dict[str, int] = {}
         of_all: dict[str, int] = {}
-        for provider in tree.providers:
+        traits = frozenset[str]()
+        for provider in providers:
+            traits |= provider.traits
             for name, stock in provider.stocks.items():
                 best[name] = max(best.get(name, 0), stock.best)
                 of_all[name] = of_all.get(name, 0) + stock.best
-        return cls(best, of_all, frozenset[str]().union(*(one.traits for one in tree.providers)))
+        return cls(best, of_all, traits)
 
     def may_take(self, asked: Asked) -> bool:
         """False if the request cannot fit; True says nothing."""

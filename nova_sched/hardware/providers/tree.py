@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A node's side: the tree of its providers, each with stocks and traits, as Placement nests them."""
+"""A node's side: the tree of its providers, as Placement nests them."""
 
 import dataclasses
 import functools
@@ -18,56 +18,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_sched.hardware import wire
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Stock:
-    """What one provider has of one resource class, in whole units; ``max_unit`` None means ``total``."""
-
-    total: int
-    reserved: int = 0
-    ratio: float = 1.0
-    min_unit: int = 1
-    max_unit: int | None = None
-    step_size: int = 1
-    used: int = 0
-
-    @property
-    def free(self) -> int:
-        """Negative when more is in use than there should be."""
-        return int((self.total - self.reserved) * self.ratio) - self.used
-
-    @property
-    def largest(self) -> int:
-        """Most that one consumer may have in all."""
-        return self.total if self.max_unit is None else min(self.total, self.max_unit)
-
-    @property
-    def best(self) -> int:
-        """Most that one consumer can have now."""
-        return max(min(self.free, self.largest), 0)
-
-    def gives(self, amount: int) -> bool:
-        """One consumer that has nothing of it yet can have this much."""
-        return self.min_unit <= amount <= self.best and amount % self.step_size == 0
-
-    def with_use(self, amount: int) -> 'Stock':
-        """With that much more in use; negative: less."""
-        return dataclasses.replace(self, used=self.used + amount)
-
-
-@dataclasses.dataclass(frozen=True)
-class Provider:
-    """One provider; ``stocks`` go by resource class, ``parent`` is the UUID of the provider above."""
-
-    uuid: str
-    stocks: Mapping[str, Stock] = dataclasses.field(default_factory=dict)
-    traits: frozenset[str] = frozenset()
-    parent: str | None = None
-    name: str = ''
-
-    def with_stocks(self, changed: Mapping[str, Stock]) -> 'Provider':
-        return dataclasses.replace(self, stocks={**self.stocks, **changed})
+from nova_sched.hardware.providers.provider import Provider, Stock
+from nova_sched.hardware.providers.summary import Summary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +72,10 @@ class Tree:
     def above(self) -> dict[str, frozenset[str]]:
         """By provider: itself, and every provider that it is under."""
         return {provider.uuid: frozenset(self._up(provider)) for provider in self.providers}
+
+    @functools.cached_property
+    def summary(self) -> Summary:
+        return Summary.of(self.providers)
 
     def _up(self, provider: Provider) -> list[str]:
         found: list[str] = []

@@ -16,7 +16,7 @@ import os
 import sys
 import warnings
 
-PARTS = ('decisions', 'claims', 'reports', 'calls')
+PARTS = ('decisions', 'rules', 'claims', 'reports', 'calls')
 
 
 def main():
@@ -43,11 +43,17 @@ def _rows(arguments):
     from oslo_log import log
 
     from nova_sched.conf import CONF
-    from nova_sched.tests.bench import calls, commits, decisions, reporting
+    from nova_sched.tests.bench import all_rules, calls, commits, decisions, reporting
 
     log.register_options(CONF)
     CONF([], project='nova_sched', default_config_files=[])
-    parts = {'decisions': decisions, 'claims': commits, 'reports': reporting, 'calls': calls}
+    parts = {
+        'decisions': decisions,
+        'rules': all_rules,
+        'claims': commits,
+        'reports': reporting,
+        'calls': calls,
+    }
     for name in arguments.only:
         for row in parts[name].rows(arguments.seconds):
             print('.', end='', flush=True, file=sys.stderr)

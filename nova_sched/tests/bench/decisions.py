@@ -26,14 +26,14 @@ SIZES = (100, 1_000, 10_000, 100_000)
 class Decide:
     """One decision and its answer; now and then the servers go again, before the cluster is full."""
 
-    def __init__(self, placer, settings):
-        self._placer, self._settings, self._made = placer, settings, []
+    def __init__(self, placer, settings, request=fleet.request):
+        self._placer, self._settings, self._request, self._made = placer, settings, request, []
 
     def __call__(self):
         if len(self._made) == 100:
             while self._made:
                 self._placer.undo(self._made.pop())
-        decision = self._placer.decide([fleet.request()], self._settings, want_alternates=True)
+        decision = self._placer.decide([self._request()], self._settings, want_alternates=True)
         self._placer.answer(decision, self._settings, want_alternates=True)
         self._made.append(decision)
 

@@ -11,6 +11,7 @@
 # under the License.
 """The cluster that the benchmarks decide on: partly filled, with a few hosts down or switched off."""
 
+import dataclasses
 import random
 import time
 import uuid
@@ -46,6 +47,9 @@ def reports(count, seed=1):
             supported_instances=SUPPORTED,
             stats={'num_instances': str(used // 2)},
         )
+
+
+changed = dataclasses.replace
 
 
 def filled_store(count, now_s=None, seed=1):

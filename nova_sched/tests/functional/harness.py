@@ -53,6 +53,7 @@ class Daemon:
         self.scheduler = client.SchedulerClient(self.bus, timeout_s=PATIENCE_S)
         self.stats = client.StatsClient(self.bus, timeout_s=PATIENCE_S)
         self.claims = client.ClaimsClient(self.bus, timeout_s=PATIENCE_S)
+        self.explain = client.ExplainClient(self.bus, timeout_s=PATIENCE_S)
         self.conductor = client.Conductor(self.bus)
 
     @property
@@ -126,6 +127,10 @@ class Daemon:
         """Send a recorded message as it stands."""
         version, method = message['version'], message['method']
         return self.raw(method, version, message.get('namespace'), fanout, context, **message['args'])
+
+    def trails(self, request_id):
+        """What is kept of the decisions about a request, as soon as anything is."""
+        return eventually(lambda: self.explain.show(request_id))
 
     def table(self, name):
         """All rows of a table, sorted, past every layer of ours."""

@@ -16,7 +16,7 @@ import pytest
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
-from nova_sched.tests.unit.claims import battery
+from nova_sched.tests.unit.claims import battery, battery_parts
 from nova_sched.tests.unit.claims.databases import cleared
 
 
@@ -46,6 +46,10 @@ def store(another):
 
 
 class TestCommit(battery.Commit):
+    pass
+
+
+class TestParts(battery_parts.Parts):
     pass
 
 

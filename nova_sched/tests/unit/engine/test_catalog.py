@@ -31,8 +31,8 @@ from nova_sched.weighers.ram import RAMWeigher
 PLUGINS = plugins.__name__
 NOVA = 'nova.scheduler'
 ALWAYS = (
-    'Understood DisabledCompute RequestedZone RequestedAggregates TenantAggregates IsolatedAggregates '
-    'ImageTypeSupport ImageMetadata RequiredTraits ResourceCapacity ChildProviders'.split()
+    'Understood RequestedZone RequestedAggregates TenantAggregates IsolatedAggregates ImageTypeSupport '
+    'ImageMetadata RequiredTraits DisabledCompute ResourceCapacity ChildProviders'.split()
 )
 
 

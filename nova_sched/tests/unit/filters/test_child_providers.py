@@ -12,6 +12,7 @@
 """ChildProviders: devices below the hosts, and groups of resources."""
 
 import json
+import types
 
 import numpy as np
 import pytest
@@ -134,6 +135,12 @@ def test_a_host_by_itself():
     assert not ChildProviders().host_passes(host(vcpus_used=15), spec(extra_specs=asked))
     assert not ChildProviders().host_passes(host(), spec(extra_specs=HALF))
     assert ChildProviders().host_passes(host(), spec())
+
+
+@pytest.mark.parametrize('uuid, passes', [(uuid_of('node host-0'), True), (uuid_of('another'), False)])
+def test_a_host_by_itself_and_a_group_that_names_it(uuid, passes):
+    asked = types.SimpleNamespace(resources={'VCPU': 1}, requester_id='port', in_tree=uuid)
+    assert ChildProviders().host_passes(host(), spec(requested_resources=[asked])) is passes
 
 
 @pytest.mark.parametrize(
