@@ -93,6 +93,7 @@ def claim(row):
     fields = dict(row)
     del fields['unconfirmed']
     fields['resources'] = json.loads(fields['resources'])
+    fields['image_properties'] = json.loads(fields['image_properties'] or '{}')
     fields['parts'] = fields['parts'] and Parts.from_json(fields['parts'])
     return Claim(**fields)
 
@@ -100,6 +101,8 @@ def claim(row):
 def claim_row(claim):
     row = {field.name: getattr(claim, field.name) for field in dataclasses.fields(claim)}
     row['resources'] = json.dumps(dict(claim.resources), sort_keys=True)
+    image = claim.image_properties
+    row['image_properties'] = json.dumps(dict(image), sort_keys=True) if image else None
     row['parts'] = claim.parts and claim.parts.to_json()
     row['unconfirmed'] = None if claim.is_confirmed else claim.consumer_uuid
     return row

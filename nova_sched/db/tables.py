@@ -74,6 +74,7 @@ CLAIMS = _table(
     sa.Column('request_id', NAME),
     sa.Column('created_s', SECONDS, nullable=False),
     sa.Column('expires_s', SECONDS, index=True),
+    sa.Column('image_properties', JSON_TEXT),
     sa.Column('parts', JSON_TEXT),
     sa.Column('counted', sa.Boolean(create_constraint=False), nullable=False, server_default=sa.false()),
     sa.UniqueConstraint('consumer_uuid', 'node_uuid'),

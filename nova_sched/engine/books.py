@@ -219,9 +219,20 @@ class Books:
     def claim(self, request, host, nodename, request_id=None, leaving=None):
         """Claim on one node for a request; claims of the instance on the host ``leaving`` end with it.
 
-        Raises NodeNotFound, or ComputeResourcesUnavailable with the shortages; then nothing changed.
+        What was picked on a node that has moved on is picked again, on what is there by then. Raises
+        NodeNotFound, or ComputeResourcesUnavailable with the shortages; then nothing changed.
         """
-        node = self._node(host, nodename)
+        for _ in range(self._settings().max_claim_attempts):
+            node = self._node(host, nodename)
+            placement, held = self._try_claim(node, request, request_id, leaving)
+            if held is not None:
+                return held
+            if not placement.generations:
+                break
+        raise errors.ComputeResourcesUnavailable(node.uuid, 'it was taken by another request meanwhile')
+
+    def _try_claim(self, node, request, request_id, leaving):
+        """The placement for the store, and what stands then: None if it was lost."""
         releases, ended = [], []
         for claim in self._cluster.claims_of(request.instance_uuid):
             if leaving and self._cluster.node(claim.node_uuid).host == leaving:
@@ -239,13 +250,13 @@ class Books:
         except Exception:
             self._undo(booking, ended)
             raise
-        if not outcome.won:
-            self._undo(booking, ended)
-            self.correct(outcome.used)
-            self.learn([placement])
-            raise errors.ComputeResourcesUnavailable(node.uuid, 'it was taken by another request meanwhile')
-        self.follow(outcome.generations)
-        return booking.held
+        if outcome.won:
+            self.follow(outcome.generations)
+            return placement, booking.held
+        self._undo(booking, ended)
+        self.correct(outcome.used)
+        self.learn([placement])
+        return placement, None
 
     def _undo(self, booking, ended):
         if booking is not None:

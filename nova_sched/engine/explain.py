@@ -156,7 +156,7 @@ def reason(told, size, found=0, asked=1):
     *earlier, last = removed
     text = f'{start} Of {size} hosts, {last.name} removed the last {last.gone}{_colon(last)}.'
     if earlier:
-        before = '; '.join(f'{one.name} removed {one.gone}{_colon(one)}' for one in earlier)
+        before = '. '.join(f'{one.name} removed {one.gone}{_colon(one)}' for one in earlier)
         text += f' Before that, {before}.'
     return text if len(text) <= LONGEST else f'{text[: LONGEST - 1]}…'
 

@@ -160,11 +160,14 @@ class Scheduler:
                    if (decision := self._decide(message, settings)) is not None]  # fmt: skip
         outcomes = self._commit([decision for _, decision in decided])
         lost = [(*pair, outcome) for pair, outcome in zip(decided, outcomes, strict=True) if not outcome.won]
+        picked = [self._placement(decision) for _, decision, _ in lost]
         again = self._take_back(lost, settings)
         for (message, decision), outcome in zip(decided, outcomes, strict=True):
             if outcome.won:
                 self.books.follow(outcome.generations)
                 self._placed(message, decision, settings)
+        # Only now: nodes may have left, and rows that answers are made of would move.
+        self._persist(self.books.learn, picked)
         return again + later
 
     def _decide(self, message, settings):
@@ -234,12 +237,10 @@ class Scheduler:
 
         All are undone before any use is corrected: each of them still stands on the nodes of the others.
         """
-        placements = [self._placement(decision) for _, decision, _ in lost]
         for _, decision, _ in lost:
             self._placer.undo(decision)
         for _, _, outcome in lost:
             self.books.correct(outcome.used)
-        self._persist(self.books.learn, placements)
         return [message for message, decision, _ in lost if self._may_try_again(message, decision, settings)]
 
     def _may_try_again(self, message, decision, settings):

@@ -21,6 +21,7 @@ from nova_sched.hardware import providers
 from nova_sched.state import demand
 
 MOST_OPENED = 100  # nodes that an explanation looks into
+MOST_KINDS = 2**16
 
 
 class ChildProviders(Filter):
@@ -97,9 +98,10 @@ def _alike(hosts, request, rows):
         columns += [some & ~hosts.has_trait(trait)[rows] for trait in traits]
     kinds = np.zeros(len(rows), dtype=np.int64)
     for column in columns:
-        # Small numbers again, so that any number of columns fits.
-        kinds = np.unique(2 * kinds + column, return_inverse=True)[1] if column.any() else kinds
-    for kind in range(kinds.max(initial=-1) + 1):
+        kinds = 2 * kinds + column
+        if kinds.max(initial=0) > MOST_KINDS:  # small numbers again, so that any number of columns fits
+            kinds = np.unique(kinds, return_inverse=True)[1]
+    for kind in np.flatnonzero(np.bincount(kinds)):
         places = np.flatnonzero(kinds == kind)
         said = [bool(column[places[0]]) for column in columns]
         only_below = itertools.compress(loose, said)

@@ -48,4 +48,4 @@ def outside(hosts, zone, rows):
     found = {word for some in aggregates for word in zones(some) or {default}}
     here = 'the host is' if len(rows) == 1 else 'these hosts are'
     nobody = '' if hosts.in_zone(zone, default).any() else ', where no host is'
-    return f'zone {zone} is asked for{nobody}; {here} in {reasons.listed(found)}'
+    return f'zone {zone} is asked for{nobody}, {here} in {reasons.listed(found)}'

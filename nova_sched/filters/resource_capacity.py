@@ -43,14 +43,15 @@ class ResourceCapacity(Filter):
         lacking = {name: ~self._gives(hosts, request, name)[rows] for name in request.resources}
         of_all = [name for name, mask in lacking.items() if mask.all()]
         return '; '.join(
-            self._short(hosts, *_dimension(hosts, request, name, rows[lacking[name]]), not of_all)
+            self._short(hosts, _dimension(hosts, request, name, rows[lacking[name]]), not of_all)
             for name in of_all or lacking
             if lacking[name].any()
         )
 
     @staticmethod
-    def _short(hosts, name, wanted, rows, some):
+    def _short(hosts, dimension, some):
         """One dimension, over the rows that lack it; ``some``: others lack something else."""
+        name, wanted, rows = dimension
         asked, column = reasons.amount(name, wanted), hosts.resources.get(name)
         if column is None or not column.largest[rows].any():
             return f'{asked} asked, {"the host has" if len(rows) == 1 else "these hosts have"} none'

@@ -24,13 +24,12 @@ from nova_sched.hardware.providers import Allotted
 class Pieces:
     """What a request wants piece by piece: NUMA cells, PCI devices, networks that must be near the cells.
 
-    ``physnets`` None: the request does not tell its networks. ``needs_siblings``: only a host whose
-    cores have several threads will do.
+    ``needs_siblings``: only a host whose cores have several threads will do.
     """
 
     guest: numa.Guest | None = None
     requests: tuple[pci.Request, ...] = ()
-    physnets: frozenset[str] | None = None
+    physnets: frozenset[str] = frozenset()
     tunneled: bool = False
     needs_siblings: bool = False
 
@@ -44,7 +43,7 @@ class Pieces:
             (one.count, [sorted(spec.items()) for spec in one.spec], one.numa_policy, one.alias_name is None)
             for one in self.requests
         ]
-        near = sorted(self.physnets or ()), self.tunneled
+        near = sorted(self.physnets), self.tunneled
         return repr((self.guest, devices, near, self.needs_siblings))
 
 
@@ -169,7 +168,7 @@ class Machine:
 
     def limits(self, pieces: Pieces) -> numa.Limits:
         """How far its cells may be overcommitted, and what the guest must be near to."""
-        return numa.Limits(self.cpu_ratio, self.ram_ratio, pieces.physnets or frozenset(), pieces.tunneled)
+        return numa.Limits(self.cpu_ratio, self.ram_ratio, pieces.physnets, pieces.tunneled)
 
     def hold(self, parts: Parts) -> 'Machine':
         """The machine without what the parts hold.

@@ -38,6 +38,7 @@ class Claim:
     MEMORY_MB: MiB, DISK_GB: GiB). ``created_s`` and ``expires_s`` are seconds since the
     epoch; ``expires_s`` None never expires. ``parts`` are the CPUs, pages and devices that it holds
     beside; ``counted``: the node's own report has them among what is in use.
+    ``image_properties`` are those of the consumer's image, as text.
     """
 
     consumer_uuid: str
@@ -52,6 +53,7 @@ class Claim:
     expires_s: float | None = None
     parts: Parts | None = None
     counted: bool = False
+    image_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
     uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 
     @property
@@ -171,8 +173,8 @@ class ClaimableMixin:
     def instance_claim(self, request, limits=None, lifetime_s=None, request_id=None) -> Claim:
         """Check that the node can take the request, book it, and return the claim.
 
-        ``request`` has ``instance_uuid``, ``project_id``, ``user_id``, ``resources``, ``groups``, ``pieces``
-        and ``group_uuid``. Raises ComputeResourcesUnavailable with every shortage; then nothing is booked.
+        ``request`` has ``instance_uuid``, ``project_id``, ``user_id``, ``resources``, ``groups``,
+        ``pieces``, ``group_uuid`` and ``image_properties``. Raises ComputeResourcesUnavailable with every shortage; then nothing is booked.
         """
         try:
             resources, allotted = self.demand(request)
@@ -215,6 +217,7 @@ class ClaimableMixin:
             created_s=now,
             expires_s=None if lifetime_s is None else now + lifetime_s,
             parts=parts or None,
+            image_properties={name: str(value) for name, value in request.image_properties.items()},
         )
 
     def release(self, claim: Claim):

@@ -364,8 +364,6 @@ class Cluster:
             if before is not None:
                 self.add(before)
             raise
-        if request.image_properties:
-            self.hosts.places.learn(request.instance_uuid, request.image_properties)
         held = claim if before is None else before.merged_with(claim)
         if held is claim:
             self._note(claim)
@@ -388,6 +386,8 @@ class Cluster:
         hosts.num_instances[node.row] += 1
         hosts.num_io_ops[node.row] += not claim.is_confirmed
         hosts.places.put(claim.consumer_uuid, node.row)
+        if claim.image_properties:
+            hosts.places.learn(claim.consumer_uuid, claim.image_properties)
 
     def drop(self, claim):
         """Take a claim back, if the node still has it."""

@@ -11,6 +11,8 @@
 # under the License.
 """What rules may ask of the hosts: the columns under Nova's names, and a few questions over all rows."""
 
+import functools
+
 import numpy as np
 
 from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU
@@ -155,7 +157,10 @@ class Hosts(Columns):
 
     def aggregate_number(self, key, default, convert):
         """Numeric override of each row by aggregate metadata; a plain default where nobody overrides."""
-        return self.aggregates.numbers(self.aggregate_set, key, default, convert)
+        numbers = functools.partial(self.aggregates.numbers, self.aggregate_set, key, default, convert)
+        if key not in self.aggregates.keys or isinstance(default, np.ndarray):
+            return numbers()
+        return self.kept.get((key, default, convert), numbers)
 
     def map(self, name, judge, dtype=bool):
         """``judge(value)`` of an interned column, for each row; called once for each distinct value."""

@@ -92,7 +92,7 @@ def pieces(spec):
     return Pieces(
         guest=None if topology is None else Guest.of(topology),
         requests=requests_of(read(spec, 'pci_requests')),
-        physnets=None if networks is None else frozenset(read(networks, 'physnets', ()) or ()),
+        physnets=frozenset(read(networks, 'physnets', ()) or ()),
         tunneled=bool(read(networks, 'tunneled', False)),
         needs_siblings=cpu_policy(spec) == DEDICATED and thread_policy(spec) == REQUIRE,
     )

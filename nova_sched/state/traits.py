@@ -82,22 +82,32 @@ OF_IMAGES = types.MappingProxyType({word.replace(':', '_'): word for word in WOR
 
 
 def words(spec, properties=None):
-    """The value of each word that flavor or image give. Raises ValueError if they disagree.
+    """The words that flavor or image give, each with what the one and the other says; see ``value``.
 
     ``properties`` are the image's, if they are read already.
     """
     properties = image_properties(spec) if properties is None else properties
-    of_flavor = _values((name, value) for name, value in extra_specs(spec).items() if name in WORDS)
-    of_image = _values((OF_IMAGES[name], value) for name, value in properties.items() if name in OF_IMAGES)
-    for name in of_flavor.keys() & of_image.keys():
-        if of_flavor[name] != of_image[name]:
-            raise ValueError(f'the flavor says {name}={of_flavor[name]}, but the image {of_image[name]}')
-    return of_image | of_flavor
+    of_flavor = {name: value for name, value in extra_specs(spec).items() if name in WORDS}
+    of_image = {OF_IMAGES[name]: value for name, value in properties.items() if name in OF_IMAGES}
+    return {name: (of_flavor.get(name), of_image.get(name)) for name in (*of_flavor, *of_image)}
 
 
-def _values(given):
-    return {name: strutils.bool_from_string(value) if name in SWITCHES else value
-            for name, value in given if value not in (None, '')}  # fmt: skip
+def value(said, name, default=None):
+    """What the words come to. Raises ValueError if flavor and image disagree."""
+    pair = said.get(name)
+    if pair is None:
+        return default
+    of_flavor, of_image = (_read(name, one) for one in pair)
+    if None not in (of_flavor, of_image) and of_flavor != of_image:
+        raise ValueError(f'the flavor says {name}={of_flavor}, but the image {of_image}')
+    found = of_image if of_flavor is None else of_flavor
+    return default if found is None else found
+
+
+def _read(name, text):
+    if text in (None, ''):
+        return None
+    return strutils.bool_from_string(text) if name in SWITCHES else text
 
 
 def one_of(table, name, value):
@@ -108,7 +118,7 @@ def one_of(table, name, value):
 
 
 def _of(asked, table):
-    return {values[asked[name]] for name, values in table.items() if asked.get(name) in values}
+    return {values[found] for name, values in table.items() if (found := value(asked, name)) in values}
 
 
 def required_traits(spec):
@@ -118,11 +128,11 @@ def required_traits(spec):
     found = {*_named(spec, 'required'), *(properties.get('traits_required') or ()), *_of(asked, OF_WORDS)}
     if properties.get('hw_firmware_type') == 'uefi' and properties.get('hw_firmware_stateless'):
         found.add('COMPUTE_SECURITY_STATELESS_FIRMWARE')
-    if 'hw:tpm_version' in asked:
-        found.add(one_of(TPM_VERSIONS, 'hw:tpm_version', asked['hw:tpm_version']))
-        found.add(one_of(TPM_MODELS, 'hw:tpm_model', asked.get('hw:tpm_model', 'tpm-tis')))
-    if asked.get('hw:mem_encryption'):
-        model = asked.get('hw:mem_encryption_model', 'amd-sev')
+    if (version := value(asked, 'hw:tpm_version')) is not None:
+        found.add(one_of(TPM_VERSIONS, 'hw:tpm_version', version))
+        found.add(one_of(TPM_MODELS, 'hw:tpm_model', value(asked, 'hw:tpm_model', 'tpm-tis')))
+    if value(asked, 'hw:mem_encryption'):
+        model = value(asked, 'hw:mem_encryption_model', 'amd-sev')
         found.add(one_of(ENCRYPTION_MODELS, 'hw:mem_encryption_model', model))
     return frozenset(found)
 
@@ -138,7 +148,7 @@ def _named(spec, verdict):
 
 
 def encrypts_memory(spec):
-    return bool(words(spec).get('hw:mem_encryption'))
+    return bool(value(words(spec), 'hw:mem_encryption'))
 
 
 def sibling_threads(spec):
@@ -151,10 +161,11 @@ def root_required(spec):
     found = set(read(read(spec, 'request_level_params'), 'root_required') or ())
     asked = words(spec)
     found |= _of(asked, ROOT_OF_WORDS)
-    if asked.get('hw:ephemeral_encryption') and 'hw:ephemeral_encryption_format' in asked:
-        kind = asked['hw:ephemeral_encryption_format']
-        found.add(one_of(DISK_ENCRYPTION_FORMATS, 'hw:ephemeral_encryption_format', kind))
-    if 'hw:tpm_version' in asked:
+    if value(asked, 'hw:ephemeral_encryption'):
+        kind = value(asked, 'hw:ephemeral_encryption_format')
+        if kind is not None:
+            found.add(one_of(DISK_ENCRYPTION_FORMATS, 'hw:ephemeral_encryption_format', kind))
+    if value(asked, 'hw:tpm_version') is not None:
         security = extra_specs(spec).get('hw:tpm_secret_security') or 'user'
         found.add(one_of(TPM_SECRETS, 'hw:tpm_secret_security', security))
     if any(request.remote_managed for request in requests_of(read(spec, 'pci_requests'))):

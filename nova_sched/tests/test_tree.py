@@ -45,6 +45,7 @@ TEXTS = sorted(
     )
     for path in (ROOT / folder).glob('**/*' if folder else '*')
     if path.is_file()
+    and not any(part.startswith('.') and part != '.ci' for part in path.relative_to(ROOT).parts[:-1])
     and path.suffix not in {'.gz', '.png', '.pyc', '.xz'}
     and not path.name.startswith('.coverage')
 )

@@ -40,14 +40,22 @@ def decision(found):
         lines = [_fill(f'{instances}, refused: {found["reason"]}')]
     else:
         lines = [f'{instances}, placed. {tables.count(found["hosts"], "host")} in all.']
-    if found['filters']:
-        lines += ['', tables.table(FILTERS, found['filters'])]
+    removing = [one for one in found['filters'] if one['seen'] > one['left']]
+    if removing:
+        lines += ['', tables.table(FILTERS, removing)]
+    lines += _others('Removed none: ', [one['filter'] for one in found['filters'] if one not in removing])
     if found['placed']:
         lines += ['', tables.table(PLACED, found['placed'])]
     weighed = [one for one in found['placed'] if one.get('weights')]
     if weighed:
         lines += ['', _weighed([weighed[0], *weighed[0]['alternates']])]
     return '\n'.join(lines)
+
+
+def _others(heading, names):
+    """Rules that need no line of their own."""
+    text = f'{heading}{", ".join(names)}'
+    return [textwrap.fill(text, WIDTH, subsequent_indent=' ' * len(heading))] if names else []
 
 
 def _why(one):
@@ -103,7 +111,9 @@ def _weight(candidate, place):
 
 
 def _figure(value):
-    return '-' if value is None else f'{value:.6g}'
+    if value is None:
+        return '-'
+    return f'{value:.0f}' if float(value).is_integer() else f'{value:.4g}'
 
 
 def host(found):
@@ -114,9 +124,12 @@ def host(found):
         if node['passes']:
             verdict = f'passes: place {node["rank"]} of {tables.count(node["of"], "node")} that pass'
         else:
-            refusing = [one['rule'] for one in node['rules'] if one['why']]
+            refusing = [one['rule'] for one in node['rules'] if one['verdict'] in ('refuses', 'fails')]
             verdict = f'does not pass: {", ".join(refusing)}'
-        lines += ['', f'Node {node["node"]} {verdict}', tables.table(RULES, node['rules'])]
+        telling = [one for one in node['rules'] if one['verdict'] != 'passes']
+        lines += ['', f'Node {node["node"]} {verdict}']
+        lines += [tables.table(RULES, telling)] if telling else []
+        lines += _others('Passes: ', [one['rule'] for one in node['rules'] if one not in telling])
         if node.get('weights'):
             best = node['best']
             me = {'host': found['host'], 'node': node['node'], **node}

@@ -114,7 +114,7 @@ TEN = (
         'zone',
         {'availability_zone': 'west'},
         'AvailabilityZoneFilter',
-        'zone west is asked for, where no host is; these hosts are in north, pair, vault',
+        'zone west is asked for, where no host is, these hosts are in north, pair, vault',
     ),
     Refusal(
         'trait',

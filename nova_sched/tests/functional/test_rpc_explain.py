@@ -15,9 +15,9 @@ import pytest
 from oslo_context.context import RequestContext
 
 from nova_sched import errors, objects
+from nova_sched.rpc import translate
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import (
-    Daemon,
     at_once,
     eventually,
     outcome,
@@ -145,16 +145,13 @@ def test_a_success_is_kept_if_it_is_sampled(daemon):
     assert daemon.explain.show('req-not') == []
 
 
-def test_another_scheduler_reads_it_too(daemon, bus_url, tmp_path):
-    daemon.add('a')
-    select(daemon, 'shared', vcpus=99)
-    (trail,) = daemon.trails('req-shared')
-    other = Daemon(bus_url, daemon.database.parent)
-    other.bus.cleanup()
-    made = type(other.service)
-    assert made  # a scheduler of its own, on the same database
-    with running('fake://other', daemon.database.parent) as second:
-        assert second.explain.show('req-shared') == [trail]
+def test_the_next_process_knows_it_too(bus_url, tmp_path):
+    asked = translate.requests(spec(), [uuid_of('nowhere')])
+    with running(bus_url, tmp_path) as first:  # called past the bus, where other daemons listen as well
+        outcome(lambda: first.service.scheduler.place(asked, context=context('nowhere')))
+    with running(bus_url, tmp_path) as second:
+        (trail,) = second.service.scheduler.trails.show('req-nowhere')
+    assert 'No compute node has reported yet.' in trail['reason']
 
 
 def test_questions_beside_decisions(daemon):
@@ -173,7 +170,11 @@ def test_questions_beside_decisions(daemon):
         pytest.param('dry_run', {}, 'InvalidRequest', 'arguments of dry_run', id='no spec'),
         pytest.param('dry_run', {'spec_obj': 'boot'}, 'InvalidRequest', 'spec_obj', id='a word for a spec'),
         pytest.param(
-            'dry_run', {'spec_obj': primitive(spec(), drop=['flavor'])}, 'InvalidRequest', 'flavor', id='no flavor'
+            'dry_run',
+            {'spec_obj': primitive(spec(), drop=['flavor'])},
+            'InvalidRequest',
+            'flavor',
+            id='no flavor',
         ),
         pytest.param(
             'dry_run',
@@ -183,9 +184,15 @@ def test_questions_beside_decisions(daemon):
             id='too many',
         ),
         pytest.param(
-            'capacity', {'spec_obj': primitive(spec(vcpus=-1))}, 'InvalidRequest', 'vcpus', id='less than none'
+            'capacity',
+            {'spec_obj': primitive(spec(vcpus=-1))},
+            'InvalidRequest',
+            'vcpus',
+            id='less than none',
         ),
-        pytest.param('capacity', {'spec_obj': {'x': 1}}, 'InvalidRequest', 'spec_obj', id='a dict for a spec'),
+        pytest.param(
+            'capacity', {'spec_obj': {'x': 1}}, 'InvalidRequest', 'spec_obj', id='a dict for a spec'
+        ),
         pytest.param(
             'why_not', {'spec_obj': primitive(spec()), 'host': []}, 'InvalidRequest', 'host', id='no host'
         ),
@@ -194,6 +201,6 @@ def test_questions_beside_decisions(daemon):
         pytest.param('show', {'request_id': 'x' * 300}, 'InvalidRequest', 'request_id', id='a long name'),
         pytest.param('show', {}, 'InvalidRequest', 'request_id', id='nothing'),
     ],
-)  # fmt: skip
+)
 def test_bad_input(steady, method, arguments, name, words):
     refused_as(lambda: steady.raw(method, '1.0', 'explain', **arguments), name, words)

@@ -12,11 +12,12 @@
 """Inputs on which Nova's own rules raise, and so fail the whole request, or contradict themselves."""
 
 import copy
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from nova import objects
+from nova import exception, objects
 from nova.virt import hardware
 
 from nova_sched import errors
@@ -28,6 +29,7 @@ class Case(NamedTuple):
     ``error`` is the name of what Nova raises, with a text of its message. ``ours`` are the answers that are
     right for us then: verdicts, weights, types of errors. With ``mend``, a function from a host state to one
     that Nova can judge, the right answer is what Nova says of that one. ``why`` is the reason for ours.
+    What ``is_rare`` need not come up in a run.
     """
 
     what: str
@@ -36,6 +38,7 @@ class Case(NamedTuple):
     ours: tuple[Any, ...]
     why: str
     mend: Callable[[Any], Any] | None = None
+    is_rare: bool = False
 
 
 def case_of(cases, error):
@@ -75,26 +78,49 @@ def metrics_with_values(state):
     return mended
 
 
-def book(state, spec):
-    """Book a guest on the host that took it, as Nova's scheduler and then its compute node do."""
+class ContradictsItself(Exception):
+    """What Nova says of a whole is not what it says of the parts."""
+
+
+def book_cells(state, spec):
+    """Fit the guest into the cells of the host that took it and book it, as Nova's compute node does.
+
+    Raises what Nova raises then, and ContradictsItself if no order of the host's cells fits cell by cell.
+    """
+    host = objects.NUMATopology.obj_from_primitive(state.numa_topology.obj_to_primitive())
+    for cell in host.cells:
+        if not cell.mempages:  # every real host has pages, and Nova cannot book without
+            total, used = cell.memory * 256, cell.memory_usage * 256
+            cell.mempages = [objects.NUMAPagesTopology(size_kb=4, total=total, used=used, reserved=0)]
     limits = objects.NUMATopologyLimits(
         cpu_allocation_ratio=state.cpu_allocation_ratio, ram_allocation_ratio=state.ram_allocation_ratio
     )
-    if 'network_metadata' in spec and spec.network_metadata:
-        limits.network_metadata = spec.network_metadata
-    fitted = hardware.numa_fit_instance_to_host(
-        state.numa_topology,
-        spec.numa_topology.obj_clone(),
-        limits=limits,
-        pci_requests=spec.pci_requests.requests if spec.pci_requests else None,
-        pci_stats=state.pci_stats,
-        provider_mapping={},
-    )
-    hardware.numa_usage_from_instance_numa(state.numa_topology, fitted)
+    found = ContradictsItself('no order of the host cells takes each guest cell')
+    for cells in itertools.permutations(host.cells, len(spec.numa_topology)):
+        try:
+            fitted = _fit(cells, spec.numa_topology.obj_clone(), limits)
+            if fitted is not None:
+                hardware.numa_usage_from_instance_numa(host, fitted)
+                return
+        except exception.CPUPinningInvalid as error:
+            found = error
+    raise found
+
+
+def _fit(cells, guest, limits):
+    """The guest in these host cells, each pair judged by itself; None if a pair does not fit."""
+    for place, (cell, wanted) in enumerate(zip(cells, guest.cells, strict=True)):
+        reserved = int(place == 0 and guest.emulator_threads_isolated)
+        try:
+            if hardware._numa_fit_instance_cell(cell, wanted, limits, reserved) is None:
+                return None
+        except exception.MemoryPageSizeNotSupported:
+            return None
+    return guest
 
 
 # What Nova does next with a host that passed, where that may fail.
-NEXT = {'NUMATopologyFilter': book}
+NEXT = {'NUMATopologyFilter': book_cells}
 
 # Extra specs are held against hosts and against the metadata of aggregates by the same operators.
 NO_NUMBER = Case(
@@ -152,7 +178,15 @@ FILTERS: dict[str, list[Case]] = {
             '',
             (False,),
             'Nova picks a core that it then cannot book, since a thread of it is taken',
-        )
+        ),
+        Case(
+            'three guest cells, and one of them is too large',
+            'ContradictsItself',
+            'no order of the host cells',
+            (False,),
+            'Nova remembers which cells fit by ids of guest cells that it overwrites meanwhile',
+            is_rare=True,
+        ),
     ],
     'ServerGroupAntiAffinityFilter': [
         Case(

@@ -86,7 +86,7 @@ def _setting(dice, names=random_nodes.METRICS):
         'x=',
         '=1',
         'cpu.frequency=fast',
-        f'{random_nodes.NO_VALUE}=1',
+        *(f'{random_nodes.NO_VALUE}={ratio}' for ratio in ('1', '-1', '0.5')),
         'no.such.metric=1',
     )
     return {'metrics.weight_setting': dice.some(settings, 3)}

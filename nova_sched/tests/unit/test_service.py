@@ -69,7 +69,7 @@ def test_the_default_rules():
     rules = service.rules(CONF)
     assert [rule.name for rule in rules.filters] == CONF.filter_scheduler.enabled_filters
     assert {rule.name for rule in rules.always}.isdisjoint(CONF.filter_scheduler.enabled_filters)
-    assert len(rules.always) == 5
+    assert len(rules.always) == 11
 
 
 @pytest.mark.parametrize(

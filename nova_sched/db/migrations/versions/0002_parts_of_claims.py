@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A claim tells which CPUs, pages and devices it holds."""
+"""A claim tells which CPUs, pages and devices it holds, and what image its consumer has."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -22,6 +22,7 @@ TEXT = sa.Text().with_variant(mysql.LONGTEXT(), 'mysql', 'mariadb')
 
 
 def upgrade():
+    op.add_column('claims', sa.Column('image_properties', TEXT))
     op.add_column('claims', sa.Column('parts', TEXT))
     flag = sa.Boolean(create_constraint=False)
     op.add_column('claims', sa.Column('counted', flag, nullable=False, server_default=sa.false()))

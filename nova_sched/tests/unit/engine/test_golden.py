@@ -16,6 +16,7 @@ every claim.
 """
 
 import collections
+import dataclasses
 
 import pytest
 
@@ -57,7 +58,10 @@ def repeat(run):
     """What our engine selects: for each instance the hosts, the chosen one first."""
     arguments = wire(f'select_destinations-{run["scenario"]}')['message']['args']
     spec = objects.from_primitive(arguments['spec_obj'])
-    requests = translate.requests(spec, arguments['instance_uuids'][: run['num_instances']])
+    requests = [
+        dataclasses.replace(one, groups=(), fallback_vcpus=0)  # Placement granted them too
+        for one in translate.requests(spec, arguments['instance_uuids'][: run['num_instances']])
+    ]
     world = World(Generous(), chain(run), cluster=nine_nodes(Granting()))
     world.now_s = world.cluster.hosts.now_s
     future = world.send_place(*requests, alternates=run['return_alternates'])

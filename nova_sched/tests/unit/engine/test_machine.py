@@ -25,11 +25,16 @@ from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
+from nova_sched.filters.numa_topology import NUMATopologyFilter
+from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.objects.claiming import VCPU
+from nova_sched.state.request import NO_PIECES
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.unit.claims.battery import check_books
 from nova_sched.tests.unit.claims.databases import cleared
-from nova_sched.tests.unit.engine.world import World, fresh, picture
+from nova_sched.tests.unit.engine.world import World, fresh, picture, rules, spreading
+from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, shared, told, wanted
+from nova_sched.tests.unit.hardware.builders import request as device
 
 LISTING, SILENT = (
     ('agent-0', 'agent-1'),
@@ -40,14 +45,23 @@ CPUS = {host: 3 + number for number, host in enumerate(HOSTS)}
 INSTANCES = [uuid_of(f'instance {number}') for number in range(5)]
 FAR_FUTURE_S = 9e9
 # What a node's generation vouches for; what hosts' messages tell of instances is not part of it.
-GUARDED = ('name', 'claims', 'foreign', 'foreign_instances', 'num_instances', 'num_io_ops', 'use')
+GUARDED = ('name', 'claims', 'foreign', 'foreign_instances', 'machine', 'num_instances', 'num_io_ops', 'use')
+HAS = machine(cell(0, [0], range(1, 4)), cell(1, [], range(4, 6)), pools=[pool(1, 0), pool(1, 1)])
+PIECES = [
+    wanted(dedicated(1)),
+    wanted(dedicated(2)),
+    wanted(shared(1), requests=[device(1)]),
+    wanted(requests=[device(1)]),
+]
 
 hosts, instances = st.sampled_from(HOSTS), st.sampled_from(INSTANCES)
+pieces = st.none() | st.sampled_from(PIECES)
 groups = st.sampled_from([None, None, 'anti-affinity', 'affinity', 'soft-anti-affinity'])
 orders = st.fixed_dictionaries(
     {
         'instances': st.lists(instances, min_size=1, max_size=3, unique=True),
         'vcpus': st.integers(1, 3),
+        'pieces': pieces,
         'group': groups,
         'ignored': st.none() | hosts,
         'claim': st.sampled_from([True, True, True, False]),
@@ -61,9 +75,13 @@ def asked(order):
     group = order['group'] and {'policy': order['group'], 'members': order['instances']}
     ignored = [order['ignored']] if order['ignored'] else []
     return [
-        request(instance_uuid=uuid, vcpus=order['vcpus'], memory_mb=1, group=group, ignore_hosts=ignored)
+        wants(uuid, order['vcpus'], order['pieces'], group=group, ignore_hosts=ignored)
         for uuid in order['instances']
     ]
+
+
+def wants(uuid, vcpus, inside, **words):
+    return request(instance_uuid=uuid, vcpus=vcpus, memory_mb=1, pieces=inside or NO_PIECES, **words)
 
 
 class Engines(RuleBasedStateMachine):
@@ -79,7 +97,12 @@ class Engines(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.open = self.stores()
-        self.engines = [World(self.open()) for _ in range(self.count)]
+        self.engines = [self.engine() for _ in range(self.count)]
+
+    def engine(self):
+        usual = spreading()
+        chain = rules([*usual.filters, NUMATopologyFilter(), PciPassthroughFilter()], usual.weighers)
+        return World(self.open(), chain)
 
     def refused(self, engine, work, *args):
         """Run a call; whether it was refused, as may be."""
@@ -98,7 +121,17 @@ class Engines(RuleBasedStateMachine):
 
     def take_report(self, engine, host, used, listed, **words):
         words |= {'instances': listed} if host in LISTING else {'num_instances': len(listed)}
+        words |= told(self.inside(host, listed))
         engine.report(report(host, vcpus=CPUS[host], vcpus_used=used, memory_mb=100, **words))
+
+    def inside(self, host, listed):
+        """What a node reports of its cells and devices: its instances have what was claimed for them."""
+        found = HAS
+        for one in self.open().claims():
+            here = one.consumer_uuid in listed if host in LISTING else one.is_confirmed
+            if one.node_uuid == uuid_of(f'node {host}') and one.parts and here:
+                found = found.hold(one.parts)
+        return found
 
     @rule(data=st.data(), host=hosts, used=st.integers(0, 5), listed=st.frozensets(instances, max_size=3))
     def report(self, data, host, used, listed):
@@ -155,10 +188,17 @@ class Engines(RuleBasedStateMachine):
         if policy == 'affinity':
             assert len(set(chosen)) == 1
 
-    @rule(data=st.data(), uuid=instances, host=hosts, leaving=st.none() | hosts, vcpus=st.integers(1, 3))
-    def claim(self, data, uuid, host, leaving, vcpus):
+    @rule(
+        data=st.data(),
+        uuid=instances,
+        host=hosts,
+        leaving=st.none() | hosts,
+        vcpus=st.integers(1, 3),
+        inside=pieces,
+    )
+    def claim(self, data, uuid, host, leaving, vcpus, inside):
         engine = self.one(data)
-        one = request(instance_uuid=uuid, vcpus=vcpus, memory_mb=1)
+        one = wants(uuid, vcpus, inside)
         before, known = picture(engine.cluster), set(engine.store.heads().items())
         refused = self.refused(engine, engine.books.claim, one, host, host, None, leaving)
         if refused and self.up_to_date(engine, known):
@@ -225,7 +265,7 @@ class Engines(RuleBasedStateMachine):
     @rule(data=st.data())
     def restart(self, data):
         place = data.draw(st.integers(0, len(self.engines) - 1), 'engine')
-        self.engines[place] = World(self.open())
+        self.engines[place] = self.engine()
 
     @invariant()
     def rows_are_what_their_generation_says(self):
@@ -248,6 +288,12 @@ class Engines(RuleBasedStateMachine):
         assert len(set(waiting)) == len(waiting)
         for one in store.changes({}).nodes:
             assert sum(claim.resources[VCPU] for claim in one.claims) <= CPUS[one.report.host]
+            held = [claim.parts for claim in one.claims if claim.parts]
+            cpus = [cpu for parts in held if parts.cells for placed in parts.cells.cells
+                    for cpu in placed.host_cpus]  # fmt: skip
+            assert len(cpus) == len(set(cpus))
+            devices = [(some.pool.numa_node, some.pool.count) for parts in held for some in parts.devices]
+            assert sorted(set(devices)) == sorted(devices), 'there is one device in each cell'
 
 
 class OneEngine(Engines):

@@ -164,6 +164,7 @@ def picture(cluster):
             'claims': dict(node.claims),
             'foreign': {name: amount for name, amount in node.foreign.items() if amount},
             'foreign_instances': node.foreign_instances,
+            'machine': node.machine,
             'num_instances': int(hosts.num_instances[row]),
             'num_io_ops': int(hosts.num_io_ops[row]),
             'instances': frozenset(node.instances),

@@ -196,3 +196,24 @@ def test_a_report_brings_other_devices():
 def test_devices_that_cannot_be_read_are_none():
     made = cluster(1, providers='{"x": 5}')
     assert made.hosts.nodes[0].providers is None
+
+
+def test_requests_that_differ_in_the_names_of_ports_are_judged_once():
+    seen = nodes([gpu()], [gpu(500)])
+    for port in ('a', 'b', 'c'):
+        asked = request(groups=(providers.Group(port, ((GPU, 1000),)),))
+        assert mask_of(ChildProviders, seen, asked) == '10'
+    # The answers to this question are known.
+    known = providers.Asked((providers.Group('1', ((GPU, 1000),)),))
+    assert seen.map_shapes(np.arange(2), ('ChildProviders', known), None).tolist() == [True, False]
+
+
+def test_any_number_of_traits():
+    traits = [f'T{number}' for number in range(100)]
+    seen = nodes([gpu(0, *traits)], [gpu(0, *traits[1:])], [gpu()], traits=[set(), {'T0'}, set(traits)])
+    asked = request(extra_specs={f'resources:{GPU}': '1'}, required_traits=frozenset(traits))
+    assert mask_of(ChildProviders, seen, asked) == '111'
+    seen = nodes(
+        [gpu(0, *traits[1:])], [gpu(0, *traits[2:])], [gpu()], traits=[set(), {'T0'}, set(traits[1:])]
+    )
+    assert mask_of(ChildProviders, seen, asked) == '000'

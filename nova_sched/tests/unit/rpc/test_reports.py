@@ -282,3 +282,22 @@ def test_the_size_of_a_tree_is_limited():
     large = tree(traits=[f'CUSTOM_{number:060}' for number in range(20)])
     with settings({'stats.max_report_size': 1024}), pytest.raises(errors.BadReport, match='at most 1024 are'):
         reports.report(compute_node(), 'host-0', inventories=large)
+
+
+@pytest.mark.parametrize(
+    'device, why',
+    [
+        pytest.param({'used': {'VGPU': -1}}, 'cannot be true', id='negative use'),
+        pytest.param({'used': {'VGPU': 'x'}}, 'ValueError', id='use in words'),
+        pytest.param(
+            {'used': {'OTHER': 1}}, 'OTHER is in use, but not in the inventories', id='use of nothing'
+        ),
+        pytest.param({'inventories': {'VGPU': {'total': 1, 'reserved': 2}}}, 'cannot be true', id='reserve'),
+        pytest.param({'inventories': {'VGPU': {'total': 1, 'step_size': 0}}}, 'must be 1 or more', id='step'),
+    ],
+)
+def test_a_device_that_cannot_be_is_refused(device, why):
+    gpu = {'parent_provider_uuid': NODE, 'inventories': {'VGPU': {'total': 8}}, **device}
+    with pytest.raises(errors.BadReport, match=why) as refused:
+        reports.report(compute_node(), 'host-0', inventories=tree(**{uuid_of('gpu'): gpu}))
+    assert refused.value.field == 'inventories'

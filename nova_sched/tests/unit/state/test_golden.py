@@ -20,6 +20,7 @@ import urllib.parse
 import pytest
 
 from nova_sched.state.demand import resources_on
+from nova_sched.tests.placement import query
 from nova_sched.tests.reference import golden, request_of
 
 ELSEWHERE = ('limit', 'member_of', 'in_tree')
@@ -43,29 +44,6 @@ def recorded(text):
         elif name.startswith(('required', 'root_required')):
             asked[name] = ','.join(word for word in asked[name].split(',') if word not in EVERY_HOST)
     return {name: value for name, value in asked.items() if value}
-
-
-def query(request, resources, required):
-    """The same of a request."""
-    found = {
-        'resources': amounts(resources.items()),
-        'required': traits(required, request.forbidden_traits),
-        'root_required': traits(request.root_required, request.root_forbidden),
-        'group_policy': request.group_policy,
-        'same_subtree': ','.join(sorted(*request.same_subtree)) if request.same_subtree else None,
-    }
-    for group in request.groups:
-        found[f'resources{group.suffix}'] = amounts(group.resources)
-        found[f'required{group.suffix}'] = traits(group.required, group.forbidden)
-    return {name: value for name, value in found.items() if value}
-
-
-def amounts(pairs):
-    return ','.join(f'{name}:{units}' for name, units in sorted(pairs))
-
-
-def traits(required, forbidden):
-    return ','.join([*sorted(required), *(f'!{trait}' for trait in sorted(forbidden))])
 
 
 @pytest.mark.parametrize('name', RUNS)

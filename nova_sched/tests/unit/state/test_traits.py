@@ -81,6 +81,12 @@ def asked(flavor=None, image=None):
         ),
         pytest.param({'hw:pci_numa_affinity_policy': 'required'}, {}, set(), id='PCI by cell'),
         pytest.param({'trait:A': 'required'}, {'traits_required': ['B']}, {'A', 'B'}, id='named'),
+        pytest.param(
+            {'hw:mem_encryption_model': 'amd-sev'},
+            {'hw_mem_encryption_model': 'amd-sev-es'},
+            set(),
+            id='at odds on how not to encrypt',
+        ),
     ],
 )
 def test_required(flavor, image, required):

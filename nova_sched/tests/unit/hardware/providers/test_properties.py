@@ -12,6 +12,7 @@
 """What holds for all trees and requests, checked on random ones against brute force."""
 
 import collections
+import dataclasses
 import itertools
 
 from hypothesis import given
@@ -158,7 +159,7 @@ def test_no_unit_is_given_twice(tree, several):
 @given(trees(), requests())
 def test_a_summary_rules_out_nothing_that_fits(tree, asked):
     if providers.fit(tree, asked) is not None:
-        assert providers.Summary.of(tree).may_take(asked)
+        assert tree.summary.may_take(asked)
 
 
 @given(trees(), requests())
@@ -166,3 +167,15 @@ def test_shapes_fit_as_their_trees_do(tree, asked):
     assert (providers.fit(tree.shape, asked) is None) is (providers.fit(tree, asked) is None)
     assert tree.shape.shape == tree.shape
     assert hash(tree.shape.shape) == hash(tree.shape)
+
+
+@given(trees(), requests(), st.permutations('xyz'))
+def test_names_of_groups_do_not_matter(tree, asked, names):
+    called = dict(zip((group.suffix for group in asked.groups), names, strict=False))
+    other = dataclasses.replace(
+        asked,
+        groups=tuple(dataclasses.replace(group, suffix=called[group.suffix]) for group in asked.groups),
+        subtrees=tuple(frozenset(called[one] for one in some) for some in asked.subtrees),
+    )
+    assert other.anonymous == asked.anonymous
+    assert (providers.fit(tree, asked.anonymous) is None) is (providers.fit(tree, asked) is None)

@@ -13,7 +13,6 @@
 
 import pytest
 
-from nova_sched.hardware import providers
 from nova_sched.tests.unit.hardware.providers.builders import asked, device, group, tree
 
 NODE = tree(device('a', used=600), device('b', used=700, traits=['NEW']), VCPU=2)
@@ -35,4 +34,4 @@ NODE = tree(device('a', used=600), device('b', used=700, traits=['NEW']), VCPU=2
     ],
 )
 def test_may_take(wanted, may_take):
-    assert providers.Summary.of(NODE).may_take(wanted) is may_take
+    assert NODE.summary.may_take(wanted) is may_take

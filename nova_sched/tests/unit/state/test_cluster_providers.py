@@ -1,0 +1,115 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Child providers of the nodes: what is in use of them, by reports and by claims."""
+
+import dataclasses
+import json
+
+import pytest
+
+from nova_sched.hardware.machine import Parts
+from nova_sched.hardware.providers import Allotted
+from nova_sched.tests.builders import claim, cluster, put, report, uuid_of
+
+GPU = 'CUSTOM_GPU_MILLI'
+NODE = uuid_of('node host-0')
+
+
+def tree(used=0, total=1000, traits=()):
+    """The provider tree of a node with one GPU, as text."""
+    device = {
+        'parent_provider_uuid': NODE,
+        'inventories': {GPU: {'total': total}},
+        'used': {GPU: used},
+        'traits': list(traits),
+    }
+    return json.dumps({NODE: {}, 'gpu': device})
+
+
+def holding(units, counted=False, consumer='a'):
+    """A claim that holds units of the GPU; ``counted``: the report has them among what is in use."""
+    parts = Parts(providers=(Allotted('1', 'gpu', {GPU: units}),))
+    return dataclasses.replace(claim(uuid_of(consumer), NODE), parts=parts, counted=counted)
+
+
+def in_use(made):
+    return made.hosts.nodes[0].providers.stock('gpu', GPU).used
+
+
+@pytest.mark.parametrize(
+    'reported, claims, used',
+    [
+        pytest.param(0, [], 0, id='nothing'),
+        pytest.param(300, [], 300, id='use that no claim explains'),
+        pytest.param(0, [holding(500)], 500, id='a claim'),
+        pytest.param(300, [holding(500)], 800, id='a claim beside other use'),
+        pytest.param(500, [holding(500, counted=True)], 500, id='a claim that the report counts'),
+        pytest.param(800, [holding(500, counted=True)], 800, id='and more'),
+        pytest.param(0, [holding(500, counted=True)], 500, id='a claim that it should count, and does not'),
+        pytest.param(
+            500,
+            [holding(500, counted=True), holding(200, consumer='b')],
+            700,
+            id='one that it counts, one not',
+        ),
+        pytest.param(0, [holding(700), holding(700, consumer='b')], 1400, id='more than there is'),
+    ],
+)
+def test_use(reported, claims, used):
+    made = cluster(1)
+    made.put(report(providers=tree(reported)), claims)
+    assert in_use(made) == used
+
+
+def test_claims_come_and_go():
+    made = cluster(1, providers=tree(100))
+    one, other = holding(500), holding(200, consumer='b')
+    made.add(one)
+    made.add(other)
+    assert in_use(made) == 800
+    made.drop(one)
+    assert in_use(made) == 300
+    made.drop(other)
+    assert in_use(made) == 100
+
+
+def test_another_report_keeps_the_claims():
+    made = cluster(1, providers=tree())
+    made.add(holding(500))
+    made.put(report(providers=tree(total=2000)), [holding(500)])
+    assert in_use(made) == 500
+    made.put(report(), [holding(500)])
+    assert made.hosts.nodes[0].providers is None
+    made.put(report(providers=tree()), [holding(500)])
+    assert in_use(made) == 500
+
+
+def test_what_devices_have_is_known_by_row():
+    made = cluster(1, providers=tree(traits=['NEW']))
+    put(made, report('other'))
+    assert made.hosts.has_below(GPU).tolist() == [True, False]
+    assert made.hosts.has_below('OTHER').tolist() == [False, False]
+    assert made.hosts.has_trait_below('NEW').tolist() == [True, False]
+    assert made.hosts.has_trait('NEW').tolist() == [False, False]
+    made.remove(NODE)
+    assert made.hosts.has_below(GPU).tolist() == [False]
+    put(made, report(providers=tree()))
+    assert made.hosts.has_below(GPU).tolist() == [False, True]
+    assert made.hosts.has_trait_below('NEW').tolist() == [False, False]
+
+
+def test_classes_of_their_own():
+    seen = cluster(2, vcpus=[None, 4], disk_gb=[0, 1]).hosts
+    assert seen.has_class('VCPU').tolist() == [False, True]
+    assert seen.has_class('DISK_GB').tolist() == [False, True]
+    assert seen.has_class(GPU).tolist() == [False, False]
+    assert cluster(1, vcpus=None).hosts.nodes[0].own_classes == {'MEMORY_MB', 'DISK_GB'}
