@@ -132,12 +132,11 @@ def selection(one):
 
 
 def _limits(limits):
-    """SchedulerLimits, or None if there is nothing to check again."""
-    if not limits:
-        return None
-    fields = dict(limits)
-    numa = fields.pop('numa_topology', None)
-    return objects.SchedulerLimits(**fields, numa_topology=numa and _numa_limits(numa))
+    """SchedulerLimits with every field set: a conductor reads them all."""
+    fields = dict.fromkeys(objects.SchedulerLimits.fields) | dict(limits)
+    if fields['numa_topology'] is not None:
+        fields['numa_topology'] = _numa_limits(fields['numa_topology'])
+    return objects.SchedulerLimits(**fields)
 
 
 def _numa_limits(limits):

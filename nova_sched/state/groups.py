@@ -125,8 +125,8 @@ def resources(spec):
     """Amount by resource class, outside of groups: the flavor's, as far as extra specs do not replace it."""
     policy, vcpus = cpu_policy(spec), flavor(spec, 'vcpus')
     asked = dict(_amounts(spec).get('', {}))
-    dedicated = dedicated_cpus(spec, vcpus)
-    if dedicated:
+    if policy in (DEDICATED, MIXED):
+        dedicated = dedicated_cpus(spec, vcpus)
         # Emulator threads that are kept off the guest's CPUs get one of their own.
         isolated = extra_specs(spec).get('hw:emulator_threads_policy') == 'isolate'
         asked[PCPU] = dedicated + isolated

@@ -21,6 +21,11 @@ from nova_sched.tests.nova_client.dice import WORDS
 
 PROJECTS = ('demo', 'admin', 'Demo', '7')
 FLAVORS = ('m1.small', 'm1', 'm1.small ', 'large,huge', 'x')
+POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity', 'legacy')
+ADDRESSES = ('192.0.2.0', '0.0.0.0', '::')
+NO_ADDRESSES = ('192.0.2', 'here', '', '192.0.2.7 ', '192.0.2.256', '0192.0.2.7')
+SIZES = ('/24', '/25', '/32', '/0', '/16', '/8', '/20', '/255.255.255.0', '/0.0.0.255')
+NO_SIZES = ('24', '', '/33', '/-1', '/x', '/', '/128', '/64')
 IMAGES = ('11111111-1111-4111-8111-111111111111', '22222222-2222-4222-8222-222222222222')
 
 
@@ -181,21 +186,27 @@ def different_host(dice, world):
     return _near(dice, 'different_host', world)
 
 
-def group(dice, world):
-    if dice.maybe(0.05):
-        return {}
-    policy = dice.choice(('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity', 'legacy'))
-    members = dice.some(world.instances, 8)
-    rules = dice.choice((None, {}, {'max_server_per_host': dice.choice(('0', '1', '2', '3', ' 2'))}))
-    hosts = dice.some([*world.names, 'elsewhere'], 4)
-    return {
-        'instance_group': random_requests.group(policy, members, hosts=hosts, rules=rules),
-        'instance_uuid': dice.choice((*members, dice.choice(world.instances), dice.uuid())),
-    }
+def group(policy):
+    """Requests of server groups, most of them of this policy."""
+
+    def request(dice, world):
+        if dice.maybe(0.05):
+            return {}
+        members = dice.some(world.instances, 8)
+        rules = dice.choice((None, {}, {'max_server_per_host': dice.choice(('0', '1', '2', '3', ' 2'))}))
+        hosts = dice.some([*world.names, 'elsewhere'], 6)
+        one = policy if dice.maybe(0.7) else dice.choice(POLICIES)
+        return {
+            'instance_group': random_requests.group(one, members, hosts=hosts, rules=rules),
+            'instance_uuid': dice.choice((*members, dice.choice(world.instances), dice.uuid())),
+        }
+
+    return request
 
 
 def apart(dice, world):
-    words = group(dice, world)
+    """Requests of an anti-affinity group; of a few its rule is no number."""
+    words = group('anti-affinity')(dice, world)
     if words and dice.maybe(0.05):
         words['instance_group']._rules = {'max_server_per_host': 'many'}
         words['instance_uuid'] = dice.uuid()  # of an instance that is on no host: there the rule is not read
@@ -205,33 +216,10 @@ def apart(dice, world):
 def subnet(dice, world):
     hints = {}
     if dice.maybe(0.95):
-        address = dice.choice(
-            (*filter(None, random_nodes.ADDRESSES), '192.0.2.0', '0.0.0.0', '::', '192.0.2', 'here', '')
-        )
-        hints['build_near_host_ip'] = [address] * dice.choice((1, 1, 1, 1, 2))
+        address = dice.choice(NO_ADDRESSES if dice.maybe(0.1) else (*random_nodes.ADDRESSES[1:], *ADDRESSES))
+        hints['build_near_host_ip'] = [address] * (2 if dice.maybe(0.05) else 1)
     if dice.maybe(0.8):
-        hints['cidr'] = [
-            dice.choice(
-                (
-                    '/24',
-                    '/25',
-                    '/32',
-                    '/0',
-                    '/16',
-                    '/8',
-                    '/64',
-                    '/128',
-                    '24',
-                    '',
-                    '/33',
-                    '/-1',
-                    '/x',
-                    '/255.255.255.0',
-                    '/0.0.0.255',
-                    '/',
-                )
-            )
-        ]
+        hints['cidr'] = [dice.choice(NO_SIZES if dice.maybe(0.1) else SIZES)]
     return {'hints': hints}
 
 

@@ -150,7 +150,7 @@ FILTERS = {
     'NumInstancesFilter': Trial(**_limit('max_instances_per_host', 1, 7, 50)),
     'PciPassthroughFilter': Trial(wishes.devices),
     'SameHostFilter': Trial(wishes.same_host),
-    'ServerGroupAffinityFilter': Trial(wishes.group),
+    'ServerGroupAffinityFilter': Trial(wishes.group('affinity')),
     'ServerGroupAntiAffinityFilter': Trial(wishes.apart),
     'SimpleCIDRAffinityFilter': Trial(wishes.subnet),
 }
@@ -163,7 +163,7 @@ WEIGHERS = {
     'ImagePropertiesWeigher': dataclasses.replace(
         _multiplier('image_props_weight_multiplier', request=wishes.compared_image),
         options=_images,
-        requests=4,
+        requests=8,
     ),
     'IoOpsWeigher': _multiplier('io_ops_weight_multiplier'),
     'MetricsWeigher': dataclasses.replace(
@@ -173,9 +173,9 @@ WEIGHERS = {
     'PCIWeigher': _multiplier('pci_weight_multiplier', least=0, request=wishes.devices),
     'RAMWeigher': _multiplier('ram_weight_multiplier'),
     'ServerGroupSoftAffinityWeigher': _multiplier(
-        'soft_affinity_weight_multiplier', least=0, request=wishes.group
+        'soft_affinity_weight_multiplier', least=0, request=wishes.group('soft-affinity')
     ),
     'ServerGroupSoftAntiAffinityWeigher': _multiplier(
-        'soft_anti_affinity_weight_multiplier', least=0, request=wishes.group
+        'soft_anti_affinity_weight_multiplier', least=0, request=wishes.group('soft-anti-affinity')
     ),
 }

@@ -17,9 +17,13 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors, rpc, service
+from nova_sched.claims.memory import MemoryClaimStore
+from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf import CONF
 from nova_sched.db import schema
+from nova_sched.db.trails import SqlTrails
 from nova_sched.engine import Settings
+from nova_sched.engine.trails import MemoryTrails
 from nova_sched.rpc.client import ClaimsClient
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import eventually
@@ -43,11 +47,25 @@ def test_the_defaults_of_the_options_are_those_of_the_engine():
         pytest.param('claims.retry_interval', 0.5, 'retry_interval_s', 0.5, id='retry'),
         pytest.param('claims.refresh_interval', 0.5, 'refresh_interval_s', 0.5, id='refresh'),
         pytest.param('scheduler.max_claim_attempts', 4, 'max_claim_attempts', 4, id='lost claims'),
+        pytest.param('explain.retention', 60, 'explain_retention_s', 60, id='age of trails'),
+        pytest.param('explain.sample', 0.5, 'explain_sample', 0.5, id='share of trails'),
     ],
 )
 def test_settings(option, value, setting, found):
     with settings({option: value}):
         assert getattr(service.settings(CONF), setting) == found
+
+
+@pytest.mark.parametrize(
+    'kept, claims, trails',
+    [
+        pytest.param('memory', MemoryClaimStore, MemoryTrails, id='in memory'),
+        pytest.param('sql', SqlClaimStore, SqlTrails, id='in a database'),
+    ],
+)
+def test_claims_and_trails_are_kept_alike(tmp_path, kept, claims, trails):
+    with settings({'claims.store': kept, 'database.connection': f'sqlite:///{tmp_path}/db.sqlite'}):
+        assert [type(one) for one in service.stores(CONF)] == [claims, trails]
 
 
 @pytest.mark.parametrize(

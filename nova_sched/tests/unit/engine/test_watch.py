@@ -83,14 +83,17 @@ def eager():
 
 
 def test_the_first_look_is_a_full_one_and_ends_what_is_overdue():
-    made = Watched()
-    other = Watch(made.world.cluster, made.store, lambda: made.world.settings, made.tell)
+    made, beside = Watched(), []
+    other = Watch(
+        made.world.cluster, made.store, lambda: made.world.settings, made.tell, lambda: beside.append('also')
+    )
     del made.told[:]
     other.look()
     assert made.told == [('catch_up', [], {node('host-0'): NOW, node('host-1'): NOW}), ('expire',)]
     del made.told[:]
     other.look()
     assert made.told == [('catch_up', [], {})]
+    assert beside == ['also']
 
 
 def test_nothing_new(watched):

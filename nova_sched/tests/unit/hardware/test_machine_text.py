@@ -118,7 +118,6 @@ def alike(**changes):
     usual = {
         'guest': guest(dedicated(2)),
         'requests': (request(1, {'vendor_id': '8086', 'product_id': '1572'}),),
-        'physnets': None,
     }
     return Pieces(**usual | changes)
 
@@ -137,7 +136,6 @@ def alike(**changes):
             True,
             id='another alias of the same',
         ),
-        pytest.param({'physnets': frozenset()}, True, id='no networks told, or none'),
         pytest.param({'guest': guest(dedicated(3))}, False, id='more CPUs'),
         pytest.param({'guest': guest(dedicated(2, memory_mb=129))}, False, id='more memory'),
         pytest.param({'guest': guest(dedicated(2), emulator='isolate')}, False, id='emulator'),
