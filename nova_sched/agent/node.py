@@ -17,6 +17,7 @@ from typing import Any
 
 from nova_sched.agent.instances import Instance
 from nova_sched.objects.claiming import ClaimableMixin, Usage
+from nova_sched.state.demand import resources_on
 
 
 class Node(ClaimableMixin):
@@ -34,6 +35,10 @@ class Node(ClaimableMixin):
         self._used: collections.Counter[str] = collections.Counter()
         for instance in instances:
             self._used.update(instance.resources)
+
+    def demand(self, request: Any) -> tuple[Mapping[str, int], tuple[()]]:
+        own = {name for name, inventory in self._inventories.items() if inventory['total']}
+        return resources_on(request, own), ()
 
     def usage(self, resource_class: str) -> Usage | None:
         found = self._inventories.get(resource_class)

@@ -28,6 +28,8 @@ class ClaimInfo(base.NovaSchedObject):
     """One instance's hold on one compute node, in Placement's resource classes.
 
     ``allocation_request`` is JSON text in Placement's form; ``expires_at`` null never expires.
+    ``numa_topology`` has the instance's cells with the CPUs and pages of the host that it holds,
+    ``pci_device_pools`` its devices; null where it holds none.
     """
 
     VERSION = '1.0'
@@ -40,6 +42,8 @@ class ClaimInfo(base.NovaSchedObject):
         'nodename': fields.StringField(),
         'state': ClaimStateField(),
         'resources': fields.DictOfIntegersField(),
+        'numa_topology': fields.ObjectField('InstanceNUMATopology', nullable=True),
+        'pci_device_pools': fields.ObjectField('PciDevicePoolList', nullable=True),
         'project_id': fields.StringField(nullable=True),
         'user_id': fields.StringField(nullable=True),
         'allocation_request': fields.StringField(nullable=True),

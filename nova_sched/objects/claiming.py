@@ -174,7 +174,8 @@ class ClaimableMixin:
         """Check that the node can take the request, book it, and return the claim.
 
         ``request`` has ``instance_uuid``, ``project_id``, ``user_id``, ``resources``, ``groups``,
-        ``pieces``, ``group_uuid`` and ``image_properties``. Raises ComputeResourcesUnavailable with every shortage; then nothing is booked.
+        ``pieces``, ``group_uuid`` and ``image_properties``. Raises ComputeResourcesUnavailable with every
+        shortage; then nothing is booked.
         """
         try:
             resources, allotted = self.demand(request)

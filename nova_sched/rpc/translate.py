@@ -20,6 +20,7 @@ from oslo_utils import uuidutils
 from nova_sched import errors, objects
 from nova_sched.conf import CONF
 from nova_sched.engine.selection import allocation_request
+from nova_sched.hardware.machine import Parts
 from nova_sched.rpc import words
 from nova_sched.state.aggregates import Aggregate
 from nova_sched.state.report import LARGEST
@@ -200,6 +201,8 @@ def _uuid_of(item):
 
 def claim_info(claim, node):
     """A claim as its caller is told of it; ``node`` is the (host, nodename) that it is on."""
+    parts = claim.parts or Parts()
+    resources = json.dumps(dict(claim.resources))
     return objects.ClaimInfo(
         uuid=claim.uuid,
         instance_uuid=claim.consumer_uuid,
@@ -208,13 +211,24 @@ def claim_info(claim, node):
         nodename=node[1],
         state=claim.state,
         resources=dict(claim.resources),
+        numa_topology=_cells(parts.cells) if parts.cells else None,
+        pci_device_pools=_devices(parts.devices) if parts.devices else None,
         project_id=claim.project_id,
         user_id=claim.user_id,
-        allocation_request=allocation_request(claim.node_uuid, json.dumps(dict(claim.resources))),
+        allocation_request=allocation_request(claim.node_uuid, resources, parts.providers),
         created_at=_time(claim.created_s),
         updated_at=None,
         expires_at=_time(claim.expires_s),
     )
+
+
+def _cells(fitted):
+    return objects.from_primitive(json.loads(fitted.to_json()))
+
+
+def _devices(taken):
+    found = (objects.PciDevicePool(**dataclasses.asdict(some.pool)) for some in taken)
+    return objects.PciDevicePoolList(objects=list(found))
 
 
 def _time(seconds):

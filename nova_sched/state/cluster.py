@@ -44,7 +44,8 @@ class Node(ClaimableMixin):
         self.foreign_instances = 0
         self.generation = None
         self.reported = None
-        self.reported_providers = self.providers = None
+        self.reported_providers: providers.Tree | None = None
+        self.providers: providers.Tree | None = None
         self.metrics = {}  # name -> number, as last reported
         self.service = Service()
         self.told: frozenset[str] = frozenset()  # instances that the node or Nova's messages say are here
@@ -152,8 +153,9 @@ class Node(ClaimableMixin):
                 tree = providers.less_known(tree, claim.parts.providers)
             elif machine and not claim.counted:
                 machine = machine.hold(claim.parts)
-        for claim in holding if tree else ():
-            tree = providers.hold(tree, claim.parts.providers)
+        if tree:
+            for claim in holding:
+                tree = providers.hold(tree, claim.parts.providers)
         self._show(machine)
         self.show_providers(tree)
 

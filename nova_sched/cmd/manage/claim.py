@@ -24,7 +24,9 @@ def list_claims(args, conf):
     host) or confirmed (the host has the instance). One that is not confirmed ends when it expires.
 
     Keys with --format json: claim_uuid, consumer_uuid, host, node, node_uuid, state, resources (amount by
-    class), project_id, user_id, group_uuid, request_id, created_at, expires_at.
+    class), cells (of the host, with the CPUs, memory and page size that the claim holds there), devices (PCI,
+    by kind), providers (below the node, with amounts), project_id, user_id, group_uuid, request_id,
+    created_at, expires_at.
     """
     known = cloud.read(conf)
     found = rows.claims(known, store.opened(conf).claims(args.consumer))

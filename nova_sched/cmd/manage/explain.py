@@ -11,7 +11,8 @@
 # under the License.
 """`explain`: why a request found no host, or this one, and what another request would find."""
 
-import contextlib
+import concurrent.futures
+import threading
 
 from nova_sched import errors, rpc
 from nova_sched.cmd.manage import accounts, specs, store, tables
@@ -21,6 +22,7 @@ from nova_sched.rpc import client
 NOUN = 'explain'
 HELP = 'say why a request found no host, or where the next one would go'
 PATIENCE_S = 60
+SLACK_S = 2  # in which an answer that is late by the bus's own clock arrives
 
 
 def dry_run(args, conf):
@@ -36,8 +38,8 @@ def dry_run(args, conf):
     seen, left, why, removed, nearest, nearest_why), placed (instance_uuid, host, node, weight, weights
     (weigher, raw, normalised, multiplier, weight), alternates (the same)).
     """
-    with _asking(args, conf) as scheduler:
-        found = scheduler.dry_run(specs.spec(args))
+    spec = specs.spec(args)
+    found = _ask(args, conf, lambda scheduler: scheduler.dry_run(spec))
     _show(args, found, accounts.decision)
     return 0
 
@@ -52,8 +54,8 @@ def why_not(args, conf):
     passes, rules (rule, verdict: passes, refuses, not asked or fails, why); and of a node that passes: rank,
     of, weight, weights, best (host, node, weight, weights)).
     """
-    with _asking(args, conf) as scheduler:
-        found = scheduler.why_not(specs.spec(args), args.host)
+    spec = specs.spec(args)
+    found = _ask(args, conf, lambda scheduler: scheduler.why_not(spec, args.host))
     _show(args, found, accounts.host)
     return 0
 
@@ -68,8 +70,8 @@ def capacity(args, conf):
     Keys with --format json: total, at_least (true if that is only what could be counted in time), hosts,
     zones (name to number), aggregates (id, name, total).
     """
-    with _asking(args, conf) as scheduler:
-        found = scheduler.capacity(specs.spec(args))
+    spec = specs.spec(args)
+    found = _ask(args, conf, lambda scheduler: scheduler.capacity(spec))
     _show(args, found, accounts.capacity)
     return 0
 
@@ -93,14 +95,26 @@ def show(args, conf):
     return 0
 
 
-@contextlib.contextmanager
-def _asking(args, conf):
-    """A client of the schedulers on the bus. Raises NoAnswer."""
-    bus = rpc.transport(conf)
+def _ask(args, conf, question):
+    """What a scheduler answers to ``question(client)``. Raises NoAnswer."""
+    bus, answer = rpc.transport(conf), concurrent.futures.Future()
+    scheduler = client.ExplainClient(bus, timeout_s=args.timeout)
+
+    def ask():
+        try:
+            answer.set_result(question(scheduler))
+        except BaseException as error:  # noqa: BLE001, it is raised where it is waited for
+            answer.set_exception(error)
+
+    # A thread that does not keep the program alive: oslo.messaging tries a bus that is away for ever.
+    threading.Thread(target=ask, daemon=True).start()
     try:
-        yield client.ExplainClient(bus, timeout_s=args.timeout)
+        return answer.result(args.timeout + SLACK_S)
+    except concurrent.futures.TimeoutError:
+        raise errors.NoAnswer(args.verb.__name__, 'the message bus cannot be reached') from None
     finally:
-        bus.cleanup()
+        if answer.done():
+            bus.cleanup()
 
 
 def _show(args, found, page):

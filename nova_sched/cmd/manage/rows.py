@@ -15,6 +15,7 @@ import collections
 import fnmatch
 
 from nova_sched.cmd.manage import tables
+from nova_sched.hardware.machine import Parts
 from nova_sched.objects.claiming import CONFIRMED, PENDING, PLANNED
 
 STATES = (PLANNED, PENDING, CONFIRMED)
@@ -130,10 +131,33 @@ def _claim(one, facts):
         'node_uuid': one.node_uuid,
         'state': one.state,
         'resources': dict(sorted(one.resources.items())),
+        **_parts(one.parts or Parts()),
         'project_id': one.project_id,
         'user_id': one.user_id,
         'group_uuid': one.group_uuid,
         'request_id': one.request_id,
         'created_at': tables.moment(one.created_s),
         'expires_at': tables.moment(one.expires_s),
+    }
+
+
+def _parts(parts):
+    return {
+        'cells': [
+            {
+                'cell': placed.host_cell,
+                'dedicated_cpus': sorted(placed.host_cpus),
+                'memory_mb': placed.cell.memory_mb,
+                'page_kb': placed.pagesize_kb,
+            }
+            for placed in (parts.cells.cells if parts.cells else ())
+        ],
+        'devices': [
+            {name: getattr(some.pool, name) for name in ('vendor_id', 'product_id', 'numa_node', 'count')}
+            for some in parts.devices
+        ],
+        'providers': [
+            {'provider_uuid': some.provider_uuid, 'resources': dict(some.resources)}
+            for some in parts.providers
+        ],
     }

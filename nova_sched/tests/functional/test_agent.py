@@ -178,7 +178,7 @@ def test_what_is_reported_is_what_is_sold(cloud):
     'options, extra_specs, servers',
     [
         pytest.param({'cpu_dedicated_set': '0-4'}, DEDICATED, 2, id='dedicated CPUs'),
-        pytest.param({}, DEDICATED, 0, id='no dedicated CPUs'),
+        pytest.param({}, DEDICATED, 4, id='shared CPUs for dedicated ones'),
         pytest.param(
             {'resources': {'CUSTOM_GOLD': 3}}, {'resources__CUSTOM_GOLD': '1'}, 3, id='custom resources'
         ),

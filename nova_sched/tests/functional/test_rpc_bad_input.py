@@ -110,7 +110,7 @@ SPECS = [
             )
         ),
         'InvalidRequest',
-        'group',
+        'max_server_per_host',
         id='group rules are words',
     ),
 ]

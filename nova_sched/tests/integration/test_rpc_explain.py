@@ -15,10 +15,8 @@ import pytest
 
 from nova_sched.tests.functional.harness import daemon, started, steady, two_hosts
 from nova_sched.tests.functional.test_rpc_explain import *  # noqa: F403
-from nova_sched.tests.functional.test_ten_refusals import *  # noqa: F403
-from nova_sched.tests.functional.test_ten_refusals import cloud
 
-__all__ = ['cloud', 'daemon', 'started', 'steady', 'two_hosts']
+__all__ = ['daemon', 'started', 'steady', 'two_hosts']
 
 
 @pytest.fixture(scope='module')

@@ -20,6 +20,8 @@ from nova.objects import base
 from nova.scheduler.rpcapi import SchedulerAPI
 from oslo_utils import uuidutils
 
+from nova_sched.tests.nova_client.machines import frequency
+
 CELL, OTHER_CELL = (f'00000000-0000-0000-0000-00000000ce1{n}' for n in (1, 2))
 NUMBERS = itertools.count(1)  # of hosts and aggregates: no test sees another one's
 
@@ -115,7 +117,7 @@ def compute_node(host=None, **fields):
         'hypervisor_version': 8002001,
         'cpu_info': json.dumps({'arch': 'x86_64', 'vendor': 'Intel', 'features': ['avx2', 'vmx']}),
         'disk_available_least': None,
-        'metrics': '[]',
+        'metrics': frequency(2000),
         'stats': {'num_instances': '0', 'io_workload': '0', 'failed_builds': '0'},
         'host_ip': '192.0.2.51',
         'numa_topology': None,

@@ -22,10 +22,15 @@ from nova_sched.tests.fixtures import process
 
 ROOT = Path(__file__).resolve().parents[3]
 HOST = 'scheduler-under-test'
+# All that Nova has.
 FILTERS = (
-    'ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,'
-    'ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,SameHostFilter,DifferentHostFilter'
+    'AggregateImagePropertiesIsolation,AggregateInstanceExtraSpecsFilter,AggregateIoOpsFilter,'
+    'AggregateMultiTenancyIsolation,AggregateNumInstancesFilter,AggregateTypeAffinityFilter,AllHostsFilter,'
+    'ComputeFilter,ComputeCapabilitiesFilter,DifferentHostFilter,ImagePropertiesFilter,IoOpsFilter,'
+    'IsolatedHostsFilter,JsonFilter,MetricsFilter,NumInstancesFilter,SameHostFilter,ServerGroupAffinityFilter,'
+    'ServerGroupAntiAffinityFilter,SimpleCIDRAffinityFilter,PciPassthroughFilter,NUMATopologyFilter'
 )
+ISOLATED_HOST, ISOLATED_IMAGE = 'cmp-isolated', '99999999-9999-4999-8999-999999999999'
 
 
 def interpreter() -> Path:
@@ -66,6 +71,10 @@ def make(python: Path, home: Path, transport_url: str, answers: Callable[[], boo
         f'[filter_scheduler]\nenabled_filters = {FILTERS}\n'
         # A build that runs counts as I/O and would outweigh a soft policy.
         'soft_affinity_weight_multiplier = 10\nsoft_anti_affinity_weight_multiplier = 10\n'
+        # Some tests have hundreds of builds under way.
+        'max_io_ops_per_host = 1000\nmax_instances_per_host = 1000\n'
+        f'isolated_hosts = {ISOLATED_HOST}\nisolated_images = {ISOLATED_IMAGE}\n'
+        '[metrics]\nweight_setting = cpu.frequency=1.0\n'
     )
     command = [python.with_name('nova-sched-scheduler'), '--config-file', settings]
     return Daemon(python, database, log, process.Process(command, answers=answers, log=log))

@@ -12,6 +12,8 @@
 """RequestSpecs as Nova's API and conductor make them, from components."""
 
 from nova import objects
+from nova.pci import request as pci_request
+from nova.virt import hardware
 from oslo_utils import uuidutils
 
 IMAGE = {
@@ -53,6 +55,8 @@ def spec(
     *,
     flavor=None,
     image=None,
+    image_id=IMAGE['id'],
+    project_id=None,
     group=None,
     zone=None,
     hints=None,
@@ -61,22 +65,29 @@ def spec(
 ):
     """What a conductor asks for these instances.
 
-    ``flavor`` has fields that differ from FLAVOR, ``image`` properties of the image; what is left over
-    goes into the filter properties: force_hosts, ignore_hosts, requested_destination, retry.
+    ``flavor`` has fields that differ from FLAVOR, ``image`` properties of the image; NUMA cells and PCI
+    devices are what these ask for, as Nova's API reads them. What is left over goes into the filter
+    properties: force_hosts, ignore_hosts, requested_destination, retry.
     """
+    picture = {**IMAGE, 'id': image_id, 'properties': image or {}}
+    flavor = objects.Flavor(context, **{**FLAVOR, **(flavor or {})})
     request = objects.RequestSpec.from_components(
         context,
         instance_uuids[0],
-        {**IMAGE, 'properties': image or {}},
-        objects.Flavor(context, **{**FLAVOR, **(flavor or {})}),
-        numa_topology=None,
-        pci_requests=objects.InstancePCIRequests(instance_uuid=instance_uuids[0], requests=[]),
+        picture,
+        flavor,
+        numa_topology=hardware.numa_get_constraints(flavor, objects.ImageMeta.from_dict(picture)),
+        pci_requests=pci_request.get_pci_requests_from_flavor(
+            flavor, hardware.get_pci_numa_policy_constraint(flavor, objects.ImageMeta.from_dict(picture))
+        ),
         filter_properties={'scheduler_hints': hints or {}, **filter_properties},
         instance_group=group,
         availability_zone=zone,
         security_groups=objects.SecurityGroupList(objects=[]),
     )
     request.is_bfv = is_bfv
+    if project_id is not None:
+        request.project_id = project_id
     request.num_instances = len(instance_uuids)
     return request
 

@@ -38,7 +38,7 @@ def test_a_plain_boot(cloud, boot, context):
     assert type(selection) is objects.Selection
     assert (selection.service_host, selection.nodename) == (node.host, node.hypervisor_hostname)
     assert (selection.compute_node_uuid, selection.cell_uuid) == (node.uuid, CELL)
-    assert (selection.availability_zone, selection.limits) == ('nova', None)
+    assert (selection.availability_zone, selection.limits.to_dict()) == ('nova', {})
     (claim,) = cloud.claims(uuid)
     assert (claim['host'], claim['compute_node_uuid']) == (node.host, node.uuid)
     assert (claim['project_id'], claim['user_id']) == (context.project_id, context.user_id)

@@ -21,12 +21,14 @@ import math
 import numpy as np
 import pytest
 from nova import objects
+from nova.scheduler.filters import extra_specs_ops
 from nova.scheduler.weights import HostWeightHandler
 
 from nova_sched.engine import decide
+from nova_sched.filters.extra_specs import matches
 from nova_sched.tests import rules
 from nova_sched.tests.nova_client import listed, random_requests
-from nova_sched.tests.nova_client.dice import Dice
+from nova_sched.tests.nova_client.dice import WORDS, Dice
 from nova_sched.tests.nova_client.faces import (
     NOVA_FILTERS,
     NOVA_WEIGHERS,
@@ -42,6 +44,7 @@ from nova_sched.tests.nova_client.trials import FILTERS, WEIGHERS
 from nova_sched.tests.nova_client.worlds import World
 
 WORLDS, HOSTS = 20, 15
+PAIRS = 30_000  # of a value and an extra spec
 SHOWN = 5  # differences that a failure prints
 
 
@@ -84,7 +87,7 @@ class Differences:
         nova, alone, among = (face(world, spec) for face in (sides.nova, sides.scalar, sides.columns))
         for place, state in enumerate(world.states):
             theirs = self._meant(sides, state, spec, nova[place], alone[place])
-            if not (self._agree(theirs, alone[place], [theirs]) and self._agree(theirs, among[place], nova)):
+            if not (self.agree(theirs, alone[place], [theirs]) and self.agree(theirs, among[place], nova)):
                 self.texts.append(
                     f'Nova {nova[place]} / ours alone {alone[place]} / among all {among[place]}\n  {words}\n'
                     f'  aggregates {[one.metadata for one in state.aggregates]}\n  {vars(state)}'
@@ -95,17 +98,21 @@ class Differences:
         if theirs is True and ours is False:
             theirs = sides.booked(state, spec)
         if isinstance(theirs, Raised):
-            case = listed.case_of(self.cases, theirs.error)
-            if case is not None:
-                self.met.add(case.what)
-                if case.mend is not None:
-                    return sides.nova_of(case.mend(state), spec)
+            case = self._case_of(theirs)
+            if case is not None and case.mend is not None:
+                return sides.nova_of(case.mend(state), spec)
         return theirs
 
-    def _agree(self, theirs, ours, all_theirs):
+    def _case_of(self, raised):
+        case = listed.case_of(self.cases, raised.error)
+        if case is not None:
+            self.met.add(case.what)
+        return case
+
+    def agree(self, theirs, ours, all_theirs=()):
         """Whether our answer for a host is right, where Nova answers ``all_theirs`` for those in question."""
         if isinstance(theirs, Raised):
-            case = listed.case_of(self.cases, theirs.error)
+            case = self._case_of(theirs)
             return case is not None and listed.is_right(case, ours)
         if isinstance(ours, Raised):
             # Nova asks host by host, and stops at the first thing that is not met: whether it comes to what
@@ -157,6 +164,20 @@ def test_weights_as_they_are_summed(name, worlds):
             found = decide.weigh((sides.ours,), world.hosts, rows, request_of(spec)).tolist()
             for state, weight in zip(states, found, strict=True):
                 assert math.isclose(weight, weights[id(state)], rel_tol=1e-9, abs_tol=1e-12), words
+
+
+def test_operators_of_extra_specs():
+    """A language of its own, so that it gets more cases than the rules that speak it."""
+    dice, cases = Dice('operators'), [listed.NO_NUMBER, listed.NO_WORD]
+    found = Differences(cases)
+    for _ in range(PAIRS):
+        value = None if dice.maybe(0.02) else dice.value()
+        text = dice.wish((*WORDS, value or 'a', dice.word() + dice.word()))
+        theirs = ask(extra_specs_ops.match, value, text)
+        ours = ask(matches, value, text, 'key')
+        if not found.agree(theirs, ours):
+            found.texts.append(f'Nova {theirs} / ours {ours}: {value!r} {text!r}')
+    check(found)
 
 
 @pytest.mark.parametrize('flag', ['run_filter_once_per_request', 'RUN_ON_REBUILD'])

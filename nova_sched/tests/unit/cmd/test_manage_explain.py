@@ -13,6 +13,8 @@
 
 import io
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -325,6 +327,19 @@ def test_an_image_property_of_no_such_value(manage):
     status, out, err = manage('explain dry-run --image-property hw_architecture=z80')
     assert (status, out) == (1, '')
     assert 'hw_architecture' in err
+
+
+def test_a_bus_that_is_away(tmp_path):
+    file = tmp_path / 'nova_sched.conf'
+    file.write_text('[DEFAULT]\ntransport_url = rabbit://guest:guest@127.0.0.1:1/\n')
+    call = 'import sys; from nova_sched.cmd import manage; sys.exit(manage.main())'
+    words = ['explain', 'capacity', '--timeout', '1', '--config-file', str(file)]
+    done = subprocess.run(
+        [sys.executable, '-c', call, *words], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, '')
+    assert 'No scheduler answered capacity: the message bus cannot be reached' in done.stderr
+    assert 'Traceback' not in done.stderr
 
 
 def test_nobody_answers(manage):

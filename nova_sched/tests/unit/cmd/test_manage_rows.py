@@ -16,8 +16,12 @@ import pytest
 from nova_sched.claims import Changes, NodeFacts, ServiceFacts
 from nova_sched.cmd.manage import rows
 from nova_sched.cmd.manage.cloud import Cloud
+from nova_sched.hardware.machine import Parts
+from nova_sched.hardware.providers import Allotted
 from nova_sched.objects.claiming import CONFIRMED, PLANNED
 from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
+from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, wanted
+from nova_sched.tests.unit.hardware.builders import request as device
 
 
 def facts(host='host-0', claims=(), foreign=None, seen_s=NOW, foreign_instances=0, **words):
@@ -174,6 +178,18 @@ def test_the_row_of_a_claim(words, expires_at):
     assert (row['host'], row['node'], row['node_uuid']) == ('host-0', 'host-0', uuid_of('node host-0'))
     assert (row['project_id'], row['resources']) == ('p', {'MEMORY_MB': 512, 'VCPU': 1})
     assert (row['created_at'], row['expires_at']) == ('2027-01-15T08:00:00+00:00', expires_at)
+
+
+def test_what_a_claim_holds_beside_amounts():
+    has = machine(cell(0, [], range(4), pages=[(2048, 8)]), pools=[pool(2)])
+    parts = has.fit(wanted(dedicated(2, memory_mb=4, pagesize_kb=2048), requests=[device(1)]))
+    below = Parts(parts.cells, parts.devices, (Allotted('1', 'gpu', {'CUSTOM_GPU': 1}),))
+    node = facts(claims=[('a', {'parts': below}), ('b', {})])
+    holding, plain = rows.claims(cloud(node), node.claims)
+    assert holding['cells'] == [{'cell': 0, 'dedicated_cpus': [0, 1], 'memory_mb': 4, 'page_kb': 2048}]
+    assert holding['devices'] == [{'vendor_id': '8086', 'product_id': '1572', 'numa_node': 0, 'count': 1}]
+    assert holding['providers'] == [{'provider_uuid': 'gpu', 'resources': {'CUSTOM_GPU': 1}}]
+    assert (plain['cells'], plain['devices'], plain['providers']) == ([], [], [])
 
 
 def test_the_node_of_a_claim_may_have_left():

@@ -31,6 +31,7 @@ from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinit
 from nova_sched.tests.builders import aggregate, report, request, uuid_of
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.engine.world import Opened, World, picture, rules
+from nova_sched.tests.unit.filters.test_child_providers import GPU, devices, gpu
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted
 from nova_sched.tests.unit.hardware.builders import request as device
 
@@ -140,6 +141,37 @@ def test_piece_by_piece(filters, pieces):
     found = counted(made, request(pieces=pieces, vcpus=2, resources={'VCPU': 1}))
     assert found['total'] == placed(made, pieces=pieces, vcpus=2, resources={'VCPU': 1})
     assert not found['at_least']
+
+
+@pytest.mark.parametrize(
+    'extra_specs',
+    [
+        pytest.param({f'resources1:{GPU}': '400'}, id='a part of a device'),
+        pytest.param(
+            {f'resources1:{GPU}': '400', f'resources2:{GPU}': '300', 'group_policy': 'isolate'},
+            id='of two devices',
+        ),
+        pytest.param({f'resources:{GPU}': '500'}, id='in no group'),
+        pytest.param({'resources1:VCPU': '2'}, id='of the host itself'),
+    ],
+)
+def test_devices_below_hosts(extra_specs):
+    below = [[gpu(), gpu(300), gpu()], [gpu()], []]
+    hosts = [
+        report(f'host-{row}', vcpus=9, providers=devices(f'host-{row}', *found) if found else None)
+        for row, found in enumerate(below)
+    ]
+    made = world([], *hosts)
+    found = counted(made, request(extra_specs=extra_specs))
+    assert found['total'] == placed(made, extra_specs=extra_specs)
+    assert found['total'] > 0
+
+
+@pytest.mark.parametrize('ratio', [1.0, 4.0])
+def test_shared_cpus_in_place_of_dedicated_ones(ratio):
+    words = {'vcpus': 3, 'extra_specs': {'hw:cpu_policy': 'dedicated'}}
+    made = world([], report('host-0', vcpus=8, vcpus_ratio=ratio), report('host-1', vcpus=4))
+    assert counted(made, request(**words))['total'] == placed(made, **words)
 
 
 def test_hosts_that_are_alike_are_tried_once():

@@ -31,6 +31,8 @@ def claim(**fields):
         'nodename': 'n',
         'state': claiming.PENDING,
         'resources': {'VCPU': 2, 'MEMORY_MB': 512},
+        'numa_topology': None,
+        'pci_device_pools': None,
         'project_id': None,
         'user_id': None,
         'allocation_request': None,
@@ -51,6 +53,20 @@ def test_a_claim_crosses_the_wire():
 
 def test_every_field_can_be_told():
     assert set(objects.to_primitive(claim())[object_io.DATA]) == set(objects.ClaimInfo.fields)
+
+
+def test_what_it_holds_crosses_the_wire():
+    cell = objects.InstanceNUMACell(
+        id=1, cpuset=set(), pcpuset={0, 1}, memory=512, pagesize=2048, cpu_pinning_raw={'0': 5, '1': 13}
+    )
+    gpu = objects.PciDevicePool(vendor_id='10de', product_id='20b0', numa_node=1, tags={}, count=2)
+    holding = claim(
+        numa_topology=objects.InstanceNUMATopology(cells=[cell]),
+        pci_device_pools=objects.PciDevicePoolList(objects=[gpu]),
+    )
+    again = objects.from_primitive(objects.to_primitive(holding))
+    assert again.numa_topology.cells[0].cpu_pinning == {0: 5, 1: 13}
+    assert again.pci_device_pools.objects[0].count == 2
 
 
 @pytest.mark.parametrize('state', [claiming.PLANNED, claiming.PENDING, claiming.CONFIRMED])

@@ -23,7 +23,7 @@ PINNED = {
     'BlockDeviceMapping': '1.21-1cee06e52af8bf0fe62cf6272a5e5ef6',
     'BlockDeviceMappingList': '1.18-15ecf022a68ddbb8c2a6739cfc9f8f5e',
     'CellMapping': '1.1-2314bbc9f0b268f7cfb993c2c0f5f773',
-    'ClaimInfo': '1.0-f1f6d8f9a9acde7954cb2aeb162bf87f',
+    'ClaimInfo': '1.0-5c8ecd37176d12c9b1c0dafa3dcae906',
     'ComputeNode': '1.19-03e741b2faf4fda329531469327a8a0d',
     'ComputeNodeList': '1.17-15ecf022a68ddbb8c2a6739cfc9f8f5e',
     'Destination': '1.4-3b440d29459e2c98987ad5b25ad1cb2c',

@@ -19,6 +19,7 @@ from nova_sched.hardware.numa import Topology
 from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.tests.builders import request, uuid_of
 from nova_sched.tests.functional.harness import compute_node
+from nova_sched.tests.pieces import node_fields
 from nova_sched.tests.unit.hardware.builders import (
     cell,
     dedicated,
@@ -26,7 +27,6 @@ from nova_sched.tests.unit.hardware.builders import (
     mixed,
     pool,
     shared,
-    told,
     wanted,
 )
 from nova_sched.tests.unit.hardware.builders import request as device
@@ -43,19 +43,7 @@ LARGE = {'memory_mb': 8, 'pagesize_kb': 2048}
 
 def node(has=HAS, **fields):
     """A ComputeNode with these cells and devices."""
-    pools = objects.PciDevicePoolList(
-        objects=[
-            objects.PciDevicePool(
-                vendor_id=one.vendor_id,
-                product_id=one.product_id,
-                numa_node=one.numa_node,
-                tags=dict(one.tags),
-                count=one.count,
-            )
-            for one in has.pools
-        ]
-    )
-    return compute_node(numa_topology=told(has)['numa_topology'], pci_device_pools=pools, **fields)
+    return compute_node(**node_fields(has), **fields)
 
 
 def inside(one):

@@ -17,11 +17,15 @@ import pytest
 
 from nova_sched import objects
 from nova_sched.engine.selection import Selected
+from nova_sched.hardware.numa import Limits
 from nova_sched.objects.claiming import Claim
 from nova_sched.rpc import translate
 from nova_sched.state.aggregates import Aggregate
 from nova_sched.tests.builders import CELL, uuid_of
 from nova_sched.tests.reference import recorded, wire
+from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, wanted
+from nova_sched.tests.unit.hardware.builders import request as device
+from nova_sched.tests.unit.objects.reference import comparable
 
 
 def selected(**words):
@@ -41,7 +45,7 @@ def test_selections():
     ((chosen, alternate),) = translate.selections([[selected(), selected(host='b')]], as_objects=True)
     assert chosen.obj_to_primitive()['nova_object.version'] == '1.1'
     assert (chosen.compute_node_uuid, chosen.service_host, chosen.nodename) == (uuid_of('node'), 'a', 'n')
-    assert (chosen.cell_uuid, chosen.availability_zone, chosen.limits) == (CELL, 'z', None)
+    assert (chosen.cell_uuid, chosen.availability_zone) == (CELL, 'z')
     assert (chosen.allocation_request, chosen.allocation_request_version) == ('{}', '1.36')
     assert alternate.service_host == 'b'
 
@@ -56,6 +60,49 @@ def test_selections_for_old_callers():
     assert {tuple(one) for one in found} == {tuple(one) for one in wire('result-legacy-dicts')['primitive']}
 
 
+NUMA = Limits(4.0, 1.0, frozenset(['physnet0']))
+
+
+@pytest.mark.parametrize(
+    'name, limits',
+    [
+        pytest.param('result-selections-2x2', {}, id='nothing to check again'),
+        pytest.param('result-selections-limits-nested', {'numa_topology': NUMA}, id='NUMA'),
+    ],
+)
+def test_limits_are_those_that_nova_sends(name, limits):
+    """Every field is set: a conductor that makes a dict of them reads them all."""
+    one = objects.to_primitive(translate.selection(selected(limits=limits)))
+    theirs = wire(name)['primitive'][0][0]
+    assert comparable(one['nova_object.data']['limits']) == comparable(theirs['nova_object.data']['limits'])
+
+
+def test_limits_for_old_callers():
+    (found,) = translate.selections([[selected(limits={'numa_topology': NUMA})]], as_objects=False)
+    (theirs,) = (one for one in wire('result-legacy-dicts')['primitive'] if one['limits'])
+    assert comparable(objects.to_primitive(found['limits'])) == comparable(theirs['limits'])
+
+
+@pytest.mark.parametrize(
+    'networks, told',
+    [
+        pytest.param({}, False, id='none'),
+        pytest.param({'tunneled': True}, True, id='tunnel'),
+        pytest.param({'physnets': frozenset('a')}, True, id='physical'),
+    ],
+)
+def test_networks_that_must_be_near(networks, told):
+    limits = {'numa_topology': Limits(1.0, 1.0, **networks)}
+    found = translate.selection(selected(limits=limits)).limits.numa_topology
+    assert ('network_metadata' in found) == told
+    if told:
+        near = found.network_metadata
+        assert (near.physnets, near.tunneled) == (
+            networks.get('physnets', frozenset()),
+            networks.get('tunneled', False),
+        )
+
+
 def test_a_cloud_with_one_cell_that_nobody_named():
     ((chosen,),) = translate.selections([[selected(cell_uuid=None)]], as_objects=True)
     assert chosen.cell_uuid == translate.UNKNOWN_CELL
@@ -68,6 +115,26 @@ def test_claim_info():
     assert info.resources == {'VCPU': 1}
     assert info.created_at == datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
     assert info.expires_at == datetime.datetime(1970, 1, 1, 0, 1, tzinfo=datetime.UTC)
+
+
+def test_claim_info_tells_what_is_held():
+    has = machine(
+        cell(0, [], [3]), cell(1, [], range(4, 8)), pools=[pool(2, 1, x=None, y='1'), pool(1, 1, 'dead')]
+    )
+    parts = has.fit(wanted(dedicated(2), requests=[device(2)]))
+    info = translate.claim_info(Claim(uuid_of('one'), uuid_of('node'), {'PCPU': 2}, parts=parts), ('a', 'n'))
+    (found,) = info.numa_topology.cells
+    assert (found.id, found.cpu_pinning, found.memory) == (1, {0: 4, 1: 5}, 128)
+    (devices,) = info.pci_device_pools.objects
+    assert (devices.vendor_id, devices.count, devices.tags) == ('8086', 2, {'x': None, 'y': '1'})
+    assert objects.to_primitive(objects.from_primitive(objects.to_primitive(info))) == objects.to_primitive(
+        info
+    )
+
+
+def test_claim_info_of_amounts_alone():
+    info = translate.claim_info(Claim(uuid_of('one'), uuid_of('node'), {'VCPU': 2}), ('a', 'n'))
+    assert (info.numa_topology, info.pci_device_pools) == (None, None)
 
 
 def test_a_claim_that_never_expires():

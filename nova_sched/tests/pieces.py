@@ -1,0 +1,62 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What the hardware room calls machines and pieces, as the objects that nodes and conductors send."""
+
+import dataclasses
+
+from nova_sched import objects
+from nova_sched.tests.builders import uuid_of
+
+
+def node_fields(machine):
+    """Fields of a ComputeNode with these cells and devices."""
+    pools = [objects.PciDevicePool(**dataclasses.asdict(pool)) for pool in machine.pools]
+    return {
+        'numa_topology': machine.topology and machine.topology.to_json(),
+        'pci_device_pools': objects.PciDevicePoolList(objects=pools),
+    }
+
+
+def spec_fields(pieces):
+    """Fields of a RequestSpec that asks for these pieces."""
+    guest = pieces.guest
+    return {
+        'numa_topology': guest
+        and objects.InstanceNUMATopology(
+            cells=list(map(_cell, guest.cells)), emulator_threads_policy=guest.emulator_policy
+        ),
+        'pci_requests': objects.InstancePCIRequests(requests=list(map(_request, pieces.requests))),
+    }
+
+
+def _cell(cell):
+    return objects.InstanceNUMACell(
+        id=cell.id,
+        cpuset=set(cell.cpuset),
+        pcpuset=set(cell.pcpuset),
+        memory=cell.memory_mb,
+        pagesize=cell.pagesize_kb,
+        cpu_policy=cell.cpu_policy,
+        cpu_thread_policy=cell.thread_policy,
+    )
+
+
+def _request(request):
+    return objects.InstancePCIRequest(
+        count=request.count,
+        spec=[dict(one) for one in request.spec],
+        alias_name=request.alias_name,
+        request_id=request.request_id and uuid_of(request.request_id),
+        requester_id=request.requester_id,
+        numa_policy=request.numa_policy,
+        is_new=False,
+    )
