@@ -186,6 +186,8 @@ class Scheduler:
             message.fail(error)
             self._log(message, error.trail, explain.in_short(error.details))
             self._keep(order, REFUSED, error.details, settings)
+        except errors.SchedError as error:
+            message.fail(error)  # a rule says what is wrong with the request, or with an option
         except Exception as error:
             LOG.exception('Request %s failed in a rule', order.request_id)
             message.fail(error)

@@ -44,7 +44,7 @@ class Filter:
         """What the verdict depends on beside the hosts' lasting facts, as something hashable; None: on more.
 
         Lasting facts are aggregates, traits, texts such as the hypervisor's type, and which hosts there
-        are (``state.kept``). While they stay, an equal value means an equal mask, which is then kept and not made again.
+        are. While they stay, an equal value means an equal mask, which is then kept (``state.kept``).
         """
         return None  # noqa: RET501 - the default answer of a question
 

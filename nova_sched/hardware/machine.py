@@ -99,7 +99,7 @@ class Machine:
 
     @functools.cached_property
     def _summary(self) -> numa.Summary | None:
-        return self.topology and numa.Summary.of(self.topology)
+        return None if self.topology is None else numa.Summary.of(self.topology)
 
     @functools.cached_property
     def free_devices(self) -> int:

@@ -120,7 +120,9 @@ class ClaimableMixin:
     into the fuller NUMA cells first.
     """
 
-    packing = False
+    @property
+    def packing(self) -> bool:
+        return False
 
     def usage(self, resource_class) -> Usage | None:
         """What the node has of a resource class, or None if it has none."""

@@ -28,13 +28,14 @@ def node_fields(machine):
 
 def spec_fields(pieces):
     """Fields of a RequestSpec that asks for these pieces."""
-    guest = pieces.guest
+    guest, networks = pieces.guest, {'physnets': set(pieces.physnets), 'tunneled': pieces.tunneled}
     return {
         'numa_topology': guest
         and objects.InstanceNUMATopology(
             cells=list(map(_cell, guest.cells)), emulator_threads_policy=guest.emulator_policy
         ),
         'pci_requests': objects.InstancePCIRequests(requests=list(map(_request, pieces.requests))),
+        'network_metadata': objects.NetworkMetadata(**networks),
     }
 
 

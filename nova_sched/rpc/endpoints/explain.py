@@ -18,7 +18,7 @@ from nova_sched.rpc.failures import expected
 
 
 class Explain:
-    """Nothing that is asked here changes anything. Answers are plain values, times seconds since the epoch."""
+    """Questions, which change nothing. Answers are plain values, times seconds since the epoch."""
 
     target = messaging.Target(namespace='explain', version='1.0')
 

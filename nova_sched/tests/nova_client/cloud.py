@@ -38,22 +38,24 @@ class Cloud:
         self._stats = _client('stats', base.NovaObjectSerializer())
         self._claims = _client('claims')
 
-    def add(self, count=1, *, cell=CELL, host=None, **fields):
+    def add(self, count=1, *, cell=CELL, host=None, traits=(), **fields):
         """New compute nodes that have reported, alike but for their names; ``fields`` are ComputeNode's."""
         made = [compute_node(host, **fields) for _ in range(count)]
         for node in made:
-            self.report(node, cell=cell)
+            self.report(node, cell=cell, traits=traits)
         self.nodes += made
         return made if count > 1 else made[0]
 
-    def report(self, node, *, cell=CELL, instances=None):
-        """What the scheduler accepted of this node's report."""
+    def report(self, node, *, cell=CELL, instances=None, traits=()):
+        """What the scheduler accepted of this node's report; with traits it tells its dedicated CPUs as well."""
+        root = {'inventories': {'PCPU': {'total': node.vcpus}}, 'traits': list(traits)}
         return self._stats.call(
             self.context,
             'update_resource_stats',
             name=node.host,
             stats=node,
             instances=instances,
+            inventories={node.uuid: root} if traits else None,
             cell_uuid=cell,
         )
 

@@ -72,21 +72,23 @@ def leave(cloud, scheduler, context, eventually):
         pytest.param(6, {}, 0, id='no cell is so large'),
         pytest.param(6, {'hw:numa_nodes': '2'}, 1, id='over both cells'),
         pytest.param(2, {'hw:cpu_thread_policy': 'isolate'}, 2, id='a core for each CPU'),
-        pytest.param(2, {'hw:cpu_thread_policy': 'require'}, 4, id='whole cores'),
         pytest.param(2, {'hw:emulator_threads_policy': 'isolate'}, 2, id='a CPU for the emulator'),
     ],
 )
 def test_pinned_guests_take_the_cpus_of_a_cell(cloud, fill, vcpus, extra_specs, fit):
     """Each claim holds its CPUs: the next request sees what is left, cell by cell."""
-    legacy = machines.cells(2, cpus=4, threads=2, shared=extra_specs.get('hw:cpu_thread_policy') == 'isolate')
-    cloud.add(numa_topology=legacy)
+    # Cores can be isolated only where no CPUs are set apart for pinned guests.
+    shared = extra_specs.get('hw:cpu_thread_policy') == 'isolate'
+    cloud.add(numa_topology=machines.cells(2, cpus=4, threads=2, shared=shared))
     assert fill(flavor={'vcpus': vcpus, 'extra_specs': {**PINNED, **extra_specs}}) == fit
 
 
-def test_whole_cores_where_there_are_no_siblings(cloud, boot):
-    cloud.add(numa_topology=machines.cells(threads=1))
-    with pytest.raises(exception.NoValidHost):
-        boot(flavor={'vcpus': 2, 'extra_specs': {**PINNED, 'hw:cpu_thread_policy': 'require'}})
+@pytest.mark.parametrize(
+    'threads, fit', [pytest.param(2, 4, id='with siblings'), pytest.param(1, 0, id='without')]
+)
+def test_guests_of_whole_cores(cloud, fill, threads, fit):
+    cloud.add(numa_topology=machines.cells(2, cpus=4, threads=threads), traits=['HW_CPU_HYPERTHREADING'])
+    assert fill(flavor={'vcpus': 2, 'extra_specs': {**PINNED, 'hw:cpu_thread_policy': 'require'}}) == fit
 
 
 def test_huge_pages_run_out(cloud, fill):

@@ -64,7 +64,10 @@ def node(holding=(), **inventories):
             id='dedicated, but taken',
         ),
         pytest.param(
-            node(), {'extra_specs': PINNED}, 'PCPU: 1 asked, the node has 0', id='no dedicated CPU at all'
+            node(VCPU={'total': 0}),
+            {'extra_specs': PINNED},
+            'VCPU: 1 asked, the node has 0',
+            id='no dedicated CPU at all, nor a shared one',
         ),
         pytest.param(
             node([{'CUSTOM_GOLD': 9}], CUSTOM_GOLD={}),

@@ -106,6 +106,17 @@ class TestPlace:
         made.call(made.books.abort_claim, B)
         assert picture(made.cluster) == before
 
+    def test_a_rule_that_finds_a_request_wrong_is_no_surprise(self, caplog):
+        class Strict(Named):
+            def mask(self, hosts, request):
+                raise errors.InvalidRequest('scheduler hint query', 'it is no list')
+
+        made = world({}, chain=rules([Strict()]))
+        future = made.send_place(asks(A))
+        made.loop.turn()
+        assert isinstance(future.exception(0), errors.InvalidRequest)
+        assert 'failed in a rule' not in caplog.text
+
     def test_the_time_of_the_decision_is_the_clock_s(self):
         made = world({})
         made.now_s = NOW + 77
