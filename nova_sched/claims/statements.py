@@ -94,6 +94,7 @@ def claim(row):
     del fields['unconfirmed']
     fields['resources'] = json.loads(fields['resources'])
     fields['image_properties'] = json.loads(fields['image_properties'] or '{}')
+    fields['counted'] = bool(fields['counted'])
     fields['parts'] = fields['parts'] and Parts.from_json(fields['parts'])
     return Claim(**fields)
 

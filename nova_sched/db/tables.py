@@ -76,7 +76,7 @@ CLAIMS = _table(
     sa.Column('expires_s', SECONDS, index=True),
     sa.Column('image_properties', JSON_TEXT),
     sa.Column('parts', JSON_TEXT),
-    sa.Column('counted', sa.Boolean(create_constraint=False), nullable=False, server_default=sa.false()),
+    sa.Column('counted', sa.Boolean(create_constraint=False)),
     sa.UniqueConstraint('consumer_uuid', 'node_uuid'),
     sa.UniqueConstraint('unconfirmed'),
 )

@@ -140,13 +140,15 @@ class Placer:
 
         That is so in Nova where no filter judges them, or a forced host skips the filters.
         """
-        try:
-            return self._cluster.book(node, request, lifetime_s, request_id)
-        except errors.ComputeResourcesUnavailable:
-            if not request.pieces:
-                raise
-            plain = dataclasses.replace(request, pieces=NO_PIECES)
-            return self._cluster.book(node, plain, lifetime_s, request_id)
+        devices = dataclasses.replace(request.pieces, guest=None)
+        for pieces in (request.pieces, devices) if request.pieces else ():
+            try:
+                judged = dataclasses.replace(request, pieces=pieces)
+                return self._cluster.book(node, judged, lifetime_s, request_id)
+            except errors.ComputeResourcesUnavailable:
+                continue
+        plain = dataclasses.replace(request, pieces=NO_PIECES) if request.pieces else request
+        return self._cluster.book(node, plain, lifetime_s, request_id)
 
     def _ranked(self, rows, weights, pick, count):
         """The best rows beside the chosen one, in its cell."""

@@ -15,6 +15,20 @@ import dataclasses
 
 from nova_sched import objects
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, request, wanted
+
+# A host that has room for six of these guests: in each cell CPUs for four, pages and devices for three.
+HOST = machine(
+    *(
+        cell(
+            number, [], range(8 * number, 8 * number + 8), memory_mb=8192, pages=[(4, 1_000_000), (2048, 800)]
+        )
+        for number in range(2)
+    ),
+    pools=[pool(3, number) for number in range(2)],
+)
+GUEST = wanted(dedicated(2, memory_mb=512, pagesize_kb=2048), requests=[request(1)])
+PINNED = {'hw:cpu_policy': 'dedicated'}  # extra specs of such a guest
 
 
 def node_fields(machine):

@@ -16,6 +16,8 @@ import json
 
 import sqlalchemy as sa
 
+from nova_sched.tests.integration import audit_parts
+
 
 def rows(database, *tables):
     """All rows of each table, as mappings, all as they were at one moment.
@@ -40,7 +42,7 @@ def placed(database):
 
 def faults(database):
     """What cannot be: too much on a node, books that do not add up, an instance placed twice."""
-    claims, node_rows = rows(database, 'claims', 'nodes')
+    claims, node_rows, reports = rows(database, 'claims', 'nodes', 'reports')
     on = collections.defaultdict(collections.Counter)
     for claim in claims:
         on[claim['node_uuid']].update(json.loads(claim['resources']))
@@ -57,4 +59,8 @@ def faults(database):
                 found.append(f'{node["host"]} has {total} {name}, and {used[name]} are taken')
     waiting = collections.Counter(claim['consumer_uuid'] for claim in claims if claim['state'] != 'confirmed')
     found += [f'{uuid} has {times} claims' for uuid, times in waiting.items() if times > 1]
+    told = {row['node_uuid']: json.loads(row['report']) for row in reports}
+    for uuid in nodes:
+        on_it = [claim for claim in claims if claim['node_uuid'] == uuid and claim['parts']]
+        found += audit_parts.overdrawn(told[uuid], on_it)
     return found

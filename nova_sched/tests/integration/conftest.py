@@ -30,9 +30,10 @@ from nova_sched.tests.functional.harness import at_once, compute_node
 class Callers:
     """Processes that call the scheduler; ``answers`` grows while they do."""
 
-    def __init__(self, settings, calls, processes=1, each=8, vcpus=1):
+    def __init__(self, settings, calls, processes=1, each=8, vcpus=1, pieces=False):
         command = [sys.executable, '-W', 'ignore', '-m', 'nova_sched.tests.integration.callers']
         command += ['--config-file', str(settings), '--', *map(str, (calls // processes, each, vcpus))]
+        command += ['pieces'] if pieces else []
         pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
         self.answers = []
         self._children = [subprocess.Popen(command, **pipes) for _ in range(processes)]

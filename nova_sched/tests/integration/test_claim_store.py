@@ -139,6 +139,16 @@ def test_two_schedulers_cannot_both_take_the_last_slot(store, another, database)
     assert len(store.claims()) == 1
 
 
+def test_two_schedulers_cannot_both_take_the_last_cell(store, another, database):
+    """There is room for both by the amounts; but each has picked the same CPUs."""
+    ready(store)
+    seen = {node(): store.heads()[node()][0]}
+    wants = [Placement((battery_parts.holding(consumer),), (), seen) for consumer in (A, B)]
+    outcomes = held_up(database, *(lambda one=one: another().commit([one])[0] for one in wants))
+    assert sorted(outcome.won for outcome in outcomes) == [False, True]
+    assert [one.parts for one in store.claims()] == [battery_parts.PAIR]
+
+
 def test_two_schedulers_claim_for_one_consumer(store, another, database):
     ready(store, vcpus=4)
     wants = [claim(A, node(), vcpus=3) for _ in range(2)]

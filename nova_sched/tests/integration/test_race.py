@@ -9,11 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Five hundred requests at once, on hosts with room for four hundred."""
+"""More requests at once than there is room for, from several processes, to several schedulers."""
 
 import pytest
 
-from nova_sched.tests.integration import audit
+from nova_sched.tests.integration import audit, audit_parts
+from nova_sched.tests.pieces import HOST, node_fields
+
+FILTERS = 'ComputeFilter,NUMATopologyFilter,PciPassthroughFilter'
 
 
 @pytest.mark.parametrize(
@@ -32,3 +35,23 @@ def test_what_fits_is_placed_and_the_rest_is_refused(cloud, daemons):
     assert callers.outcomes() == {None: 400, 'NoValidHost': 100}
     assert audit.faults(cloud.database) == []
     assert audit.placed(cloud.database) == callers.chosen()
+
+
+@pytest.mark.parametrize(
+    'daemons',
+    [
+        pytest.param(['one'], id='one daemon'),
+        pytest.param(['one', 'two'], id='two daemons'),
+    ],
+)
+def test_cpus_pages_and_devices_are_given_once(cloud, daemons):
+    for name in daemons:
+        cloud.daemon(name, claims__refresh_interval=0.1, filter_scheduler__enabled_filters=FILTERS)
+    cloud.add(10, **node_fields(HOST))
+    callers = cloud.callers(80, processes=4, each=20, vcpus=2, pieces=True)
+    callers.go()
+    assert callers.outcomes() == {None: 60, 'NoValidHost': 20}
+    assert audit.faults(cloud.database) == []
+    assert audit.placed(cloud.database) == callers.chosen()
+    held = [audit_parts.parts(claim) for claim in audit.rows(cloud.database, 'claims')[0]]
+    assert [sum(found.values()) for found in held] == [2 + 256 + 1] * 60

@@ -47,7 +47,7 @@ class Cloud:
         return made if count > 1 else made[0]
 
     def report(self, node, *, cell=CELL, instances=None, traits=()):
-        """What the scheduler accepted of this node's report; with traits it tells its dedicated CPUs as well."""
+        """What the scheduler accepted of this node's report; with traits it tells dedicated CPUs as well."""
         root = {'inventories': {'PCPU': {'total': node.vcpus}}, 'traits': list(traits)}
         return self._stats.call(
             self.context,

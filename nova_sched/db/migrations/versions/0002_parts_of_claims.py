@@ -24,5 +24,4 @@ TEXT = sa.Text().with_variant(mysql.LONGTEXT(), 'mysql', 'mariadb')
 def upgrade():
     op.add_column('claims', sa.Column('image_properties', TEXT))
     op.add_column('claims', sa.Column('parts', TEXT))
-    flag = sa.Boolean(create_constraint=False)
-    op.add_column('claims', sa.Column('counted', flag, nullable=False, server_default=sa.false()))
+    op.add_column('claims', sa.Column('counted', sa.Boolean(create_constraint=False)))

@@ -199,9 +199,9 @@ class Engines(RuleBasedStateMachine):
     def claim(self, data, uuid, host, leaving, vcpus, inside):
         engine = self.one(data)
         one = wants(uuid, vcpus, inside)
-        before, known = picture(engine.cluster), set(engine.store.heads().items())
+        before, knew_all = picture(engine.cluster), self.up_to_date(engine, engine.store.heads().items())
         refused = self.refused(engine, engine.books.claim, one, host, host, None, leaving)
-        if refused and self.up_to_date(engine, known):
+        if refused and knew_all:
             assert picture(engine.cluster) == before
 
     def up_to_date(self, engine, heads):
