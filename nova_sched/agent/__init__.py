@@ -56,6 +56,7 @@ class Settings:
     )  # by class, beside those that are read
     traits: Collection[str] = ()  # beside those that are read
     metrics: bool = False  # report the CPU's metrics
+    packing: bool = False  # guests go into the fuller NUMA cells first
     hypervisor_type: str = 'QEMU'
     hypervisor_version: int = 0  # 8002001 is 8.2.1; 0 is unknown
     sys_root: Path = Path('/sys')

@@ -22,6 +22,7 @@ from typing import Any
 
 from nova_sched import errors
 from nova_sched.agent import usage
+from nova_sched.hardware.machine import Parts
 from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU
 
 BUILDING, ACTIVE = 'building', 'active'  # Nova's vm_state
@@ -30,13 +31,27 @@ SPAWNING = 'spawning'  # Nova's task_state while it builds
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """One instance on this node; ``resources`` are amounts by Placement's class, as it has claimed them."""
+    """One instance on this node; ``resources`` are amounts by Placement's class, as it has claimed them.
+
+    ``parts`` are the CPUs, pages and devices that it holds, ``devices`` the PCI addresses of these.
+    """
 
     uuid: str
     resources: Mapping[str, int]
     vm_state: str = BUILDING
     project_id: str | None = None
     os_type: str | None = None
+    parts: Parts | None = None
+    devices: frozenset[str] = frozenset()
+
+    def to_plain(self) -> dict[str, Any]:
+        """The fields as values that JSON has."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return fields | {
+            'resources': dict(self.resources),
+            'parts': self.parts and self.parts.to_json(),
+            'devices': sorted(self.devices),
+        }
 
     def guest(self) -> usage.Guest:
         """The instance as it counts in the node's report."""
@@ -51,6 +66,8 @@ class Instance:
             task_state=SPAWNING if self.vm_state == BUILDING else None,
             os_type=self.os_type,
             project_id=self.project_id,
+            cells=usage.cells(self.parts.cells) if self.parts and self.parts.cells else {},
+            devices=self.devices,
         )
 
 
@@ -99,14 +116,16 @@ def _read(path: Path) -> dict[str, Instance]:
         raise errors.BadMachineFacts(str(path), str(error)) from error
     try:
         return {one.uuid: one for one in map(_instance, json.loads(content)['instances'])}
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, errors.Invalid) as error:
         why = f'it is no list of instances ({error}); restore it, or remove it if this node has none'
         raise errors.BadMachineFacts(str(path), why) from error
 
 
 def _instance(fields: Any) -> Instance:
-    """An instance as it was written; ValueError, TypeError or AttributeError for anything else."""
-    read = Instance(**fields)
+    """An instance as it was written; ValueError, TypeError, AttributeError or Invalid for anything else."""
+    text, addresses = fields.get('parts'), fields.get('devices', ())
+    parts = None if text is None else Parts.from_json(text)
+    read = Instance(**fields | {'parts': parts, 'devices': frozenset(map(str, addresses))})
     uuid.UUID(read.uuid)
     if not all(type(amount) is int and amount >= 0 for amount in read.resources.values()):
         raise ValueError(f'resources of instance {read.uuid}')
@@ -118,7 +137,7 @@ def _instance(fields: Any) -> Instance:
 def _write(path: Path, by_uuid: Mapping[str, Instance]) -> None:
     """Put the file in place whole or not at all; it is on the disk when this returns."""
     draft = path.with_name(f'{path.name}.new')
-    content = json.dumps({'instances': [dataclasses.asdict(one) for one in by_uuid.values()]}, indent=1)
+    content = json.dumps({'instances': [one.to_plain() for one in by_uuid.values()]}, indent=1)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with draft.open('w') as file:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nova_sched.agent.instances import Instance
+from nova_sched.hardware.machine import Machine, Parts
 from nova_sched.objects.claiming import ClaimableMixin, Usage
 from nova_sched.state.demand import resources_on
 
@@ -25,12 +26,20 @@ class Node(ClaimableMixin):
 
     A bare ComputeNode knows neither dedicated CPUs nor custom resource classes, and counts what is
     reserved as used; judged by its inventories, the node says no exactly where the scheduler does.
+    ``machine`` are its NUMA cells and PCI devices without what these instances hold; ``packing`` has
+    guests go into the fuller cells first.
     """
 
     def __init__(
-        self, uuid: str, inventories: Mapping[str, Mapping[str, Any]], instances: Iterable[Instance]
+        self,
+        uuid: str,
+        inventories: Mapping[str, Mapping[str, Any]],
+        instances: Iterable[Instance],
+        machine: Machine | None = None,
+        packing: bool = False,
     ):
         self.uuid = uuid
+        self._machine, self._packing = machine, packing
         self._inventories = inventories
         self._used: collections.Counter[str] = collections.Counter()
         for instance in instances:
@@ -48,3 +57,17 @@ class Node(ClaimableMixin):
 
     def take(self, resource_class: str, amount: int) -> None:
         self._used[resource_class] += amount
+
+    @property
+    def packing(self) -> bool:
+        return self._packing
+
+    @property
+    def machine(self) -> Machine | None:
+        return self._machine
+
+    def hold(self, parts: Parts) -> None:
+        self._machine = self._machine and self._machine.hold(parts)
+
+    def let_go(self, parts: Parts) -> None:
+        self._machine = self._machine and self._machine.let_go(parts)

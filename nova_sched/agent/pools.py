@@ -16,11 +16,15 @@ import collections
 import dataclasses
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from nova_sched import errors, objects
 from nova_sched.agent.pci import PF, VF, Device
+from nova_sched.hardware import Overdrawn
+from nova_sched.hardware.pci import Pool
+
+Kind = tuple[str, str, int | None, tuple[tuple[str, str | None], ...]]  # vendor, product, NUMA node, tags
 
 _MATCHED = frozenset({'vendor_id', 'product_id', 'address', 'devname'})
 _ADDRESS = re.compile(r'(?:([^:]*):)?([^:]*):([^:.]*)(?:\.([^:.]*))?')
@@ -76,13 +80,7 @@ def pools(
     ``taken`` are the addresses that instances hold: a virtual function takes its physical one with
     it, and a physical function all of its virtual ones.
     """
-    devices = list(devices)
-    blocked = set(taken) | {device.parent for device in devices if device.address in taken}
-    counts: collections.Counter = collections.Counter()
-    for device in devices:
-        spec = next((spec for spec in specs if spec.matches(device)), None)
-        if spec and device.address not in blocked and device.parent not in taken:
-            counts[device.vendor_id, device.product_id, device.numa_node, _tags(device, spec)] += 1
+    counts = collections.Counter(kind for _, kind in _offered(list(devices), specs, taken))
     return objects.PciDevicePoolList(
         objects=[
             objects.PciDevicePool(
@@ -91,6 +89,38 @@ def pools(
             for (vendor, product, node, tags), count in sorted(counts.items(), key=str)
         ]
     )
+
+
+def pick(
+    devices: Collection[Device], specs: Collection[Spec], taken: Collection[str], wanted: Iterable[Pool]
+) -> frozenset[str]:
+    """Addresses of free devices, as many as these pools have and like theirs.
+
+    Raises Overdrawn if there are not so many, or one is part of another.
+    """
+    chosen = set[str]()
+    for pool in wanted:
+        like = pool.vendor_id, pool.product_id, pool.numa_node, tuple(sorted(pool.tags.items()))
+        for _ in range(pool.count):
+            offered = _offered(devices, specs, {*taken, *chosen})
+            address = next((address for address, kind in offered if kind == like), None)
+            if address is None:
+                name = f'{pool.vendor_id}:{pool.product_id}'
+                raise Overdrawn('PCI devices', f'no {name} is left that is not part of another')
+            chosen.add(address)
+    return frozenset(chosen)
+
+
+def _offered(
+    devices: Collection[Device], specs: Collection[Spec], taken: Collection[str]
+) -> Iterator[tuple[str, Kind]]:
+    """Address and kind of each free device."""
+    blocked = set(taken) | {device.parent for device in devices if device.address in taken}
+    for device in devices:
+        spec = next((spec for spec in specs if spec.matches(device)), None)
+        if spec and device.address not in blocked and device.parent not in taken:
+            kind = device.vendor_id, device.product_id, device.numa_node, _tags(device, spec)
+            yield device.address, kind
 
 
 def _tags(device: Device, spec: Spec) -> tuple[tuple[str, str | None], ...]:

@@ -13,13 +13,15 @@
 
 import dataclasses
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nova_sched import errors, objects
-from nova_sched.agent import Settings, inventory, machine, usage
+from nova_sched.agent import Settings, inventory, machine, pools, usage
 from nova_sched.agent.instances import ACTIVE, BUILDING, Instance, Instances
 from nova_sched.agent.node import Node
+from nova_sched.hardware import Overdrawn
+from nova_sched.objects.claiming import Claim
 from nova_sched.state.request import Request
 
 
@@ -99,7 +101,9 @@ class Agent:
     def _take(self, request: Request, vm_state: str) -> None:
         others = tuple(one for one in self._instances if one.uuid != request.instance_uuid)
         facts = self._facts(others)
-        node = Node(facts.node.uuid, facts.inventories[facts.node.uuid]['inventories'], others)
+        uuid, settings = facts.node.uuid, self._settings
+        inventories = facts.inventories[uuid]['inventories']
+        node = Node(uuid, inventories, others, facts.node.machine, settings.packing)
         claim = node.instance_claim(request)
         instance = Instance(
             uuid=claim.consumer_uuid,
@@ -107,6 +111,8 @@ class Agent:
             vm_state=vm_state,
             project_id=claim.project_id,
             os_type=request.image_properties.get('os_type'),
+            parts=claim.parts,
+            devices=self._addresses(claim, others),
         )
         try:
             self._instances.put(instance)
@@ -115,6 +121,16 @@ class Agent:
         self._untold.add(instance.uuid)
         if vm_state == ACTIVE:
             self._failed_builds = 0
+
+    def _addresses(self, claim: Claim, others: Iterable[Instance]) -> frozenset[str]:
+        """Which of the machine's devices the claim gets."""
+        wanted = [some.pool for some in claim.parts.devices] if claim.parts else []
+        taken = frozenset().union(*(one.devices for one in others))
+        try:
+            specs = pools.parse(self._settings.device_spec)
+            return pools.pick(self._machine.devices, specs, taken, wanted)
+        except Overdrawn as short:
+            raise errors.ComputeResourcesUnavailable(claim.node_uuid, str(short)) from None
 
     def finish(self, instance_uuid: str) -> None:
         """The build has ended well. Raises NotFound, or BadMachineFacts if that cannot be written."""
@@ -136,5 +152,5 @@ class Agent:
             return here
 
     def instances(self) -> list[dict[str, Any]]:
-        """The instances as plain values: uuid, resources by class, vm_state, project_id, os_type."""
-        return [dataclasses.asdict(one) for one in self._instances]
+        """The instances as plain values, by the names of their fields; ``parts`` as JSON text."""
+        return [one.to_plain() for one in self._instances]

@@ -77,7 +77,10 @@ def _cell(
         memory_usage=used.memory_mb,
         pinned_cpus=here & set(dedicated) & used.pinned.union(*beside),
         siblings=[usable & cpus for cpus in cell.siblings if usable & cpus],
-        mempages=[_pages(pages, used, reserved.get((cell.id, pages.size_kb), 0)) for pages in cell.pages],
+        mempages=[
+            _pages(pages, used, reserved.get((cell.id, pages.size_kb), 0), smallest=place == 0)
+            for place, pages in enumerate(cell.pages)
+        ],
         network_metadata=objects.NetworkMetadata(
             physnets={net for net, near in settings.physnet_cells.items() if cell.id in near},
             tunneled=cell.id in settings.tunnel_cells,
@@ -86,11 +89,14 @@ def _cell(
     )
 
 
-def _pages(pages: numa.Pages, used: CellUse, reserved: int) -> objects.NUMAPagesTopology:
+def _pages(pages: numa.Pages, used: CellUse, reserved: int, smallest: bool) -> objects.NUMAPagesTopology:
+    by_instances = used.pages.get(pages.size_kb, 0)
+    if smallest:
+        by_instances += used.plain_mb * 1024 // pages.size_kb
     # Pages that somebody beside the instances holds cannot be given, whatever was reserved.
     return objects.NUMAPagesTopology(
         size_kb=pages.size_kb,
         total=pages.total,
-        used=max(used.pages.get(pages.size_kb, 0), pages.used - reserved),
+        used=max(by_instances, pages.used - reserved),
         reserved=reserved,
     )

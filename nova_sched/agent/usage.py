@@ -18,6 +18,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nova_sched import objects
+from nova_sched.hardware import numa
+from nova_sched.hardware.numa.guest import ISOLATE
 
 GONE = frozenset({'deleted', 'shelved_offloaded'})
 # Tasks that load the disk of their host, as Nova counts them.
@@ -36,13 +38,17 @@ IO_TASKS = frozenset(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CellUse:
-    """What instances use of one NUMA cell. ``isolated`` CPUs take their siblings with them."""
+    """What instances use of one NUMA cell. ``isolated`` CPUs take their siblings with them.
+
+    Of the memory, ``plain_mb`` is in pages of the smallest size, because nobody asked for another.
+    """
 
     vcpus: int = 0  # of shared CPUs
     memory_mb: int = 0
     pinned: frozenset[int] = frozenset()
     isolated: frozenset[int] = frozenset()
     pages: Mapping[int, int] = dataclasses.field(default_factory=dict)  # pages by size in kiB
+    plain_mb: int = 0
 
     def __add__(self, other: 'CellUse') -> 'CellUse':
         return CellUse(
@@ -51,6 +57,7 @@ class CellUse:
             self.pinned | other.pinned,
             self.isolated | other.isolated,
             collections.Counter(self.pages) + collections.Counter(other.pages),
+            self.plain_mb + other.plain_mb,
         )
 
 
@@ -104,7 +111,7 @@ def guest(instance: objects.Instance) -> Guest:
         task_state=_get(instance, 'task_state'),
         os_type=_get(instance, 'os_type'),
         project_id=_get(instance, 'project_id'),
-        cells={cell.id: _cell_use(cell) for cell in topology.cells} if topology else {},
+        cells=cells(numa.Fitted.of(topology)) if topology else {},
         devices=frozenset(device.address for device in devices.objects) if devices else frozenset(),
     )
 
@@ -112,9 +119,6 @@ def guest(instance: objects.Instance) -> Guest:
 def total(guests: Iterable[Guest], failed_builds: int = 0) -> Usage:
     """Sums over the guests that are on the node; ``failed_builds`` is since the last good one."""
     here = [guest for guest in guests if guest.vm_state not in GONE]
-    cells: dict[int, CellUse] = {}
-    for cell, use in (item for guest in here for item in guest.cells.items()):
-        cells[cell] = cells.get(cell, CellUse()) + use
     return Usage(
         vcpus=sum(guest.vcpus for guest in here),
         dedicated=sum(guest.dedicated for guest in here),
@@ -123,7 +127,7 @@ def total(guests: Iterable[Guest], failed_builds: int = 0) -> Usage:
         instances=len(here),
         busy=sum(guest.task_state is not None for guest in here),
         stats=_stats(here, failed_builds),
-        cells=cells,
+        cells=_by_cell(item for guest in here for item in guest.cells.items()),
         devices=frozenset().union(*(guest.devices for guest in here)),
     )
 
@@ -139,16 +143,28 @@ def _stats(here: list[Guest], failed_builds: int) -> dict[str, str]:
     return {name: str(count) for name, count in sorted(counts.items())}
 
 
-def _cell_use(cell: Any) -> CellUse:
-    pinned = frozenset((_get(cell, 'cpu_pinning_raw') or {}).values())
-    page_kb = _get(cell, 'pagesize')
+def cells(fitted: numa.Fitted) -> dict[int, CellUse]:
+    """What a guest that lies there uses, by cell of the host."""
+    return _by_cell((placed.host_cell, _cell_use(placed)) for placed in fitted.cells)
+
+
+def _by_cell(uses: Iterable[tuple[int, CellUse]]) -> dict[int, CellUse]:
+    found: dict[int, CellUse] = {}
+    for cell, use in uses:
+        found[cell] = found.get(cell, CellUse()) + use
+    return found
+
+
+def _cell_use(placed: numa.Placed) -> CellUse:
+    memory_mb, page_kb = placed.cell.memory_mb, placed.pagesize_kb
     return CellUse(
-        vcpus=len(cell.cpuset),
-        memory_mb=cell.memory,
-        pinned=pinned | frozenset(_get(cell, 'cpuset_reserved') or ()),
-        isolated=pinned if _get(cell, 'cpu_thread_policy') == 'isolate' else frozenset(),
+        vcpus=len(placed.cell.cpuset),
+        memory_mb=memory_mb,
+        pinned=placed.host_cpus,
+        isolated=placed.host_cpus if placed.cell.thread_policy == ISOLATE else frozenset(),
         # A size below 0 is a wish (small, large, any) that no host has fitted yet.
-        pages={page_kb: cell.memory * 1024 // page_kb} if page_kb and page_kb > 0 else {},
+        pages={page_kb: memory_mb * 1024 // page_kb} if page_kb and page_kb > 0 else {},
+        plain_mb=0 if page_kb else memory_mb,
     )
 
 

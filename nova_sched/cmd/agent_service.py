@@ -54,6 +54,7 @@ def settings(conf):
         node=wanted['nodename'],
         uuid_file=state / 'compute_id',
         instances_path=Path(instances),
+        packing=conf.compute.packing_host_numa_cells_allocation_strategy,
         **read,
     )
 

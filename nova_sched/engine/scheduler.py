@@ -175,8 +175,9 @@ class Scheduler:
         order, begin_s = message.work, time.perf_counter()
         noted = self.trails.sampled(settings.explain_sample)
         try:
+            chosen_by = _spread(settings, message.attempts)
             decision = self._placer.decide(
-                order.requests, settings, order.alternates, order.request_id, noted
+                order.requests, chosen_by, order.alternates, order.request_id, noted
             )
             if order.claim and decision.claims:
                 return decision
@@ -328,6 +329,16 @@ class Scheduler:
             took_s * 1000,
             extra={'context': order.context},
         )
+
+
+def _spread(settings, losses):
+    """Settings by which one who has lost chooses: among more of the best hosts each time.
+
+    Schedulers that all want the very best one would run after it together again and again.
+    """
+    if not losses:
+        return settings
+    return dataclasses.replace(settings, subset_size=max(settings.subset_size, 4**losses))
 
 
 def _apart(messages):

@@ -17,13 +17,24 @@ from typing import Any
 
 from nova_sched import errors
 
+MALFORMED = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    errors.Invalid,
+)
+LARGEST = 2**43  # of whatever: no machine has as many, and sums of them still fit into a column
+
 
 @contextlib.contextmanager
 def reading(name: str) -> Iterator[None]:
     """Makes MalformedObject of whatever a malformed object makes its reader raise."""
     try:
         yield
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError, errors.Invalid) as error:
+    except MALFORMED as error:
         raise errors.MalformedObject(name, f'{type(error).__name__} {error}') from None
 
 
@@ -32,6 +43,14 @@ def data(primitive: Mapping[str, Any], name: str) -> dict[str, Any]:
     if primitive['nova_object.name'] != name:
         raise ValueError(f'{primitive["nova_object.name"]} is no {name}')
     return primitive['nova_object.data']
+
+
+def count(value: Any) -> int:
+    """How many there are of something; ValueError if there cannot be as many."""
+    number = int(value)
+    if not 0 <= number <= LARGEST:
+        raise ValueError(f'{str(value)[:40]} is no count')
+    return number
 
 
 def primitive(name: str, version: str, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,8 @@ import math
 
 from nova_sched import errors, objects
 from nova_sched.conf import CONF
+from nova_sched.hardware.numa import Topology
+from nova_sched.hardware.pci import pools_from_json
 from nova_sched.hardware.providers import Tree
 from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.rpc import translate, words
@@ -77,6 +79,7 @@ def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
         'providers': providers if len(tree) > 1 else None,
     }
     _check_size([*facts.values(), *stats, *stats.values(), providers], refuse)
+    _check_pieces(facts, refuse)
     return check(
         Report(
             node_uuid=uuid,
@@ -113,6 +116,19 @@ def _check_size(texts, refuse):
     size, most = sum(len(text) for text in texts if text), CONF.stats.max_report_size
     if size > most:
         refuse('stats', f'its nested facts have {size} characters; at most {most} are accepted')
+
+
+def _check_pieces(facts, refuse):
+    """What the cluster could not read, it would not count."""
+    for field, text, read in (
+        ('numa_topology', facts['numa_topology'], Topology.from_json),
+        ('pci_device_pools', facts['pci_pools'], pools_from_json),
+    ):
+        try:
+            if text:
+                read(text)
+        except errors.MalformedObject as error:
+            refuse(field, f'{error.why:.200}')
 
 
 def _instances(given, refuse):

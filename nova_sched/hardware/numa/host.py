@@ -139,7 +139,10 @@ class Topology:
         """From the NUMATopology object that a ComputeNode has as text. Raises MalformedObject."""
         with wire.reading('NUMATopology'):
             cells = wire.data(json.loads(text), 'NUMATopology')['cells']
-            return cls(tuple(_read_cell(wire.data(cell, 'NUMACell')) for cell in cells))
+            found = cls(tuple(_read_cell(wire.data(cell, 'NUMACell')) for cell in cells))
+            if len(found.by_id) < len(found.cells):
+                raise ValueError('two cells have one id')
+            return found
 
     def to_json(self) -> str:
         """The NUMATopology object as text."""
@@ -158,9 +161,9 @@ def _read_cell(data: Mapping[str, Any]) -> Cell:
         cpuset=cpuset,
         # Before version 1.4 every CPU could be shared or pinned, and all stood in one set.
         pcpuset=_cpus(data['pcpuset']) if 'pcpuset' in data else cpuset,
-        memory_mb=int(data['memory']),
-        cpu_usage=int(data.get('cpu_usage', 0)),
-        memory_usage_mb=int(data.get('memory_usage', 0)),
+        memory_mb=wire.count(data['memory']),
+        cpu_usage=wire.count(data.get('cpu_usage', 0)),
+        memory_usage_mb=wire.count(data.get('memory_usage', 0)),
         pinned_cpus=_cpus(data.get('pinned_cpus', ())),
         siblings=tuple(map(_cpus, data.get('siblings', ()))),
         pages=tuple(_read_pages(wire.data(p, 'NUMAPagesTopology')) for p in data.get('mempages', ())),
@@ -178,7 +181,8 @@ def _read_pages(data: Mapping[str, Any]) -> Pages:
     size_kb = int(data['size_kb'])
     if size_kb <= 0:
         raise ValueError(f'{size_kb} KiB is no page size')
-    return Pages(size_kb, int(data['total']), int(data.get('used', 0)), int(data.get('reserved', 0)))
+    figures = data['total'], data.get('used', 0), data.get('reserved', 0)
+    return Pages(size_kb, *map(wire.count, figures))
 
 
 def _write_cell(cell: Cell) -> dict[str, Any]:

@@ -121,7 +121,7 @@ class Pool:
             product_id=str(data['product_id']),
             numa_node=None if node is None else int(node),
             tags=dict(data.get('tags') or {}),
-            count=int(data['count']),
+            count=wire.count(data['count']),
         )
 
     def to_primitive(self) -> dict[str, Any]:

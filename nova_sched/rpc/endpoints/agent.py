@@ -44,5 +44,8 @@ class Agent:
 
     @expected
     def instances(self, context):
-        """The instances of the node, as mappings: uuid, resources by class, vm_state, project_id, os_type."""
+        """The instances of the node, as mappings: uuid, resources by class, vm_state, project_id, os_type.
+
+        And what they hold: parts (cells and devices as JSON text, or null), devices (PCI addresses).
+        """
         return self._agent.instances()

@@ -134,6 +134,7 @@ def everything():
     return {
         'filter_scheduler.enabled_filters': sorted(catalog.known('nova_sched.filters')),
         'filter_scheduler.image_props_weight_multiplier': 1.0,
+        'default.service_down_time': 86400,  # to make the largest fleet takes longer than a minute
         'metrics.weight_setting': ['cpu.frequency=1.0'],
     }
 
@@ -142,12 +143,12 @@ def rows(budget_s=2.0, sizes=SIZES):
     with settings(everything()):
         chosen = service.settings(CONF)
         for size in sizes:
-            store, floor, rules = filled_store(size), Floor(size), service.rules(CONF)
+            cluster, floor = fleet.cluster(filled_store(size), chosen), Floor(size)
+            placer = Placer(cluster, service.rules(CONF), random.Random(1))
             for kind in REQUESTS:
-                cluster = fleet.cluster(store, chosen)
-                placer = Placer(cluster, rules, random.Random(1))
                 ours = Decide(placer, chosen, lambda kind=kind: request(kind))
                 yield _row(kind, size, by_turns({'ours': ours, 'floor': floor.decide}, budget_s))
+                ours.undo()
 
 
 def _row(kind, size, samples):

@@ -31,11 +31,14 @@ class Decide:
 
     def __call__(self):
         if len(self._made) == 100:
-            while self._made:
-                self._placer.undo(self._made.pop())
+            self.undo()
         decision = self._placer.decide([self._request()], self._settings, want_alternates=True)
         self._placer.answer(decision, self._settings, want_alternates=True)
         self._made.append(decision)
+
+    def undo(self):
+        while self._made:
+            self._placer.undo(self._made.pop())
 
 
 def rows(budget_s=2.0, sizes=SIZES):

@@ -24,8 +24,10 @@ from nova_sched.cmd.agent_service import AgentService
 from nova_sched.conf import CONF
 from nova_sched.rpc.agent_client import AgentClient
 from nova_sched.rpc.client import ClaimsClient, Conductor
+from nova_sched.tests.pieces import spec_fields
 from nova_sched.tests.unit.agent.builders import settings
 from nova_sched.tests.unit.agent.fake_machine import two_cells
+from nova_sched.tests.unit.hardware.builders import dedicated, wanted
 
 PATIENCE_S = 20
 DEDICATED = {'hw__cpu_policy': 'dedicated'}
@@ -122,8 +124,12 @@ class Cloud:
 
     def takes(self, **words):
         """Whether a server would be placed now; it is not."""
+        return self.places(asked(**words))
+
+    def places(self, spec):
+        """The same for a spec."""
         try:
-            return bool(self.conductor.scheduler.select_destinations(asked(**words), None))
+            return bool(self.conductor.scheduler.select_destinations(spec, None))
         except errors.NoValidHost:
             return False
 
@@ -343,3 +349,26 @@ def test_the_agent_of_this_machine(cloud, conf):
     instance, host = cloud.boot(asked(vcpus=1))
     assert host == conf.host
     until(lambda: cloud.states(instance) == [(host, 'confirmed')])
+
+
+def test_cpus_of_a_cell_are_claimed_pinned_reported_and_given_back(cloud):
+    CONF.set_override('enabled_filters', ['NUMATopologyFilter'], group='filter_scheduler')
+    cloud.scheduler()
+    cloud.agent('a', cpu_dedicated_set='4-7')
+    pair = asked(**DEDICATED)
+    for name, value in spec_fields(wanted(dedicated(2))).items():
+        setattr(pair, name, value)
+    until(lambda: cloud.places(pair))
+    (first, _), (second, _) = cloud.boot(pair), cloud.boot(pair)
+    cells = {one: cloud.claims.show(one)[0].numa_topology.cells for one in (first, second)}
+    assert {(cell.id, *sorted(cell.cpu_pinning.values())) for (cell,) in cells.values()} == {
+        (0, 4, 5),
+        (1, 6, 7),
+    }
+    # The agent has pinned the same, and says so: nothing is held twice, and nothing is left.
+    until(lambda: [cloud.states(one) for one in (first, second)] == [[('a', 'confirmed')]] * 2)
+    assert not cloud.places(pair)
+    AgentClient(cloud.bus, 'a').destroy(first)
+    until(lambda: cloud.places(pair))
+    third, _ = cloud.boot(pair)
+    assert cloud.claims.show(third)[0].numa_topology.cells[0].id == cells[first][0].id

@@ -17,8 +17,11 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.agent.instances import ACTIVE, BUILDING, Instance, Instances
+from nova_sched.agent.usage import CellUse
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.agent.builders import SERVER
+from nova_sched.tests.unit.hardware.builders import cell, machine, mixed, pool, wanted
+from nova_sched.tests.unit.hardware.builders import request as device
 
 OTHER = uuid_of('other')
 
@@ -51,6 +54,24 @@ def test_the_list_outlives_the_agent(tmp_path):
     assert (SERVER in again, OTHER in again) == (True, False)
     assert (again.get(SERVER), again.get(OTHER)) == (kept, None)
     assert [entry.name for entry in path.parent.iterdir()] == ['instances.json']
+
+
+HAS = machine(cell(1, [0], range(1, 5), memory_mb=512), pools=[pool(2, 1, x=None)])
+PARTS = HAS.fit(wanted(mixed(1, 2), requests=[device(1)]))
+
+
+def test_what_it_holds_outlives_the_agent(tmp_path):
+    path = tmp_path / 'instances.json'
+    kept = instance(parts=PARTS, devices=frozenset({'0000:81:00.0', '0000:82:00.0'}))
+    Instances(path).put(kept)
+    assert list(Instances(path)) == [kept]
+
+
+def test_a_list_of_an_agent_that_knew_of_no_parts(tmp_path):
+    path = tmp_path / 'instances.json'
+    path.write_text(written())
+    (read,) = Instances(path)
+    assert (read.parts, read.devices) == (None, frozenset())
 
 
 def test_put_again_replaces(tmp_path):
@@ -95,6 +116,9 @@ def test_a_draft_that_a_crash_left_is_no_list(tmp_path):
         pytest.param(written(resources={'VCPU': 1.5}), id='half a CPU'),
         pytest.param(written(vm_state='strange'), id='unknown state'),
         pytest.param(written(colour='red'), id='unknown field'),
+        pytest.param(written(parts='{}'), id='parts that are none'),
+        pytest.param(written(parts=5), id='a number of parts'),
+        pytest.param(written(devices=5), id='a number of devices'),
         pytest.param('\x00\x01', id='bytes'),
     ],
 )
@@ -156,6 +180,15 @@ def test_what_cannot_be_written_is_not_done(tmp_path, change):
             {'vcpus': 0, 'os_type': 'linux', 'project_id': 'p', 'uuid': SERVER},
             id='a resource that no report counts',
         ),
+        pytest.param(
+            {'parts': PARTS, 'devices': frozenset({'0000:81:00.0'})},
+            {
+                'cells': {1: CellUse(vcpus=1, memory_mb=128, pinned=frozenset({1, 2}), plain_mb=128)},
+                'devices': {'0000:81:00.0'},
+            },
+            id='CPUs, memory and a device',
+        ),
+        pytest.param({'parts': HAS.fit(wanted(requests=[device(1)]))}, {'cells': {}}, id='a device alone'),
     ],
 )
 def test_how_an_instance_counts(fields, counted):

@@ -18,6 +18,8 @@ from nova_sched.agent.instances import Instance
 from nova_sched.agent.node import Node
 from nova_sched.tests.builders import request, uuid_of
 from nova_sched.tests.unit.agent.builders import NODE
+from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, shared, wanted
+from nova_sched.tests.unit.hardware.builders import request as device
 
 TEN = {'total': 10, 'reserved': 0, 'min_unit': 1, 'max_unit': 10, 'step_size': 1, 'allocation_ratio': 1.0}
 PINNED = {'hw:cpu_policy': 'dedicated'}
@@ -103,3 +105,58 @@ def test_a_claim_is_booked_and_released():
         made.instance_claim(request(vcpus=6))
     made.release(claim)
     assert made.instance_claim(request(vcpus=6)).resources['VCPU'] == 6
+
+
+# CPUs, pages and devices.
+
+HAS = machine(cell(0, [0, 1], range(2, 8), pages=[(4, 100_000), (2048, 4)]), pools=[pool(1)])
+LARGE = {'memory_mb': 8, 'pagesize_kb': 2048}
+
+
+def asks(pieces, **words):
+    return request(pieces=pieces, **words)
+
+
+@pytest.mark.parametrize(
+    'has, pieces, short',
+    [
+        pytest.param(HAS, wanted(dedicated(6, **LARGE), requests=[device(1)]), None, id='all of it'),
+        pytest.param(
+            HAS, wanted(dedicated(7)), 'needs 7 dedicated CPUs, the best host cell has 6', id='CPUs'
+        ),
+        pytest.param(
+            HAS,
+            wanted(shared(1, memory_mb=10, pagesize_kb=2048)),
+            'needs 10 MiB in free pages of 2048 KiB, the best host cell has 8',
+            id='pages',
+        ),
+        pytest.param(HAS, wanted(requests=[device(2)]), 'nic: 2 devices asked, 1 free', id='devices'),
+        pytest.param(machine(pools=[pool()]), wanted(shared()), 'tells of no NUMA cells', id='no cells'),
+        pytest.param(None, wanted(shared()), 'tells neither of NUMA cells nor of PCI devices', id='nothing'),
+    ],
+)
+def test_the_double_check_of_pieces(has, pieces, short):
+    made = Node(NODE, dict.fromkeys(('VCPU', 'MEMORY_MB'), TEN), [], has)
+    if short is None:
+        assert made.instance_claim(asks(pieces, memory_mb=1)).parts == has.fit(pieces)
+    else:
+        with pytest.raises(errors.ComputeResourcesUnavailable, match=short):
+            made.instance_claim(asks(pieces, memory_mb=1))
+        assert made.machine == has
+
+
+def test_pieces_are_booked_and_released():
+    made = Node(NODE, dict.fromkeys(('VCPU', 'MEMORY_MB'), TEN), [], HAS)
+    whole = asks(wanted(dedicated(6), requests=[device(1)]), memory_mb=1)
+    claim = made.instance_claim(whole)
+    with pytest.raises(errors.ComputeResourcesUnavailable, match='1 devices asked, 0 free'):
+        made.instance_claim(whole)
+    made.release(claim)
+    assert made.instance_claim(whole).parts == claim.parts
+
+
+@pytest.mark.parametrize('packing, on', [(False, 1), (True, 0)])
+def test_packing(packing, on):
+    has = machine(cell(0, [0, 1], cpu_usage=1), cell(1, [2, 3]))
+    made = Node(NODE, dict.fromkeys(('VCPU', 'MEMORY_MB'), TEN), [], has, packing)
+    assert made.instance_claim(asks(wanted(shared()), memory_mb=1)).parts.cells.host_cells == (on,)

@@ -16,6 +16,8 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.agent import pci, pools
+from nova_sched.hardware import Overdrawn
+from nova_sched.hardware.pci import Pool, pools_of
 from nova_sched.tests.unit.agent.fake_machine import FakeMachine, network_card
 
 PF, VF1, VF2, GPU = '0000:03:00.0', '0000:03:00.1', '0000:03:00.2', '0000:81:00.0'
@@ -124,6 +126,45 @@ def test_tags_are_texts_or_nothing(tmp_path):
 )
 def test_taken_devices_are_not_offered(tmp_path, taken, left):
     assert {pool[1]: pool[3] for pool in exposed(tmp_path, {}, taken=taken)} == left
+
+
+@pytest.mark.parametrize(
+    'product, count, taken, picked',
+    [
+        pytest.param('154c', 2, [], {VF1, VF2}, id='all of a kind'),
+        pytest.param('154c', 1, [VF1], {VF2}, id='the one that is left'),
+        pytest.param('1572', 1, [], {PF}, id='a physical function'),
+        pytest.param('1572', 1, [VF1], None, id='which is in use by its virtual one'),
+        pytest.param('154c', 1, [PF], None, id='and the other way round'),
+        pytest.param('154c', 3, [], None, id='more than there are'),
+    ],
+)
+def test_pick(tmp_path, product, count, taken, picked):
+    devices = pci.devices(network_card(FakeMachine(tmp_path)).sys)
+    specs = pools.parse([{'physical_network': 'a'}])
+    (wanted,) = (
+        Pool.of(dict(one.tags, vendor_id='8086', product_id=product, numa_node=1, count=count))
+        for one in pools.pools(devices, specs).objects
+        if one.product_id == product
+    )
+    if picked is None:
+        with pytest.raises(Overdrawn, match=f'no 8086:{product} is left'):
+            pools.pick(devices, specs, taken, [wanted])
+    else:
+        assert pools.pick(devices, specs, taken, [wanted]) == picked
+
+
+def test_pick_of_two_kinds_that_are_one_device(tmp_path):
+    devices = pci.devices(network_card(FakeMachine(tmp_path)).sys)
+    specs = pools.parse([{'vendor_id': '8086'}])
+    both = pools_of(pools.pools(devices, specs))
+    assert [one.count for one in both] == [2, 1]
+    with pytest.raises(Overdrawn, match='not part of another'):
+        pools.pick(devices, specs, [], both)
+
+
+def test_pick_of_nothing():
+    assert pools.pick([], [], [], []) == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,8 @@ def test_an_instance_is_taken_and_reported(make):
             'vm_state': 'active',
             'project_id': 'p',
             'os_type': 'linux',
+            'parts': None,
+            'devices': [],
         }
     ]
     facts = agent.look()

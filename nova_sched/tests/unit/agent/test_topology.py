@@ -87,6 +87,18 @@ def test_huge_pages(by_instances, reserved, used):
     assert (small.size_kb, small.total, small.used, small.reserved) == (4, 1000, 0, 0)
 
 
+@pytest.mark.parametrize(
+    'use, small, huge',
+    [
+        pytest.param({'plain_mb': 1}, 256, 30, id='memory in whatever pages is in the smallest'),
+        pytest.param({'plain_mb': 1, 'pages': {4: 10}}, 266, 30, id='beside memory in small pages'),
+        pytest.param({'pages': {2048: 50}}, 0, 50, id='huge pages'),
+    ],
+)
+def test_pages_of_instances(use, small, huge):
+    assert [pages.used for pages in cell(used=CellUse(**use)).mempages] == [small, huge]
+
+
 def test_networks_near_a_cell():
     made = cell(physnet_cells={'near': [0, 1], 'far': [1]}, tunnel_cells=[0]).network_metadata
     assert (made.physnets, made.tunneled) == ({'near'}, True)

@@ -80,15 +80,15 @@ def test_unset_fields_count_as_nothing():
 
 
 @pytest.mark.parametrize(
-    'pagesize, policy, pages, isolated',
+    'pagesize, policy, pages, plain_mb, isolated',
     [
-        pytest.param(None, None, {}, set(), id='plain'),
-        pytest.param(-1, None, {}, set(), id='a wish for small pages'),
-        pytest.param(4, 'prefer', {4: 131072}, set(), id='small pages'),
-        pytest.param(2048, 'isolate', {2048: 256}, {8}, id='huge pages, isolated'),
+        pytest.param(None, None, {}, 512, set(), id='plain'),
+        pytest.param(-1, None, {}, 0, set(), id='a wish for small pages'),
+        pytest.param(4, 'prefer', {4: 131072}, 0, set(), id='small pages'),
+        pytest.param(2048, 'isolate', {2048: 256}, 0, {8, 9}, id='huge pages, isolated'),
     ],
 )
-def test_pages_and_isolation(pagesize, policy, pages, isolated):
+def test_pages_and_isolation(pagesize, policy, pages, plain_mb, isolated):
     cell = objects.InstanceNUMACell(
         id=0,
         cpuset=set(),
@@ -96,10 +96,12 @@ def test_pages_and_isolation(pagesize, policy, pages, isolated):
         memory=512,
         pagesize=pagesize,
         cpu_pinning_raw={'0': 8},
+        cpuset_reserved={9},
         cpu_thread_policy=policy,
     )
     made = usage.guest(instance(numa_topology=objects.InstanceNUMATopology(cells=[cell])))
-    assert (made.cells[0].pages, made.cells[0].isolated) == (pages, isolated)
+    use = made.cells[0]
+    assert (use.pages, use.plain_mb, use.pinned, use.isolated) == (pages, plain_mb, {8, 9}, isolated)
 
 
 def test_nothing_on_the_node():
@@ -159,10 +161,10 @@ def test_instances_that_are_gone_use_nothing(state, counted):
 
 
 def test_cells_of_several_instances_add_up():
-    one = usage.CellUse(1, 100, frozenset({4}), frozenset(), {2048: 50})
-    two = usage.CellUse(2, 200, frozenset({5}), frozenset({5}), {2048: 100, 1048576: 1})
+    one = usage.CellUse(1, 100, frozenset({4}), frozenset(), {2048: 50}, plain_mb=7)
+    two = usage.CellUse(2, 200, frozenset({5}), frozenset({5}), {2048: 100, 1048576: 1}, plain_mb=3)
     used = usage.total([guest(cells={0: one}), guest(cells={0: two, 1: one})])
     assert used.cells == {
-        0: usage.CellUse(3, 300, frozenset({4, 5}), frozenset({5}), {2048: 150, 1048576: 1}),
+        0: usage.CellUse(3, 300, frozenset({4, 5}), frozenset({5}), {2048: 150, 1048576: 1}, plain_mb=10),
         1: one,
     }

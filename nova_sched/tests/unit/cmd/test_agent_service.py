@@ -20,7 +20,7 @@ from oslo_config import cfg
 from nova_sched import errors
 from nova_sched.agent import Settings
 from nova_sched.cmd import agent_service
-from nova_sched.conf import agent, base
+from nova_sched.conf import agent, base, compute
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def settings(tmp_path):
         plain = ['[DEFAULT]', 'host = cmp1', '[agent]', f'state_path = {tmp_path}/state']
         file.write_text('\n'.join([*plain, *lines]))
         conf = cfg.ConfigOpts()
-        agent.register_opts(conf)
-        base.register_opts(conf)
+        for module in (agent, base, compute):
+            module.register_opts(conf)
         conf(['--config-file', str(file)])
         return agent_service.settings(conf)
 
@@ -98,6 +98,9 @@ def said(made):
         pytest.param('hypervisor_type = lxc', 'hypervisor_type', 'lxc', id='hypervisor_type'),
         pytest.param('hypervisor_version = 8002001', 'hypervisor_version', 8002001, id='hypervisor_version'),
         pytest.param('metrics = true', 'metrics', True, id='metrics'),
+        pytest.param(
+            '[compute]\npacking_host_numa_cells_allocation_strategy = true', 'packing', True, id='packing'
+        ),
     ],
 )
 def test_an_option_becomes_a_setting(settings, line, name, value):
@@ -105,8 +108,8 @@ def test_an_option_becomes_a_setting(settings, line, name, value):
 
 
 def test_every_setting_has_an_option():
-    """But for the places where the machine itself is read, and those that have other names."""
-    elsewhere = {'host', 'node', 'uuid_file', 'sys_root', 'proc_root', 'kvm_device'}
+    """But for the places where the machine itself is read, and those with other names or in other groups."""
+    elsewhere = {'host', 'node', 'uuid_file', 'sys_root', 'proc_root', 'kvm_device', 'packing'}
     assert {field.name for field in dataclasses.fields(Settings)} - elsewhere <= {
         option.name for option in agent.OPTS
     }

@@ -347,6 +347,20 @@ class TestTwoSchedulers:
         assert loses.result()[0][0].host in ('host-1', 'host-2')
         in_step(world)
 
+    def test_who_loses_chooses_among_more_of_the_best(self):
+        """Or those who lost would all want the same host again."""
+        chosen = set()
+        for seed in range(30):
+            store = Interrupted()
+            world = World(store, rules([NUMATopologyFilter()], [Score(*range(9, 0, -1))]), seed=seed)
+            world.report(*(report(f'host-{number}', **HERE) for number in range(9)))
+            news = report('host-0', **{**HERE, 'vcpus_used': 1})
+            store.before = [lambda store=store, news=news: store.report([news], 0.0)]
+            chosen.add(world.place(asks())[0][0])
+            assert world.scheduler.figures.conflicts == 1
+            assert world.place(asks(B)) == [['host-0']], 'who has not lost takes the best'
+        assert chosen == {'host-0', 'host-1', 'host-2', 'host-3'}
+
     def test_too_many_conflicts(self):
         store = Interrupted()
         world = World(store, strict(), max_claim_attempts=3)

@@ -17,12 +17,15 @@ import math
 import pytest
 
 from nova_sched import errors, objects
+from nova_sched.hardware.machine import Machine
 from nova_sched.rpc import reports
 from nova_sched.state.report import Inventory, Report
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import compute_node
 from nova_sched.tests.options import settings
+from nova_sched.tests.pieces import node_fields
 from nova_sched.tests.reference import REFERENCE, wire
+from nova_sched.tests.unit.hardware.builders import cell, machine, pool
 
 ONE, NODE = uuid_of('one'), uuid_of('node host-0')
 INITIAL = {'VCPU': 4.0, 'MEMORY_MB': 1.0, 'DISK_GB': 1.0}  # Nova's initial allocation ratios
@@ -250,6 +253,52 @@ def test_what_is_refused_is_named(fields, field):
     has_name = 0 < len(node.hypervisor_hostname) < 256
     assert refused.value.node == (node.hypervisor_hostname if has_name else "'host-0'")
     assert len(str(refused.value)) < 300
+
+
+HAS = machine(cell(0, [0], [1], pages=[(4, 1000)]), cell(1, [2], [3]), pools=[pool(2)])
+
+
+def cells(old, new):
+    """The text of two NUMA cells, with a piece of it replaced."""
+    text = HAS.topology.to_json()
+    assert old in text
+    return {'numa_topology': text.replace(old, new)}
+
+
+def devices(**fields):
+    """One pool of PCI devices with these fields; None: unset."""
+    plain = {'vendor_id': '8086', 'product_id': '1572', 'numa_node': None, 'tags': {}, 'count': 1} | fields
+    made = objects.PciDevicePool(**{name: value for name, value in plain.items() if value is not None})
+    return {'pci_device_pools': objects.PciDevicePoolList(objects=[made])}
+
+
+@pytest.mark.parametrize(
+    'fields, field, why',
+    [
+        pytest.param(cells('"id": 1', '"id": 0'), 'numa_topology', 'two cells have one id', id='cells'),
+        pytest.param(cells('"cpuset"', '"cpusets"'), 'numa_topology', 'cpuset', id='no CPUs'),
+        pytest.param(cells('"memory": 4096', '"memory": -1'), 'numa_topology', '-1 is no count', id='memory'),
+        pytest.param(cells('"total": 1000', '"total": -5'), 'numa_topology', '-5 is no count', id='pages'),
+        pytest.param(
+            cells('"size_kb": 4', '"size_kb": 0'), 'numa_topology', 'no page size', id='size of pages'
+        ),
+        pytest.param(cells('"memory": 4096', '"memory": 1e400'), 'numa_topology', '', id='infinite'),
+        pytest.param(devices(count=-1), 'pci_device_pools', '-1 is no count', id='devices'),
+        pytest.param(devices(count=2**62), 'pci_device_pools', 'is no count', id='more than there can be'),
+        pytest.param(devices(vendor_id=None), 'pci_device_pools', 'vendor_id', id='devices of nobody'),
+    ],
+)
+def test_cells_and_devices_that_cannot_be(fields, field, why):
+    with pytest.raises(errors.BadReport) as refused:
+        reports.report(compute_node(**fields), 'host-0')
+    assert refused.value.field == field
+    assert why in refused.value.why
+    assert len(str(refused.value)) < 300
+
+
+def test_cells_and_devices_are_taken_over():
+    found = reports.report(compute_node(**node_fields(HAS)), 'host-0')
+    assert Machine.from_texts(*found.pieces) == HAS
 
 
 @pytest.mark.parametrize(

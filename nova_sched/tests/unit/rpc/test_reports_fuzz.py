@@ -11,6 +11,7 @@
 # under the License.
 """Whatever a node sends: a report that the cluster takes, or an error that names node and field."""
 
+import json
 import math
 
 import pytest
@@ -65,6 +66,57 @@ nodes = st.fixed_dictionaries(
     | dict.fromkeys(OTHERS, json_like)
     | {'stats': counts, 'numa_topology': st.text(max_size=8) | st.just('{}') | st.just('[[]]')},
 )
+
+
+def mostly(good):
+    """A sound value most of the time, or an odd one."""
+    return st.one_of(good, good, good, good, odd_values)
+
+
+def thing(name, fields):
+    """An object of the wire, of whose fields some are odd or left out."""
+    parts = {field: mostly(good) for field, good in fields.items()}
+    return st.fixed_dictionaries(
+        {
+            'nova_object.name': st.just(name),
+            'nova_object.namespace': st.just('nova'),
+            'nova_object.version': st.sampled_from(['1.0', '1.1', '1.2', '1.5']),
+            'nova_object.data': st.fixed_dictionaries({}, optional=parts) | st.fixed_dictionaries(parts),
+        }
+    )
+
+
+some_cpus = st.lists(st.integers(0, 5), max_size=3)
+page_sizes = {
+    'size_kb': st.sampled_from([4, 2048]),
+    'total': plain_numbers,
+    'used': st.just(0),
+    'reserved': st.just(0),
+}
+numa_cells = thing(
+    'NUMACell',
+    {
+        'id': st.integers(0, 2),
+        'memory': plain_numbers,
+        'cpu_usage': st.just(0),
+        'memory_usage': st.just(0),
+        'siblings': st.lists(some_cpus, max_size=2),
+        'mempages': st.lists(thing('NUMAPagesTopology', page_sizes), max_size=2),
+        **dict.fromkeys(['cpuset', 'pcpuset', 'pinned_cpus'], some_cpus),
+    },
+)
+topologies = thing('NUMATopology', {'cells': st.lists(numa_cells, max_size=2)}).map(json.dumps)
+pools = thing(
+    'PciDevicePool',
+    {
+        'vendor_id': st.just('8086'),
+        'product_id': st.just('1572'),
+        'numa_node': st.none() | st.integers(0, 1),
+        'tags': st.dictionaries(st.text(max_size=2), st.none() | st.text(max_size=2), max_size=1),
+        'count': plain_numbers,
+    },
+)
+pool_lists = thing('PciDevicePoolList', {'objects': st.lists(pools, max_size=2)})
 inventory = st.fixed_dictionaries(
     {},
     optional=dict.fromkeys(
@@ -107,13 +159,22 @@ def judge(found):
     else:
         assert check(found) is found
         assert Report.from_json(found.to_json()) == found
-        put(Cluster(), found)
+        node = put(Cluster(), found)
+        told = bool(found.numa_topology or found.pci_pools)
+        assert (node.machine is not None) == told, 'what the cluster cannot read is not taken'
 
 
 @settings(max_examples=300)
 @given(nodes)
 def test_any_node(changes):
     judge(take(changes))
+
+
+@settings(max_examples=300)
+@given(st.none() | topologies, st.none() | pool_lists)
+def test_any_cells_and_devices(cells, devices):
+    changes = {'numa_topology': cells, 'pci_device_pools': devices}
+    judge(take({name: value for name, value in changes.items() if value is not None}))
 
 
 @settings(max_examples=300)
