@@ -18,6 +18,8 @@ import pytest
 
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import compute_node, primitive, refused_as, spec
+from nova_sched.tests.pieces import node_fields
+from nova_sched.tests.unit.hardware.builders import cell, machine, pool
 
 NODE_A = uuid_of('node a')
 
@@ -103,6 +105,18 @@ NODES = [
         'BadReport',
         'numa_topology',
         id='NUMA nonsense',
+    ),
+    pytest.param(
+        primitive(compute_node('a', **node_fields(machine(cell(0), cell(0))))),
+        'BadReport',
+        'two cells have one id',
+        id='NUMA cells that cannot be told apart',
+    ),
+    pytest.param(
+        primitive(compute_node('a', **node_fields(machine(pools=[pool(-1)])))),
+        'BadReport',
+        'pci_device_pools',
+        id='fewer devices than none',
     ),
     pytest.param(
         primitive(compute_node('a', metrics='x' * 5_000_000)),

@@ -15,11 +15,16 @@ A module of tests brings the fixture ``database``: an engine on an empty databas
 """
 
 import alembic.autogenerate
+import alembic.command
 import alembic.migration
 import sqlalchemy as sa
 
+from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import schema
+from nova_sched.db.engine import transaction
 from nova_sched.db.tables import METADATA, REVISIONS
+from nova_sched.objects.claiming import CONFIRMED, Claim
+from nova_sched.tests.builders import uuid_of
 
 
 def differences(engine, metadata=METADATA):
@@ -53,6 +58,20 @@ class Migrations:
                 'aggregates',
                 'host_instances',
             }
+
+    def test_a_claim_of_the_first_schema(self, database):
+        """It holds amounts alone, and stays as it was."""
+        with transaction(database) as connection:
+            alembic.command.upgrade(schema._config(connection), '0001')
+            row = {name: uuid_of(name) for name in ('uuid', 'consumer_uuid', 'node_uuid')}
+            row |= {'state': 'confirmed', 'resources': '{"VCPU": 2}', 'created_s': 1.5}
+            insert = f'INSERT INTO claims ({", ".join(row)}) VALUES ({", ".join(f":{name}" for name in row)})'
+            connection.execute(sa.text(insert), row)
+        schema.upgrade(database)
+        (found,) = SqlClaimStore(database).claims()
+        made = {'uuid': uuid_of('uuid'), 'created_s': 1.5, 'parts': None, 'counted': False}
+        keys = uuid_of('consumer_uuid'), uuid_of('node_uuid')
+        assert found == Claim(*keys, {'VCPU': 2}, CONFIRMED, **made)
 
     def test_a_difference_is_found(self, database):
         schema.upgrade(database)
