@@ -31,7 +31,7 @@ from nova_sched.state.request import Request
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.options import settings
 
-DATA = Path(__file__).parents[1] / 'data' / 'huawei-numa-topology-2025'
+DATA = Path(__file__).parents[2] / 'data' / 'huawei-numa-topology-2025'
 GIB = 1024
 # Fill up what is begun: an empty pair of cells is kept for those who need both.
 PACKING = {
