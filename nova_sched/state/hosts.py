@@ -35,7 +35,7 @@ class Hosts(Columns):
     def __init__(self):
         super().__init__()
         self.now_s = 0.0
-        self.nodes = []  # row -> state.cluster.Node
+        self.nodes = []  # row -> state.node.Node
         self.rows_of_host = {}  # host name -> list of rows
         self.spellings = {}  # host name in lower case -> set of host names
         self.places = Places()  # instance UUID -> set of rows that hold it

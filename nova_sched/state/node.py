@@ -1,0 +1,197 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""One compute node in the cluster: its row, its last report, its pieces, and the claims on it."""
+
+import collections
+import logging
+
+from nova_sched import errors
+from nova_sched.conf import CONF
+from nova_sched.hardware import Overdrawn, providers
+from nova_sched.hardware.machine import Machine
+from nova_sched.objects.claiming import ClaimableMixin, Usage
+from nova_sched.state import demand
+
+LOG = logging.getLogger(__name__)
+
+
+class Service:
+    """What is known of a host's compute service; times in seconds since the epoch."""
+
+    __slots__ = ('disabled', 'disabled_reason', 'forced_down', 'seen_s')
+
+    def __init__(self, disabled=False, disabled_reason=None, forced_down=False, seen_s=0.0):
+        self.disabled = disabled
+        self.disabled_reason = disabled_reason
+        self.forced_down = forced_down
+        self.seen_s = seen_s
+
+
+class Node(ClaimableMixin):
+    """One compute node: its row, its last report, and the claims on it.
+
+    ``foreign`` is use that the node reports and no claim explains, by resource class;
+    ``foreign_instances`` the same in instances. ``generation`` is the store's, as last seen.
+    ``reported`` are its pieces as the report tells, ``machine`` what claims leave of them; so are
+    ``reported_providers`` and ``providers``, a tree of child providers, which is None without any.
+    """
+
+    def __init__(self, hosts, row, report):
+        self._hosts = hosts
+        self.row = row
+        self.report = report
+        self.claims = {}
+        self.foreign = {}
+        self.foreign_instances = 0
+        self.generation = None
+        self.reported = None
+        self.reported_providers: providers.Tree | None = None
+        self.providers: providers.Tree | None = None
+        self.metrics = {}  # name -> number, as last reported
+        self.service = Service()
+        self.told: frozenset[str] = frozenset()  # instances that the node or Nova's messages say are here
+
+    @property
+    def uuid(self):
+        return self.report.node_uuid
+
+    @property
+    def host(self):
+        return self.report.host
+
+    @property
+    def nodename(self):
+        return self.report.nodename
+
+    @property
+    def cell_uuid(self):
+        return self.report.cell_uuid
+
+    @property
+    def instances(self):
+        """UUIDs of the instances on the node, the claimed ones among them."""
+        return self.told | self.claims.keys()
+
+    def usage(self, resource_class):
+        inventory = self.report.inventories.get(resource_class)
+        if inventory is None:
+            return None
+        used = int(self._hosts.resource(resource_class).used[self.row])
+        return Usage(inventory.total, inventory.reserved, inventory.ratio, used, inventory.largest)
+
+    def take(self, resource_class, amount):
+        self._hosts.resource(resource_class).take(self.row, amount)
+
+    # From the providers below.
+
+    @property
+    def own_classes(self):
+        """Resource classes that the node itself has something of."""
+        return {name for name, inventory in self.report.inventories.items() if inventory.total}
+
+    def below(self, request):
+        """The node's providers, and what a request asks of them."""
+        tree = self.providers or providers.Tree(self.uuid)
+        own, report = self.own_classes, self.report
+        asked = demand.asked_of(request, own, tree.classes, report.traits)
+        taken = demand.resources_on(request, own, tree.classes)
+        return demand.with_own(tree, asked, self._stock, taken, report.traits), asked
+
+    def demand(self, request):
+        if not request.groups and not request.fallback_vcpus and self.providers is None:
+            return request.resources, ()
+        below, asked = self.below(request)
+        resources = demand.resources_on(request, self.own_classes, below.classes)
+        if not asked:
+            return resources, ()
+        allotted = providers.fit(below, asked)
+        if allotted is None:
+            raise Overdrawn('child providers', providers.why_not(below, asked))
+        sums = collections.Counter(resources)
+        sums.update(providers.on_root(below, allotted))
+        return sums, allotted
+
+    def _stock(self, resource_class):
+        inventory = self.report.inventories.get(resource_class)
+        if inventory is None:
+            return None
+        return demand.stock(inventory, int(self._hosts.resource(resource_class).used[self.row]))
+
+    def show_providers(self, tree):
+        """Make the tree the one that the node has now."""
+        self.providers = tree
+        self._hosts.intern('shape', self.row, tree and tree.shape)
+
+    # Piece by piece.
+
+    @property
+    def packing(self):
+        return CONF.compute.packing_host_numa_cells_allocation_strategy
+
+    @property
+    def machine(self):
+        return self._hosts.interned['machine'].values[self._hosts.machine[self.row]]
+
+    def hold(self, parts):
+        self._show(self.machine and self.machine.hold(parts))
+        if parts.providers and self.providers:
+            self.show_providers(providers.hold(self.providers, parts.providers))
+
+    def let_go(self, parts):
+        """The parts are free again, unless another claim holds them as well."""
+        self.recount()
+
+    def recount(self):
+        """Work out anew what claims leave of what the node reported.
+
+        What a report counts already is not held twice. Few nodes tell what their child providers have in
+        use, so there every claim is held, and what the report explains by them is taken out before.
+        """
+        machine, tree = self.reported, self.reported_providers
+        holding = [claim for claim in self.claims.values() if claim.parts]
+        for claim in holding:
+            if tree and claim.counted:
+                tree = providers.less_known(tree, claim.parts.providers)
+            elif machine and not claim.counted:
+                machine = machine.hold(claim.parts)
+        if tree:
+            for claim in holding:
+                tree = providers.hold(tree, claim.parts.providers)
+        self._show(machine)
+        self.show_providers(tree)
+
+    def _show(self, machine):
+        self._hosts.intern('machine', self.row, machine)
+        self._hosts.free_pci_devices[self.row] = machine.free_devices if machine else 0
+
+
+def machine_of(report):
+    """The pieces of the node, or None if it tells of none."""
+    if not report.numa_topology and not report.pci_pools:
+        return None
+    try:
+        return Machine.from_texts(*report.pieces)
+    except errors.Invalid as error:
+        # The door refuses such a report; what an older release stored must not keep the others out.
+        LOG.warning('The NUMA cells and PCI devices of node %s are not counted: %s', report.nodename, error)
+        return None
+
+
+def tree_of(report):
+    """The child providers of the node, or None if it tells of none."""
+    if not report.providers:
+        return None
+    try:
+        return providers.Tree.from_json(report.providers, report.node_uuid)
+    except errors.Invalid as error:
+        LOG.warning('The child providers of node %s are not counted: %s', report.nodename, error)
+        return None
