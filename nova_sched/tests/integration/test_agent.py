@@ -86,7 +86,7 @@ def test_an_agent_without_a_broker_can_be_ended(start, rabbitmq):
 
 
 def test_a_server_is_built_confirmed_and_released(start, bus):
-    start('scheduler', '[claims]', 'store = memory')
+    start('scheduler', '[claims]', 'store = memory').says('Scheduling on host')
     start('agent', INTERVAL, 'cpu_allocation_ratio = 1').says('Reporting node')
     conductor, claims, agent = Conductor(bus), ClaimsClient(bus), AgentClient(bus, 'cmp1')
     spec, instance = asked(vcpus=1), str(uuid.uuid4())
