@@ -140,15 +140,14 @@ class Placer:
 
         That is so in Nova where no filter judges them, or a forced host skips the filters.
         """
-        devices = dataclasses.replace(request.pieces, guest=None)
-        for pieces in (request.pieces, devices) if request.pieces else ():
-            try:
-                judged = dataclasses.replace(request, pieces=pieces)
-                return self._cluster.book(node, judged, lifetime_s, request_id)
-            except errors.ComputeResourcesUnavailable:
-                continue
-        plain = dataclasses.replace(request, pieces=NO_PIECES) if request.pieces else request
-        return self._cluster.book(node, plain, lifetime_s, request_id)
+        wanted = request
+        if request.pieces:
+            for pieces in (request.pieces, dataclasses.replace(request.pieces, guest=None)):
+                with contextlib.suppress(errors.ComputeResourcesUnavailable):
+                    judged = dataclasses.replace(request, pieces=pieces)
+                    return self._cluster.book(node, judged, lifetime_s, request_id)
+            wanted = dataclasses.replace(request, pieces=NO_PIECES)
+        return self._cluster.book(node, wanted, lifetime_s, request_id)
 
     def _ranked(self, rows, weights, pick, count):
         """The best rows beside the chosen one, in its cell."""
