@@ -24,9 +24,12 @@ SchedError
 +- ComputeResourcesUnavailable   one node is short of something; ``shortages``
 +- NotFound                  what was named is not known
 |  +- ClaimNotFound
+|  +- CandidateNotFound      never offered, or not any more
 |  +- NodeNotFound
 +- MaxRetriesExceeded        every alternate failed
-+- StoreUnavailable          the database is away; the same call may succeed later
++- StoreUnavailable          the database is away: what was asked is done or not; ask the same again
+|  +- StoreBusy              others were in its way: nothing is done; ask the same again, at once
++- StoreFull                 the database has no room: nothing is done, and asking again does not help
 +- NoAnswer                  no scheduler answered a call in time; what it asked for may be done or not
 +- BadConfig                 the daemon cannot start with this configuration
 |  +- UnknownRule            no filter or weigher of that name
@@ -117,6 +120,10 @@ class ClaimNotFound(NotFound):
     message = 'There is no claim of {what}'
 
 
+class CandidateNotFound(NotFound):
+    message = 'There is no candidate {what}, or it has expired'
+
+
 class NodeNotFound(NotFound):
     message = 'There is no node {what}'
 
@@ -129,6 +136,17 @@ class MaxRetriesExceeded(SchedError):
 class StoreUnavailable(SchedError):
     facts = ('why',)
     message = 'The database does not answer: {why}'
+
+
+class StoreBusy(StoreUnavailable):
+    """A deadlock, or a lock that took too long."""
+
+    message = 'The database is busy: {why}'
+
+
+class StoreFull(SchedError):
+    facts = ('why',)
+    message = 'The database is full: {why}'
 
 
 class NoAnswer(SchedError):

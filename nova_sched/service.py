@@ -23,11 +23,18 @@ from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
+from nova_sched.db.candidates import SqlCandidates
+from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.db.trails import SqlTrails
 from nova_sched.engine import Settings, catalog
+from nova_sched.engine.candidates import MemoryCandidates
+from nova_sched.engine.crowd import Crowd
+from nova_sched.engine.news import Herald
 from nova_sched.engine.scheduler import Scheduler
 from nova_sched.engine.trails import MemoryTrails, Trails
 from nova_sched.rpc import endpoints
+from nova_sched.rpc.ears import Ears
+from nova_sched.rpc.news import NewsClient
 from nova_sched.state.cluster import Cluster
 
 LOG = logging.getLogger(__name__)
@@ -56,6 +63,8 @@ def settings(conf):
         track_instances=conf.filter_scheduler.track_instance_changes,
         explain_retention_s=conf.explain.retention,
         explain_sample=conf.explain.sample,
+        candidates_ttl_s=conf.candidates.ttl,
+        candidates_max=conf.candidates.max,
     )
 
 
@@ -64,7 +73,9 @@ def rules(conf):
     wanted = conf.filter_scheduler
     return catalog.Rules(
         always=catalog.always(),
-        filters=catalog.filters(wanted.enabled_filters, wanted.available_filters),
+        filters=catalog.with_policies(
+            catalog.filters(wanted.enabled_filters, wanted.available_filters)
+        ),
         weighers=catalog.weighers(wanted.weight_classes),
     )
 
@@ -95,15 +106,23 @@ def database(conf):
 
 
 def stores(conf):
-    """Where claims and where trails are kept. Raises StoreUnavailable or BadConfig."""
+    """Where claims, trails, candidates and schedulers are kept. Raises StoreUnavailable or BadConfig.
+
+    A scheduler that shares nothing is in no list.
+    """
     if conf.claims.store == 'memory':
-        return MemoryClaimStore(), MemoryTrails()
+        return MemoryClaimStore(), MemoryTrails(), MemoryCandidates(), None
     engine = database(conf)
-    return SqlClaimStore(engine), SqlTrails(engine)
+    return SqlClaimStore(engine), SqlTrails(engine), SqlCandidates(engine), SqlSchedulers(engine)
 
 
-def scheduler(conf, store, trails=None):
-    """A scheduler over a claim store, and over a store of trails; it is not started."""
+def scheduler(conf, store, trails=None, candidates=None, schedulers=None, bus=None):
+    """A scheduler over a claim store, and over stores of trails and candidates; it is not started.
+
+    With a store of ``schedulers`` it is one of many, and tells the others its news over the ``bus``.
+    """
+    crowd = Crowd(schedulers, conf.host, os.getpid())
+    tell = NewsClient(bus, crowd.uuid).tell if schedulers and bus else None
     return Scheduler(
         cluster=Cluster(),
         store=store,
@@ -112,6 +131,9 @@ def scheduler(conf, store, trails=None):
         random=random.Random(),
         max_batch=conf.scheduler.max_batch,
         trails=Trails(trails),
+        candidates=candidates,
+        news=Herald(tell, lambda: crowd.is_alone),
+        crowd=crowd,
     )
 
 
@@ -131,7 +153,7 @@ class SchedulerService(oslo_service.ServiceBase):
         self._conf = conf
         self._bus = bus
         self._own_bus = bus is None
-        self._server = self.scheduler = self.store = None
+        self._server = self._ears = self.scheduler = self.store = None
         self._leaving = threading.Event()
         self._listening = threading.Event()
         self._ended = threading.Event()
@@ -141,12 +163,15 @@ class SchedulerService(oslo_service.ServiceBase):
         if made is None:
             return
         self.store = made[0]
-        self.scheduler = scheduler(self._conf, *made)
+        if self._bus is None:
+            self._bus = rpc.transport(self._conf)
+        self.scheduler = scheduler(self._conf, *made, bus=self._bus)
         self._until_it_answers(self.scheduler.start)
         if self._leaving.is_set():
             return
-        if self._bus is None:
-            self._bus = rpc.transport(self._conf)
+        if made[-1] is not None:
+            self._ears = Ears(self._bus, self._conf.host, self.scheduler)
+            self._ears.start()
         self._server = rpc.server(self._bus, self._conf.host, endpoints.all_of(self.scheduler))
         self._server.start()
         self._listening.set()
@@ -170,10 +195,14 @@ class SchedulerService(oslo_service.ServiceBase):
         self._leaving.set()
         if self.scheduler is not None:
             self.scheduler.leave()
+        if self._ears is not None:
+            self._ears.leave()
         # A server that still looks for its bus cannot be stopped, and has taken no message.
         if self._server is not None and self._listening.wait(START_PATIENCE_S):
             self._server.stop()
             self._server.finish()
+        if self._ears is not None:
+            self._ears.stop()
         if self.scheduler is not None:
             self.scheduler.stop()
         if self._own_bus and self._bus is not None:

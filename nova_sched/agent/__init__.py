@@ -17,6 +17,8 @@
     sysfs <- cpus <- numa ------+
     sysfs <- pci <- pools ------+- machine.compute_node -> ComputeNode -> inventory.inventories
     usage, identity, metrics ---+
+
+    instances -> node (its own check of a claim) -> service -> reporter -> dispute (what differs)
 """
 
 import dataclasses

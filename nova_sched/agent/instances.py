@@ -23,9 +23,18 @@ from typing import Any
 from nova_sched import errors
 from nova_sched.agent import usage
 from nova_sched.hardware.machine import Parts
-from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU
+from nova_sched.objects.claim import (
+    CONFIRMED,
+    DISK_GB,
+    MEMORY_MB,
+    MOVES,
+    PCPU,
+    VCPU,
+    Claim,
+    Resizing,
+)
 
-BUILDING, ACTIVE = 'building', 'active'  # Nova's vm_state
+BUILDING, ACTIVE, RESIZED = 'building', 'active', 'resized'  # Nova's vm_state
 SPAWNING = 'spawning'  # Nova's task_state while it builds
 
 
@@ -33,7 +42,10 @@ SPAWNING = 'spawning'  # Nova's task_state while it builds
 class Instance:
     """One instance on this node; ``resources`` are amounts by Placement's class, as it has claimed them.
 
-    ``parts`` are the CPUs, pages and devices that it holds, ``devices`` the PCI addresses of these.
+    ``parts`` are the CPUs, pages and devices that it holds, ``devices`` the PCI addresses of these. ``move``
+    says what brings it here from another host (see MOVES) until that is settled. While it changes its size
+    here, ``resizing`` has both sizes and ``new_devices`` the addresses of the new one: ``resources`` are what
+    both need together, ``parts`` and ``devices`` the old ones.
     """
 
     uuid: str
@@ -43,6 +55,9 @@ class Instance:
     os_type: str | None = None
     parts: Parts | None = None
     devices: frozenset[str] = frozenset()
+    move: str | None = None
+    resizing: Resizing | None = None
+    new_devices: frozenset[str] = frozenset()
 
     def to_plain(self) -> dict[str, Any]:
         """The fields as values that JSON has."""
@@ -51,10 +66,62 @@ class Instance:
             'resources': dict(self.resources),
             'parts': self.parts and self.parts.to_json(),
             'devices': sorted(self.devices),
+            'resizing': self.resizing and self.resizing.to_json(),
+            'new_devices': sorted(self.new_devices),
         }
 
+    @property
+    def all_devices(self) -> frozenset[str]:
+        """Addresses of all devices that nobody else may have."""
+        return self.devices | self.new_devices
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a resize, or the move that brought it here, can still be taken back."""
+        return self.move is not None or self.resizing is not None
+
+    def claim(self, node_uuid: str) -> Claim:
+        """What it holds, as its claim on this node."""
+        return Claim(
+            self.uuid,
+            node_uuid,
+            self.resources,
+            CONFIRMED,
+            project_id=self.project_id,
+            parts=self.parts,
+            move=self.move,
+            resizing=self.resizing,
+        )
+
+    def finished(self, node_uuid: str) -> 'Instance':
+        """It stays, in its new size."""
+        devices = self.new_devices if self.resizing else self.devices
+        return self._settled(self.claim(node_uuid).finished(), devices)
+
+    def reverted(self, node_uuid: str) -> 'Instance | None':
+        """It has its old size again; None: it goes back to where it came from."""
+        if self.resizing is None:
+            return None
+        return self._settled(self.claim(node_uuid).reverted(), self.devices)
+
+    def _settled(self, claim: Claim, devices: frozenset[str]) -> 'Instance':
+        return dataclasses.replace(
+            self,
+            resources=claim.resources,
+            vm_state=ACTIVE,
+            parts=claim.parts,
+            devices=devices,
+            move=claim.move,
+            resizing=claim.resizing,
+            new_devices=frozenset(),
+        )
+
     def guest(self) -> usage.Guest:
-        """The instance as it counts in the node's report."""
+        """The instance as it counts in the node's report.
+
+        Of two sizes that is both amounts together, but the old CPUs, pages and devices only: the scheduler
+        holds the new ones beside what is reported until the resize is settled.
+        """
         dedicated = self.resources.get(PCPU, 0)
         return usage.Guest(
             uuid=self.uuid,
@@ -123,14 +190,24 @@ def _read(path: Path) -> dict[str, Instance]:
 
 def _instance(fields: Any) -> Instance:
     """An instance as it was written; ValueError, TypeError, AttributeError or Invalid for anything else."""
-    text, addresses = fields.get('parts'), fields.get('devices', ())
-    parts = None if text is None else Parts.from_json(text)
-    read = Instance(**fields | {'parts': parts, 'devices': frozenset(map(str, addresses))})
+    parts, resizing = fields.get('parts'), fields.get('resizing')
+    addresses = {name: frozenset(map(str, fields.get(name, ()))) for name in ('devices', 'new_devices')}
+    read = Instance(
+        **fields
+        | addresses
+        | {
+            'parts': None if parts is None else Parts.from_json(parts),
+            'resizing': None if resizing is None else Resizing.from_json(resizing),
+        }
+    )
     uuid.UUID(read.uuid)
-    if not all(type(amount) is int and amount >= 0 for amount in read.resources.values()):
+    sizes = [read.resources, *((read.resizing.old, read.resizing.new) if read.resizing else ())]
+    if not all(type(amount) is int and amount >= 0 for size in sizes for amount in size.values()):
         raise ValueError(f'resources of instance {read.uuid}')
-    if read.vm_state not in (BUILDING, ACTIVE):
+    if read.vm_state not in (BUILDING, ACTIVE, RESIZED):
         raise ValueError(f'vm_state of instance {read.uuid}')
+    if read.move not in (None, *MOVES):
+        raise ValueError(f'move of instance {read.uuid}')
     return read
 
 

@@ -16,9 +16,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nova_sched.agent.instances import Instance
+from nova_sched.hardware import Overdrawn, providers
 from nova_sched.hardware.machine import Machine, Parts
 from nova_sched.objects.claiming import ClaimableMixin, Usage
-from nova_sched.state.demand import resources_on
+from nova_sched.state import demand
 
 
 class Node(ClaimableMixin):
@@ -26,8 +27,8 @@ class Node(ClaimableMixin):
 
     A bare ComputeNode knows neither dedicated CPUs nor custom resource classes, and counts what is
     reserved as used; judged by its inventories, the node says no exactly where the scheduler does.
-    ``machine`` are its NUMA cells and PCI devices without what these instances hold; ``packing`` has
-    guests go into the fuller cells first.
+    ``machine`` are its NUMA cells and PCI devices as it reports them with these instances; ``packing`` has
+    guests go into the fuller cells first. It has no child providers.
     """
 
     def __init__(
@@ -37,17 +38,39 @@ class Node(ClaimableMixin):
         instances: Iterable[Instance],
         machine: Machine | None = None,
         packing: bool = False,
+        traits: Iterable[str] = (),
     ):
         self.uuid = uuid
         self._machine, self._packing = machine, packing
         self._inventories = inventories
+        self._traits = frozenset(traits)
         self._used: collections.Counter[str] = collections.Counter()
         for instance in instances:
             self._used.update(instance.resources)
+            # A report says nothing of what an instance will have when its resize is settled.
+            if instance.resizing and instance.resizing.parts:
+                self.hold(instance.resizing.parts)
 
-    def demand(self, request: Any) -> tuple[Mapping[str, int], tuple[()]]:
+    def demand(self, request: Any) -> tuple[Mapping[str, int], tuple[providers.Allotted, ...]]:
         own = {name for name, inventory in self._inventories.items() if inventory['total']}
-        return resources_on(request, own), ()
+        taken = demand.resources_on(request, own)
+        if not request.groups:
+            return taken, ()
+        asked = demand.asked_of(request, own, frozenset(), self._traits)
+        tree = demand.with_own(providers.Tree(self.uuid), asked, self._stock, taken, self._traits)
+        allotted = providers.fit(tree, asked)
+        if allotted is None:
+            raise Overdrawn('child providers', providers.why_not(tree, asked))
+        sums = collections.Counter(taken)
+        sums.update(providers.on_root(tree, allotted))
+        return sums, allotted
+
+    def _stock(self, resource_class: str) -> providers.Stock | None:
+        found = self._inventories.get(resource_class)
+        if found is None:
+            return None
+        amounts = {name: value for name, value in found.items() if name != 'allocation_ratio'}
+        return providers.Stock(**amounts, ratio=found['allocation_ratio'], used=self._used[resource_class])
 
     def usage(self, resource_class: str) -> Usage | None:
         found = self._inventories.get(resource_class)

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from typing import Any
 
 from nova_sched import errors
+from nova_sched.agent import difference
+from nova_sched.agent.dispute import SETTLE_S, Dispute
 from nova_sched.agent.service import Agent, Facts
 
 LOG = logging.getLogger(__name__)
@@ -36,7 +38,8 @@ class Reporter:
     ``interval_s`` is a function that gives the seconds between two reports, ``clock`` gives seconds that
     never go back. A report that takes longer than ``patience_s`` seconds is complained of while it waits: a
     bus that was never there makes its callers wait until it is. ``step`` does what is due and can be called
-    by hand; ``start`` has a thread do that.
+    by hand; ``start`` has a thread do that. Nothing is reported before ``listens`` was called, because a node
+    that the scheduler knows of is sent servers.
     """
 
     def __init__(
@@ -57,12 +60,20 @@ class Reporter:
         self._last: Facts | None = None  # what the last report said
         self._told_pause: float | None = None
         self._due_s = -math.inf
+        self._listening = False
+        self._waits_since_s: float | None = None  # for the host's own server to listen
+        self._dispute = Dispute()
         self._troubles: set[tuple[str, str]] = set()  # (kind, reason) that was said and is not over
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name='nova-sched-reporter', daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def listens(self) -> None:
+        """The host's own server can be called from now on."""
+        self._listening = True
+        self._agent.news.set()
 
     def stop(self, patience_s: float = 2.0) -> bool:
         """Report no more. Returns False if a report still waits for its answer after that many seconds."""
@@ -85,7 +96,9 @@ class Reporter:
         begin = self._clock()
         facts = self._look()
         looked = self._clock()
-        if facts is not None and (looked >= self._due_s or facts.tells_more_than(self._last)):
+        if facts is not None and not self._listening:
+            self._wait_for_server(facts)
+        elif facts is not None and (looked >= self._due_s or facts.tells_more_than(self._last)):
             self._report(facts)
         pause = max(LOOK_S, (looked - begin) / LOOK_SHARE)
         return min(pause, max(0.0, self._due_s - self._clock()))
@@ -101,13 +114,23 @@ class Reporter:
         self._relieve(READ, 'This machine can be read again')
         return facts
 
+    def _wait_for_server(self, facts: Facts) -> None:
+        """Complain once that takes too long: only a bus that is away keeps a server from listening."""
+        now_s = self._clock()
+        if self._waits_since_s is None:
+            self._waits_since_s = now_s
+        elif now_s - self._waits_since_s >= self._patience_s:
+            why = f'The bus has not answered for {self._patience_s:g} s'
+            self._complain(AWAY, '', CANNOT, facts.node.hypervisor_hostname, why)
+        self._due_s = math.inf  # it is due as soon as the server listens
+
     def _report(self, facts: Facts) -> None:
         name, pause = facts.node.hypervisor_hostname, self._interval_s()
         if pause != self._told_pause:
             LOG.info('Reporting node %s each %s s, and each change at once', name, pause)
         self._last, self._told_pause = facts, pause
         try:
-            self._send(facts)
+            there = difference.there(self._send(facts))
         except errors.Invalid as refusal:
             self._relieve(AWAY, 'The scheduler answers again')
             self._complain(REFUSED, _line(refusal), 'The scheduler refuses: %s', _line(refusal))
@@ -118,17 +141,26 @@ class Reporter:
         else:
             self._relieve(AWAY, 'The scheduler answers again')
             self._relieve(REFUSED, 'The scheduler accepts the reports again')
-            self._agent.told(facts)
+            self._agent.told(facts, there)
+            pause = min(pause, self._compare(facts, there))
         self._due_s = self._clock() + pause
 
-    def _send(self, facts: Facts) -> None:
+    def _compare(self, facts: Facts, there: difference.Counted | None) -> float:
+        """Tell of what the scheduler counts otherwise. Returns seconds until it has to be asked again."""
+        if there is None:
+            return math.inf
+        found = difference.differences(facts.counted, there, facts.instances)
+        again = self._dispute.hear(facts.node.hypervisor_hostname, found, self._clock())
+        return SETTLE_S if again else math.inf
+
+    def _send(self, facts: Facts) -> Any:
         node = facts.node
         complaint = (AWAY, '', CANNOT, node.hypervisor_hostname, f'No answer for {self._patience_s:g} s')
         impatience = threading.Timer(self._patience_s, self._complain, complaint)
         impatience.daemon = True
         impatience.start()
         try:
-            self._client.update_resource_stats(
+            return self._client.update_resource_stats(
                 node.host, node, sorted(facts.instances), facts.inventories, self._cell_uuid
             )
         finally:

@@ -12,26 +12,44 @@
 """What the agent does: takes and gives up instances, and says what its node has and holds."""
 
 import dataclasses
+import logging
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nova_sched import errors, objects
-from nova_sched.agent import Settings, inventory, machine, pools, usage
-from nova_sched.agent.instances import ACTIVE, BUILDING, Instance, Instances
+from nova_sched.agent import Settings, difference, inventory, machine, pools, usage
+from nova_sched.agent.instances import ACTIVE, BUILDING, RESIZED, Instance, Instances
 from nova_sched.agent.node import Node
 from nova_sched.hardware import Overdrawn
-from nova_sched.objects.claiming import Claim
+from nova_sched.hardware.machine import Parts
+from nova_sched.objects.claim import RESIZE
 from nova_sched.state.request import Request
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """All that a report says: the node, its provider tree in Placement's form, the instances on it."""
+    """All that a report says: the node, its provider tree in Placement's form, the instances on it.
+
+    ``held`` is what these instances hold, by resource class; one that is gone and is told for the last time
+    is not in it.
+    """
 
     node: objects.ComputeNode
     inventories: Mapping[str, Mapping[str, Any]]
     instances: frozenset[str]
+    held: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def provider(self) -> Mapping[str, Any]:
+        """The node itself in the tree."""
+        return self.inventories[self.node.uuid]
+
+    @property
+    def counted(self) -> difference.Counted:
+        return difference.here(self.provider['inventories'], self.held)
 
     def tells_more_than(self, other: 'Facts | None') -> bool:
         """Whether there is news in this, for somebody who was told the other."""
@@ -59,6 +77,7 @@ class Agent:
         self._machine = machine.read(settings)
         self._failed_builds = 0  # since the last good one
         self._untold = {one.uuid for one in instances}
+        self._there: difference.Counted | None = None  # what the scheduler counts, by its last answer
         self._lock = threading.Lock()
 
     @property
@@ -75,62 +94,138 @@ class Agent:
         used = usage.total([one.guest() for one in here], self._failed_builds)
         node = machine.describe(self._machine, self._settings, used)
         listed = frozenset(one.uuid for one in here) | self._untold
-        return Facts(node, inventory.inventories(node, self._settings), listed)
+        held = {one.uuid: one.resources for one in here}
+        return Facts(node, inventory.inventories(node, self._settings), listed, held)
 
-    def told(self, facts: Facts) -> None:
-        """The scheduler has taken this report."""
+    def told(self, facts: Facts, there: difference.Counted | None = None) -> None:
+        """The scheduler has taken this report; ``there`` is what it counts on the node."""
         with self._lock:
             self._untold -= facts.instances
+            self._there = there
 
     def build(self, request: Request, finished: bool = True) -> None:
         """Check again that there is room for a request, and take its instance.
 
         ``finished`` False if its build goes on until ``finish`` says that it has ended. A repeated request
-        takes the place of the first. Raises ComputeResourcesUnavailable with all that is short, or if the
-        list of instances cannot be written; then the instance is not here.
+        takes the place of the first: so does a rebuild. Raises ComputeResourcesUnavailable with all that is
+        short, or if the list of instances cannot be written; then the instance is not here.
         """
         with self._lock:
             try:
                 self._take(request, ACTIVE if finished else BUILDING)
-            except errors.ComputeResourcesUnavailable:
+            except errors.ComputeResourcesUnavailable as short:
                 self._failed_builds += 1
+                self._explain(request, short)
                 raise
             finally:
                 self.news.set()
+            if finished:
+                self._failed_builds = 0
 
-    def _take(self, request: Request, vm_state: str) -> None:
-        others = tuple(one for one in self._instances if one.uuid != request.instance_uuid)
-        facts = self._facts(others)
-        uuid, settings = facts.node.uuid, self._settings
-        inventories = facts.inventories[uuid]['inventories']
-        node = Node(uuid, inventories, others, facts.node.machine, settings.packing)
-        claim = node.instance_claim(request)
-        instance = Instance(
+    def resize(self, request: Request) -> None:
+        """Take an instance that comes here in another size, or give another size to one that is here.
+
+        Until ``confirm_resize`` or ``revert_resize``, one that is here holds both sizes. A repeated request
+        takes the place of the first. Raises as ``build`` does; then all is as it was.
+        """
+        with self._lock:
+            here = self._instances.get(request.instance_uuid)
+            try:
+                if here is None or here.move:
+                    self._take(request, RESIZED, RESIZE)
+                else:
+                    self._enlarge(here, request)
+            except errors.ComputeResourcesUnavailable as short:
+                self._explain(request, short)
+                raise
+            self.news.set()
+
+    def _take(self, request: Request, vm_state: str, move: str | None = None) -> None:
+        others = self._beside(request.instance_uuid)
+        node = self._node(others)
+        claim = node.resize_claim(request, move=move) if move else node.instance_claim(request)
+        taken = Instance(
             uuid=claim.consumer_uuid,
             resources=claim.resources,
             vm_state=vm_state,
             project_id=claim.project_id,
             os_type=request.image_properties.get('os_type'),
             parts=claim.parts,
-            devices=self._addresses(claim, others),
+            devices=self._addresses(claim.parts, others),
+            move=claim.move,
         )
-        try:
-            self._instances.put(instance)
-        except errors.BadMachineFacts as error:
-            raise errors.ComputeResourcesUnavailable(claim.node_uuid, str(error)) from error
-        self._untold.add(instance.uuid)
-        if vm_state == ACTIVE:
-            self._failed_builds = 0
+        self._put(taken)
+        self._untold.add(taken.uuid)
 
-    def _addresses(self, claim: Claim, others: Iterable[Instance]) -> frozenset[str]:
-        """Which of the machine's devices the claim gets."""
-        wanted = [some.pool for some in claim.parts.devices] if claim.parts else []
-        taken = frozenset().union(*(one.devices for one in others))
+    def _enlarge(self, here: Instance, request: Request) -> None:
+        """Have it hold the size that is asked for beside its own; that may be smaller, too."""
+        others = self._beside(here.uuid)
+        node = self._node(others)
+        claim = node.resize_claim(request, here.claim(node.uuid))
+        fields = {'resources': claim.resources, 'resizing': claim.resizing, 'vm_state': RESIZED}
+        devices = self._addresses(claim.resizing.parts, others)
+        self._put(dataclasses.replace(here, **fields, new_devices=devices))
+
+    def _beside(self, instance_uuid: str) -> tuple[Instance, ...]:
+        """All the other instances."""
+        return tuple(one for one in self._instances if one.uuid != instance_uuid)
+
+    def _node(self, instances: tuple[Instance, ...]) -> Node:
+        """This node with these instances, to claim on it."""
+        facts = self._facts(instances)
+        return Node(
+            facts.node.uuid,
+            facts.provider['inventories'],
+            instances,
+            facts.node.machine,
+            self._settings.packing,
+            facts.provider['traits'],
+        )
+
+    def _addresses(self, parts: Parts | None, others: Iterable[Instance]) -> frozenset[str]:
+        """Which of the machine's devices these parts are."""
+        wanted = [some.pool for some in parts.devices] if parts else []
+        taken = frozenset().union(*(one.all_devices for one in others))
         try:
             specs = pools.parse(self._settings.device_spec)
             return pools.pick(self._machine.devices, specs, taken, wanted)
         except Overdrawn as short:
-            raise errors.ComputeResourcesUnavailable(claim.node_uuid, str(short)) from None
+            raise errors.ComputeResourcesUnavailable(self._machine.uuid, str(short)) from None
+
+    def _put(self, instance: Instance) -> None:
+        try:
+            self._instances.put(instance)
+        except errors.BadMachineFacts as error:
+            raise errors.ComputeResourcesUnavailable(self._machine.uuid, str(error)) from error
+
+    def _explain(self, request: Request, short: errors.ComputeResourcesUnavailable) -> None:
+        """Say what is short by the node's own books, and where the scheduler's, who let it come, differ."""
+        ours = self._facts(tuple(self._instances)).counted
+        theirs = difference.beside(request.resources, ours, self._there, request.instance_uuid)
+        LOG.warning('Instance %s is refused: %s. %s', request.instance_uuid, short.shortages, theirs)
+
+    def confirm_resize(self, instance_uuid: str) -> None:
+        """The instance stays here, in its new size. Raises as ``finish`` does."""
+        with self._lock:
+            here = self._open(instance_uuid)
+            self._instances.put(here.finished(self._machine.uuid))
+            self.news.set()
+
+    def revert_resize(self, instance_uuid: str) -> None:
+        """It has its old size again, or goes back to where it came from. Raises as ``finish`` does."""
+        with self._lock:
+            before = self._open(instance_uuid).reverted(self._machine.uuid)
+            if before is None:
+                self._instances.remove(instance_uuid)
+            else:
+                self._instances.put(before)
+            self.news.set()
+
+    def _open(self, instance_uuid: str) -> Instance:
+        instance = self._instances.get(instance_uuid)
+        if instance is None or not instance.is_open:
+            raise errors.NotFound(f'Resize of instance {instance_uuid} on host {self.host}')
+        return instance
 
     def finish(self, instance_uuid: str) -> None:
         """The build has ended well. Raises NotFound, or BadMachineFacts if that cannot be written."""

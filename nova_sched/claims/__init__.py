@@ -19,9 +19,18 @@ import abc
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from nova_sched.objects.claiming import Claim
+from nova_sched.objects.claim import Claim
 from nova_sched.state.aggregates import Aggregate
 from nova_sched.state.report import Report
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Policy:
+    """A server group's hard policy: `affinity`; or `anti-affinity`, with ``most`` members on a node."""
+
+    group_uuid: str
+    kind: str
+    most: int = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,25 +39,14 @@ class Placement:
 
     Amounts are judged by what the node has left. CPUs, pages and devices were picked one by one, so
     they are good only while nothing else happens to the node: ``generations`` are those at which they
-    were picked, for each node of a claim with parts.
+    were picked, for each node of a claim with parts. ``policies`` are those of the groups that the
+    claims' consumers are members of; they are judged by where all members have claims.
     """
 
     claims: tuple[Claim, ...]
     releases: tuple[tuple[str, str], ...] = ()
     generations: Mapping[str, int] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a placement.
-
-    ``generations`` gives each node's generation before and after; ``used`` the use by resource
-    class, after the whole batch, of the nodes for which the placement was lost.
-    """
-
-    won: bool
-    generations: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
-    used: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    policies: tuple[Policy, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,6 +59,22 @@ class NodeFacts:
     foreign: Mapping[str, int] = dataclasses.field(default_factory=dict)
     foreign_instances: int = 0
     seen_s: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a placement.
+
+    ``generations`` gives each node's generation before and after. For a placement that was lost, all of it
+    after the whole batch: ``used`` is the use by resource class of its nodes, ``gone`` those that are no more,
+    and ``fresh`` all about the nodes where CPUs were picked, and where other members of a group are.
+    """
+
+    won: bool
+    generations: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    used: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    gone: tuple[str, ...] = ()
+    fresh: tuple[NodeFacts, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,7 +112,8 @@ class ClaimStore(abc.ABC):
         """Make the placements durable, each judged after those before it.
 
         A claim that was made already (by its UUID) is won. A consumer has at most one claim that is
-        not confirmed: an older one ends. On the node where it is confirmed already, the larger amounts stay.
+        not confirmed: an older one ends. On the node where it is confirmed already, it is resized. What
+        ends there ends the resize alone.
         """
 
     @abc.abstractmethod
@@ -108,6 +123,17 @@ class ClaimStore(abc.ABC):
     @abc.abstractmethod
     def confirm(self, consumers: Sequence[str], node_uuids: Sequence[str]) -> list[Claim]:
         """The nodes have these instances. Returns the claims that were not confirmed before."""
+
+    @abc.abstractmethod
+    def finish(self, consumer: str, node_uuids: Sequence[str]) -> list[Claim]:
+        """The consumer stays on these nodes: its move to them or resize on them is settled.
+
+        The source of a move ends. Returns the claims that this changed, as they were before.
+        """
+
+    @abc.abstractmethod
+    def revert(self, consumer: str) -> list[Claim]:
+        """The consumer's move or resize is taken back. Returns the claims that this changed, as they were."""
 
     @abc.abstractmethod
     def release(self, keys: Sequence[tuple[str, str]]) -> list[Claim]:

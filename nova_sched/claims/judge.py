@@ -14,16 +14,17 @@
 import dataclasses
 
 from nova_sched.claims import Outcome
-from nova_sched.objects.claiming import Claim
+from nova_sched.objects.claim import Claim
 
 
 @dataclasses.dataclass(slots=True)
 class Ledger:
-    """One node during a judgement: its inventories, use by resource class, and generation."""
+    """One node during a judgement: its inventories, use by resource class, generation, and host."""
 
     inventories: dict
     used: dict
     generation: int
+    host: str = ''
     changed: bool = False
 
     def fits(self, resources):
@@ -66,51 +67,112 @@ class Held:
             mine[key[1]] = self.added[key] = claim
 
 
-def judge(placements, ledgers, held):
+def judge(placements, ledgers, held, circles=None):
     """Judge placements one after the other; returns an Outcome for each.
 
-    ``ledgers`` (node UUID to Ledger) and ``held`` (Held) cover every node and consumer that the
-    placements name, and every node where such a consumer holds a claim. Both are brought to what
-    they are afterwards.
+    ``ledgers`` (node UUID to Ledger), ``held`` (Held) and ``circles`` (group UUID to Circle) cover every
+    node, consumer and policy that the placements name, and every node where such a consumer holds a claim.
+    All are brought to what they are afterwards.
     """
-    won, kept = [], set[str]()
-    for placement in placements:
-        changes = _changes(placement, held)
-        won.append(not changes or (_is_current(placement, ledgers, kept) and _apply(changes, ledgers, held)))
-        if not won[-1]:
-            # What it would have freed, those after it may have picked.
-            kept |= {node for (_, node), (old, _) in changes.items() if old is not None and old.parts}
+    court = _Court(ledgers, held, circles)
+    won = [court.judge(placement) for placement in placements]
     for _, node in (*held.added, *held.removed):
         ledgers[node].changed = True
     return [_outcome(placement, one, ledgers) for placement, one in zip(placements, won, strict=True)]
 
 
-def _is_current(placement, ledgers, kept):
-    """Nothing has happened to the nodes since CPUs or devices were picked on them.
-
-    What the batch itself does there does not count: its placements were made one after the other. On
-    the nodes ``kept`` it has not done what those after it count on. A node that left is for the
-    amounts to find out.
-    """
-    return all(
-        node not in ledgers or (ledgers[node].generation == generation and node not in kept)
-        for node, generation in placement.generations.items()
-    )
+def stale(placement, circles):
+    """Nodes whose facts the loser of a placement may have been wrong about, beside the amounts in use."""
+    if not placement.generations and not placement.policies:
+        return set()
+    nodes = {claim.node_uuid for claim in placement.claims}
+    return nodes.union(*(circles[policy.group_uuid].nodes for policy in placement.policies))
 
 
-def _changes(placement, held):
-    """(consumer, node) -> claim before, claim after: what the placement would bring about."""
-    changes = {}
-    for consumer, node in placement.releases:
-        if node in held.of(consumer):
-            changes[consumer, node] = (held.of(consumer)[node], None)
-    for claim in placement.claims:
-        for node, old in held.of(claim.consumer_uuid).items():
-            if node != claim.node_uuid and not old.is_confirmed:
-                changes[claim.consumer_uuid, node] = (old, None)
-        old = held.of(claim.consumer_uuid).get(claim.node_uuid)
-        changes[claim.key] = (old, _after(old, claim, claim.key in placement.releases))
-    return {key: pair for key, pair in changes.items() if pair[0] != pair[1]}
+class _Court:
+    """What one batch is judged by, as it changes from placement to placement."""
+
+    def __init__(self, ledgers, held, circles):
+        self._ledgers, self._held = ledgers, held
+        self._circles = {} if circles is None else circles
+        self._kept = set[str]()
+
+    def judge(self, placement):
+        """Whether the placement is won; then it is booked."""
+        changes = self._changes(placement)
+        if not changes:
+            return True
+        circles = self._regrouped(changes)
+        if circles is not None and self._is_current(placement) and self._book(changes):
+            self._circles.update(circles)
+            return True
+        # What it would have freed, those after it may have picked.
+        self._kept |= {node for (_, node), (old, _) in changes.items() if old is not None and old.all_parts}
+        return False
+
+    def _changes(self, placement):
+        """(consumer, node) -> claim before, claim after: what the placement would bring about."""
+        held, changes = self._held, {}
+        for consumer, node in placement.releases:
+            if node in held.of(consumer):
+                old = held.of(consumer)[node]
+                changes[consumer, node] = (old, old.reverted() if old.resizing else None)
+        for claim in placement.claims:
+            for node, old in held.of(claim.consumer_uuid).items():
+                if node != claim.node_uuid and not old.is_confirmed:
+                    changes[claim.consumer_uuid, node] = (old, None)
+            old = held.of(claim.consumer_uuid).get(claim.node_uuid)
+            changes[claim.key] = (old, _after(old, claim, claim.key in placement.releases))
+        return {key: pair for key, pair in changes.items() if pair[0] != pair[1]}
+
+    def _regrouped(self, changes):
+        """Group UUID -> its circle after the changes; None if that would break a policy."""
+        moves: dict[str, list] = {}
+        for (consumer, node), (old, new) in changes.items():
+            group = (new or old).group_uuid
+            if group in self._circles and (old is None or new is None) and node in self._ledgers:
+                host = None if new is None else self._ledgers[node].host
+                moves.setdefault(group, []).append((consumer, node, host))
+        after = {group: self._circles[group].after(some) for group, some in moves.items()}
+        for group, some in moves.items():
+            for consumer, node, host in some:
+                there = host is None or self._circles[group].holds(consumer, node)
+                if not there and not after[group].admits(consumer, node, host):
+                    return None
+        return after
+
+    def _is_current(self, placement):
+        """Nothing has happened to the nodes since CPUs or devices were picked on them.
+
+        What the batch itself does there does not count: its placements were made one after the other. On
+        the nodes ``kept`` it has not done what those after it count on. A node that left is for the
+        amounts to find out.
+        """
+        return all(
+            node not in self._ledgers
+            or (self._ledgers[node].generation == generation and node not in self._kept)
+            for node, generation in placement.generations.items()
+        )
+
+    def _book(self, changes):
+        """Bring the changes about if they fit; say whether they did."""
+        ledgers, booked = self._ledgers, []
+        for (_, node), (old, _) in changes.items():
+            if old is not None:
+                ledgers[node].take(old.resources, -1)
+                booked.append((node, old.resources, 1))
+        for (_, node), (_, new) in changes.items():
+            if new is None:
+                continue
+            if node not in ledgers or not ledgers[node].fits(new.resources):
+                for undone, resources, sign in booked:
+                    ledgers[undone].take(resources, sign)
+                return False
+            ledgers[node].take(new.resources)
+            booked.append((node, new.resources, -1))
+        for key, (_, new) in changes.items():
+            self._held.put(key, new)
+        return True
 
 
 def _after(old, claim, released):
@@ -120,27 +182,6 @@ def _after(old, claim, released):
     return old.merged_with(claim)
 
 
-def _apply(changes, ledgers, held):
-    """Bring the changes about if they fit; say whether they did."""
-    booked = []
-    for (_, node), (old, _) in changes.items():
-        if old is not None:
-            ledgers[node].take(old.resources, -1)
-            booked.append((node, old.resources, 1))
-    for (_, node), (_, new) in changes.items():
-        if new is None:
-            continue
-        if node not in ledgers or not ledgers[node].fits(new.resources):
-            for undone, resources, sign in booked:
-                ledgers[undone].take(resources, sign)
-            return False
-        ledgers[node].take(new.resources)
-        booked.append((node, new.resources, -1))
-    for key, (_, new) in changes.items():
-        held.put(key, new)
-    return True
-
-
 def _outcome(placement, won, ledgers):
     nodes = {claim.node_uuid for claim in placement.claims} | {node for _, node in placement.releases}
     known = {node: ledgers[node] for node in nodes if node in ledgers}
@@ -148,4 +189,5 @@ def _outcome(placement, won, ledgers):
         return Outcome(
             True, {node: (one.generation, one.generation + one.changed) for node, one in known.items()}
         )
-    return Outcome(False, {}, {node: dict(one.used) for node, one in known.items()})
+    gone = tuple(sorted({claim.node_uuid for claim in placement.claims} - known.keys()))
+    return Outcome(False, used={node: dict(one.used) for node, one in known.items()}, gone=gone)

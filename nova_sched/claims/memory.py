@@ -15,9 +15,11 @@ import dataclasses
 import threading
 
 from nova_sched.claims import Changes, ClaimStore, NodeFacts
-from nova_sched.claims.judge import Held, Ledger, judge
-from nova_sched.claims.reconcile import settle
-from nova_sched.objects.claiming import CONFIRMED
+from nova_sched.claims.circle import Circle
+from nova_sched.claims.judge import Held, Ledger, judge, stale
+from nova_sched.claims.lifecycle import amend, finishing, reverting
+from nova_sched.claims.reconcile import absent, keeps_source, settle
+from nova_sched.objects.claim import Claim
 
 
 class MemoryClaimStore(ClaimStore):
@@ -66,50 +68,75 @@ class MemoryClaimStore(ClaimStore):
             held = Held(claim for consumer in consumers for claim in self._of(consumer))
             nodes = {claim.node_uuid for one in placements for claim in one.claims}
             nodes |= {node for consumer in consumers for node in held.of(consumer)}
-            ledgers = {uuid: self._ledger(uuid) for uuid in nodes & self._nodes.keys()}
-            outcomes = judge(placements, ledgers, held)
-            for key in held.removed:
-                self._drop(key)
-            for claim in held.added.values():
-                self._put(claim)
-            self._touch({node for _, node in (*held.added, *held.removed)})
-            return outcomes
+            ledgers = self._ledgers(nodes)
+            circles = {
+                policy.group_uuid: self._circle(policy) for one in placements for policy in one.policies
+            }
+            outcomes = judge(placements, ledgers, held, circles)
+            self._write(held)
+            return [
+                outcome if outcome.won else dataclasses.replace(outcome, fresh=self._fresh(one, circles))
+                for one, outcome in zip(placements, outcomes, strict=True)
+            ]
+
+    def _ledgers(self, nodes):
+        return {uuid: self._ledger(uuid) for uuid in nodes if uuid in self._nodes}
 
     def _ledger(self, uuid):
         facts = self._nodes[uuid]
-        ledger = Ledger(facts.report.inventories, dict(facts.foreign), facts.generation)
+        ledger = Ledger(facts.report.inventories, dict(facts.foreign), facts.generation, facts.report.host)
         for claim in self._claims[uuid].values():
             ledger.take(claim.resources)
         return ledger
+
+    def _circle(self, policy):
+        members = (claim for claims in self._claims.values() for claim in claims.values()
+                   if claim.group_uuid == policy.group_uuid)  # fmt: skip
+        return Circle(policy, [(*one.key, self._nodes[one.node_uuid].report.host) for one in members])
+
+    def _fresh(self, placement, circles):
+        return tuple(self._facts(uuid) for uuid in stale(placement, circles) if uuid in self._nodes)
+
+    def _write(self, held):
+        for key in held.removed:
+            self._drop(key)
+        for claim in held.added.values():
+            self._put(claim)
+        self._touch({node for _, node in (*held.added, *held.removed)})
+
+    def _amend(self, claims, change):
+        """Change claims, see ``amend``; returns those that were changed, as they were."""
+        held = Held(claims)
+        changed = amend(claims, change, self._ledgers({claim.node_uuid for claim in claims}), held)
+        self._write(held)
+        return changed
 
     def confirm(self, consumers, node_uuids):
         with self._lock:
             found = [claim for consumer in consumers for claim in self._of(consumer)
                      if claim.node_uuid in node_uuids and not claim.is_confirmed]  # fmt: skip
-            for claim in found:
-                self._confirm(claim)
-            self._touch({claim.node_uuid for claim in found})
-            return found
+            return self._amend(found, Claim.confirmed)
 
-    def _confirm(self, claim):
-        self._put(dataclasses.replace(claim, state=CONFIRMED, expires_s=None))
+    def finish(self, consumer, node_uuids):
+        with self._lock:
+            claims = self._of(consumer)
+            return self._amend(claims, finishing(claims, node_uuids))
+
+    def revert(self, consumer):
+        with self._lock:
+            claims = self._of(consumer)
+            return self._amend(claims, reverting(claims))
 
     def release(self, keys):
         with self._lock:
-            return self._end([claim for key in set(keys) if (claim := self._find(key)) is not None])
-
-    def _end(self, claims):
-        for claim in claims:
-            self._drop(claim.key)
-        self._touch({claim.node_uuid for claim in claims})
-        return claims
+            found = [claim for key in set(keys) if (claim := self._find(key)) is not None]
+            return self._amend(found, lambda claim: None)
 
     def expire(self, now_s):
         with self._lock:
-            return self._end([
-                claim for claims in self._claims.values() for claim in claims.values()
-                if not claim.is_confirmed and claim.expires_s is not None and claim.expires_s <= now_s
-            ])  # fmt: skip
+            overdue = [claim for claims in self._claims.values() for claim in claims.values()
+                       if not claim.is_confirmed and claim.overdue(now_s)]  # fmt: skip
+            return self._amend(overdue, lambda claim: None)
 
     def claims(self, consumer_uuid=None):
         with self._lock:
@@ -130,13 +157,17 @@ class MemoryClaimStore(ClaimStore):
         if twin != uuid:
             self._forget(twin)
         claims = self._claims.setdefault(uuid, {})
-        settled = settle(report, claims)
-        for consumer in settled.confirmed:
-            self._confirm(claims[consumer])
-        for consumer in settled.counted:
-            self._put(dataclasses.replace(claims[consumer], counted=True))
-        for consumer in settled.released:
-            self._drop((consumer, uuid))
+        moving = {
+            (consumer, uuid)
+            for consumer in absent(report, claims)
+            if any(keeps_source(one, consumer, uuid) for one in self._of(consumer))
+        }
+        settled = settle(report, claims, moving, now_s)
+        changed = settled.changed(claims)
+        for claim in changed:
+            self._put(claim)
+        for claim in settled.ended:
+            self._drop(claim.key)
         before = self._nodes.get(uuid)
         after = NodeFacts(
             report=report,
@@ -150,7 +181,7 @@ class MemoryClaimStore(ClaimStore):
         self._names[report.host, report.nodename] = uuid
         self._nodes[uuid] = after
         same = before is not None and dataclasses.replace(before, seen_s=now_s) == after
-        if not same or settled.confirmed or settled.released or settled.counted:
+        if not same or changed or settled.ended:
             self._touch([uuid])
         return self._facts(uuid)
 

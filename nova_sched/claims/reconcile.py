@@ -11,44 +11,71 @@
 # under the License.
 """A node's report against the claims on it: which are settled, and what use nobody claimed."""
 
+import dataclasses
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from nova_sched.objects.claiming import CONFIRMED, PCPU, VCPU
+from nova_sched.objects.claim import PCPU, VCPU, Claim
 
 
 class Settled(NamedTuple):
-    """``confirmed``, ``counted`` and ``released`` are consumers; ``foreign`` is by resource class.
+    """``claims`` by consumer as they are after the report, ``ended`` those that it ends, as they were.
 
-    ``counted`` are those whose CPUs and devices the report has in use, and did not have before.
+    ``foreign`` is use by resource class.
     """
 
-    confirmed: tuple[str, ...]
-    released: tuple[str, ...]
-    foreign: dict[str, int]
+    claims: Mapping[str, Claim]
+    ended: tuple[Claim, ...]
+    foreign: Mapping[str, int]
     foreign_instances: int
-    counted: tuple[str, ...] = ()
+
+    def changed(self, before):
+        """The claims that are not what they were."""
+        return [claim for consumer, claim in self.claims.items() if claim != before[consumer]]
 
 
-def settle(report, claims):
+def absent(report, claims):
+    """Consumers that the node had, and does not list any more: their claims end, but for open moves."""
+    if report.instances is None:
+        return []
+    return [consumer for consumer, claim in claims.items()
+            if claim.is_confirmed and consumer not in report.instances]  # fmt: skip
+
+
+def keeps_source(claim, consumer, node_uuid):
+    """Whether a claim keeps alive the one that its consumer has on that other node."""
+    return claim.keeps_source and claim.consumer_uuid == consumer and claim.node_uuid != node_uuid
+
+
+def settle(report, claims, moving=frozenset(), now_s=0.0):
     """Settle the claims (by consumer) of the node that made the report.
 
     With a list of instances: a claim whose instance is listed is confirmed, a confirmed one that
-    is not listed any more is released, and one that the node does not know of yet stays as it is.
-    Without a list, nothing changes state, and the confirmed claims explain the use.
+    is not listed any more ends, and one that the node does not know of yet stays as it is.
+    Without a list, nothing changes state, and the confirmed claims explain the use. Those ``moving``,
+    by (consumer, node), stay, listed or not. A resize in place that nobody settled in time is taken back: what
+    it really takes is in the report.
     """
+    gone = {consumer for consumer in absent(report, claims) if (consumer, report.node_uuid) not in moving}
+    kept, explained = {}, []
+    for consumer, claim in claims.items():
+        if consumer in gone:
+            continue
+        if claim.resizing and claim.overdue(now_s):
+            claim = claim.reverted()
+        if report.instances is not None and consumer in report.instances and not claim.is_confirmed:
+            claim = claim.confirmed()
+        if claim.is_confirmed and (report.instances is None or consumer in report.instances):
+            if claim.parts and not claim.counted:
+                claim = dataclasses.replace(claim, counted=True)
+            explained.append(claim)
+        kept[consumer] = claim
     if report.instances is None:
-        confirmed, released = (), ()
-        explained = [claim for claim in claims.values() if claim.state == CONFIRMED]
         strangers = report.num_instances - len(explained)
     else:
-        listed = report.instances
-        explained = [claim for consumer, claim in claims.items() if consumer in listed]
-        confirmed = tuple(claim.consumer_uuid for claim in explained if claim.state != CONFIRMED)
-        released = tuple(consumer for consumer, claim in claims.items()
-                         if claim.state == CONFIRMED and consumer not in listed)  # fmt: skip
-        strangers = len(listed - claims.keys())
-    counted = tuple(claim.consumer_uuid for claim in explained if claim.parts and not claim.counted)
-    return Settled(confirmed, released, foreign_use(report, explained), max(0, strangers), counted)
+        strangers = len(report.instances - claims.keys())
+    ended = tuple(claims[consumer] for consumer in claims if consumer in gone)
+    return Settled(kept, ended, foreign_use(report, explained), max(0, strangers))
 
 
 def foreign_use(report, explained):

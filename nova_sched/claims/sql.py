@@ -16,6 +16,7 @@ a constant number of statements for a batch of any size.
 """
 
 import dataclasses
+import itertools
 import json
 
 import sqlalchemy as sa
@@ -24,17 +25,28 @@ from oslo_db import exception as db_error
 from nova_sched import errors
 from nova_sched.claims import Changes, ClaimStore, NodeFacts
 from nova_sched.claims import statements as sql
-from nova_sched.claims.judge import Held, judge
+from nova_sched.claims.circle import Circle
+from nova_sched.claims.judge import Held, judge, stale
+from nova_sched.claims.lifecycle import amend, finishing, reverting
+from nova_sched.claims.reconcile import absent, keeps_source
 from nova_sched.claims.taken import second_of_a_name, take
 from nova_sched.db.engine import Sessions
 from nova_sched.db.prepared import Prepared
 from nova_sched.db.tables import AGGREGATES, CLAIMS, HOST_INSTANCES, NODES, REPORTS, REVISIONS, SERVICES
-from nova_sched.objects.claiming import CONFIRMED
 from nova_sched.state.report import Report
 
 
 class _Lost(Exception):
     """A placement was lost before its consumers' own claims were looked at."""
+
+
+def _is_plain(placement):
+    """One claim, guarded by amounts alone."""
+    return len(placement.claims) == 1 and not placement.releases and not placement.policies
+
+
+def _claims_of(consumer):
+    return lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, [consumer])
 
 
 class SqlClaimStore(ClaimStore):
@@ -53,7 +65,7 @@ class SqlClaimStore(ClaimStore):
         # Nearly every consumer is new. To find that out costs no question: the table refuses what would
         # be a second claim of a consumer, and who loses may have to thank a claim of its own for that.
         try:
-            if len(placements) == 1 and len(placements[0].claims) == 1 and not placements[0].releases:
+            if len(placements) == 1 and _is_plain(placements[0]):
                 return self._commit_one(placements)
             if not any(one.releases for one in placements):
                 return self._commit(placements, ask=False)
@@ -62,7 +74,7 @@ class SqlClaimStore(ClaimStore):
         try:
             return self._commit(placements, ask=True)
         except db_error.DBDuplicateEntry as error:
-            raise errors.StoreUnavailable('another scheduler claims for the same instance now') from error
+            raise errors.StoreBusy('another scheduler claims for the same instance or group now') from error
 
     def _commit_one(self, placements):
         """One claim of a consumer that holds none: what a caller waits for, so by the shortest way."""
@@ -88,84 +100,109 @@ class SqlClaimStore(ClaimStore):
         with self._sessions.transaction() as connection:
             if ask:
                 nodes |= {claim.node_uuid for claim in sql.read_claims(connection, sql.CLAIMS_OF, consumers)}
+            circles = self._lock_groups(connection, placements)
             ledgers = self._lock(connection, nodes)
             # Behind the lock: what another scheduler did before it counts.
             found = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
             held = Held(claim for claim in found if claim.node_uuid in ledgers)
-            outcomes = judge(placements, ledgers, held)
+            outcomes = judge(placements, ledgers, held, circles)
             if not ask and not all(outcome.won for outcome in outcomes):
                 raise _Lost
             self._write(connection, ledgers, held)
-        return outcomes
+            self._raise_groups(connection, held, circles)
+            return self._refreshed(connection, placements, outcomes, circles)
+
+    def _lock_groups(self, connection, placements):
+        """Circles of all groups with a policy, which nobody else can enter before this transaction ends."""
+        policies = {policy.group_uuid: policy for one in placements for policy in one.policies}
+        if not policies:
+            return {}
+        there = {row.uuid for row in sql.rows(connection, sql.LOCK_GROUPS, policies)}
+        new = [policies[uuid] for uuid in sorted(policies.keys() - there)]
+        if new:
+            connection.execute(sql.NEW_GROUP, [sql.group_row(policy) for policy in new])
+        members: dict[str, list] = {uuid: [] for uuid in policies}
+        for group, *member in sql.rows(connection, sql.MEMBERS_OF, policies):
+            members[group].append(member)
+        return {uuid: Circle(policy, members[uuid]) for uuid, policy in policies.items()}
+
+    def _raise_groups(self, connection, held, circles):
+        entered = {claim.group_uuid for claim in held.added.values()} & circles.keys()
+        for chunk in sql.chunks(sorted(entered)):
+            connection.execute(sql.RAISE_GROUPS, {'given': chunk})
+
+    def _refreshed(self, connection, placements, outcomes, circles):
+        """The outcomes, those of losers with all that they may have been wrong about."""
+        wanted = [set() if outcome.won else stale(one, circles)
+                  for one, outcome in zip(placements, outcomes, strict=True)]  # fmt: skip
+        nodes = set().union(*wanted)
+        if not nodes:
+            return outcomes
+        facts = {one.report.node_uuid: one for one in self._facts(connection, nodes)}
+        return [
+            dataclasses.replace(outcome, fresh=tuple(facts[uuid] for uuid in sorted(some & facts.keys())))
+            for outcome, some in zip(outcomes, wanted, strict=True)
+        ]
 
     def _lock(self, connection, nodes):
         """The true state of the nodes, which nobody else can change before this transaction ends."""
         return {uuid: sql.ledger(*rest) for uuid, *rest in sql.rows(connection, sql.LOCK_LEDGERS, nodes)}
 
     def _write(self, connection, ledgers, held):
-        if held.removed:
-            connection.execute(sql.END_CLAIM, [{'claim': claim.uuid} for claim in held.removed.values()])
-        if held.added:
-            connection.execute(sql.PUT_CLAIM, [sql.claim_row(claim) for claim in held.added.values()])
+        self._replace_claims(connection, held.removed.values(), held.added.values())
         changed = [{'node': uuid, 'now_used': sql.use_text(ledger)}
                    for uuid, ledger in sorted(ledgers.items()) if ledger.changed]  # fmt: skip
         if changed:
             connection.execute(sql.WRITE_USE, changed)
 
+    def _replace_claims(self, connection, gone, come):
+        for chunk in sql.chunks(sorted(claim.uuid for claim in gone)):
+            connection.execute(sql.END_CLAIMS, {'given': chunk})
+        if come:
+            connection.execute(sql.PUT_CLAIM, [sql.claim_row(claim) for claim in come])
+
     def confirm(self, consumers, node_uuids):
-        with self._sessions.transaction() as connection:
-            self._lock(connection, node_uuids)
-            found = [claim for claim in sql.read_claims(connection, sql.CLAIMS_OF, consumers)
-                     if claim.node_uuid in node_uuids and claim.state != CONFIRMED]  # fmt: skip
-            self._set_confirmed(connection, found)
-            self._touch(connection, {claim.node_uuid for claim in found})
-        return found
+        def change(_claims):
+            return lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim
 
-    def _set_confirmed(self, connection, claims):
-        for chunk in sql.chunks(sorted(claim.uuid for claim in claims)):
-            connection.execute(
-                sa.update(CLAIMS)
-                .where(CLAIMS.c.uuid.in_(chunk))
-                .values(state=CONFIRMED, unconfirmed=None, expires_s=None)
-            )
+        return self._amend(lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers), change)
 
-    def _touch(self, connection, nodes):
-        for chunk in sql.chunks(sorted(nodes)):
-            bump = sa.update(NODES).where(NODES.c.uuid.in_(chunk)).values(generation=NODES.c.generation + 1)
-            connection.execute(bump)
+    def finish(self, consumer, node_uuids):
+        return self._amend(_claims_of(consumer), lambda claims: finishing(claims, node_uuids))
+
+    def revert(self, consumer):
+        return self._amend(_claims_of(consumer), reverting)
 
     def release(self, keys):
-        keys, consumers = set(keys), {consumer for consumer, _ in keys}
-        with self._sessions.transaction() as connection:
-            ledgers = self._lock(connection, {node for _, node in keys})
-            found = [claim for claim in sql.read_claims(connection, sql.CLAIMS_OF, consumers)
-                     if claim.key in keys]  # fmt: skip
-            self._end(connection, ledgers, found)
-        return found
+        def change(_claims):
+            return lambda claim: None if claim.key in keys else claim
 
-    def _end(self, connection, ledgers, claims):
-        held = Held(claims)
-        for claim in claims:
-            held.put(claim.key, None)
-            if claim.node_uuid in ledgers:
-                ledgers[claim.node_uuid].take(claim.resources, -1)
-                ledgers[claim.node_uuid].changed = True
-        self._write(connection, ledgers, held)
+        keys = set(keys)
+        consumers = {consumer for consumer, _ in keys}
+        return self._amend(lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers), change)
 
     def expire(self, now_s):
-        overdue = sa.select(CLAIMS).where(CLAIMS.c.expires_s <= now_s, CLAIMS.c.state != CONFIRMED)
+        def overdue(connection):
+            found = connection.execute(sql.OVERDUE, {'now_s': now_s}).mappings()
+            return [sql.claim(row) for row in found]
+
+        return self._amend(overdue, lambda claims: lambda claim: None)
+
+    def _amend(self, read, changing):
+        """Change the claims that ``read`` finds; returns those that were changed, as they were.
+
+        ``changing`` makes of them the change: a function from a claim to what becomes of it.
+        """
         with self._sessions.transaction() as connection:
-            first = [sql.claim(row) for row in connection.execute(overdue).mappings()]
+            first = read(connection)
             if not first:
                 return []
             ledgers = self._lock(connection, {claim.node_uuid for claim in first})
-            found = [
-                sql.claim(row)
-                for row in connection.execute(overdue).mappings()
-                if row['node_uuid'] in ledgers
-            ]
-            self._end(connection, ledgers, found)
-        return found
+            found = [claim for claim in read(connection) if claim.node_uuid in ledgers]
+            held = Held(found)
+            changed = amend(found, changing(found), ledgers, held)
+            self._write(connection, ledgers, held)
+        return changed
 
     def claims(self, consumer_uuid=None):
         query = sa.select(CLAIMS).order_by(CLAIMS.c.created_s, CLAIMS.c.uuid)
@@ -185,11 +222,12 @@ class SqlClaimStore(ClaimStore):
                 rows = self._node_rows(connection, latest, lock=True)
                 texts = self._texts(connection, latest)
                 claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, latest))
+                moving = self._moving(connection, latest, claims)
                 first = (
                     0 if len(rows) == len(latest) else connection.execute(sql.LAST_GENERATION).scalar_one()
                 )
                 taken = [
-                    take(report, rows.get(uuid), texts.get(uuid), claims.get(uuid, []), first, now_s)
+                    take(report, rows.get(uuid), texts.get(uuid), claims.get(uuid, []), moving, first, now_s)
                     for uuid, report in sorted(latest.items())
                 ]
                 self._write_reports(connection, taken)
@@ -198,15 +236,24 @@ class SqlClaimStore(ClaimStore):
         facts = {one.facts.report.node_uuid: one.facts for one in taken}
         return [facts[report.node_uuid] for report in reports]
 
+    def _moving(self, connection, reports, claims):
+        """(consumer, node) of those that are away from one of these nodes on a move that keeps its source."""
+        gone = {
+            (consumer, uuid)
+            for uuid, report in reports.items()
+            for consumer in absent(report, {claim.consumer_uuid: claim for claim in claims.get(uuid, ())})
+        }
+        found = sql.read_claims(connection, sql.CLAIMS_OF, {consumer for consumer, _ in gone})
+        return {key for key in gone if any(keeps_source(one, *key) for one in found)}
+
     def _write_reports(self, connection, taken):
         """All differences that reports make, a statement for each kind."""
         for one in taken:
             if one.renamed:
                 self._forget_twin(connection, one.facts.report)
-        self._set_confirmed(connection, [claim for one in taken for claim in one.confirmed])
+        ended, put = [one.ended for one in taken], [one.put for one in taken]
+        self._replace_claims(connection, itertools.chain(*ended), list(itertools.chain(*put)))
         for statement, rows in (
-            (sql.COUNT_CLAIM, [{'claim': claim.uuid} for one in taken for claim in one.counted]),
-            (sql.END_CLAIM, [{'claim': claim.uuid} for one in taken for claim in one.released]),
             (sql.NEW_NODE, [one.values for one in taken if one.new]),
             (sql.CHANGE_NODE, [one.update() for one in taken if one.changed and not one.new]),
             (

@@ -18,9 +18,18 @@ import sqlalchemy as sa
 
 from nova_sched.claims import ServiceFacts
 from nova_sched.claims.judge import Ledger
-from nova_sched.db.tables import AGGREGATES, CLAIMS, HOST_INSTANCES, NODES, REPORTS, REVISIONS, SERVICES
+from nova_sched.db.tables import (
+    AGGREGATES,
+    CLAIMS,
+    HOST_INSTANCES,
+    NODES,
+    REPORTS,
+    REVISIONS,
+    SERVER_GROUPS,
+    SERVICES,
+)
 from nova_sched.hardware.machine import Parts
-from nova_sched.objects.claiming import Claim
+from nova_sched.objects.claim import CONFIRMED, Claim, Resizing
 from nova_sched.state.aggregates import Aggregate
 from nova_sched.state.report import Inventory
 
@@ -32,14 +41,13 @@ WRITE_USE = (
     .where(NODES.c.uuid == sa.bindparam('node'))
     .values(used=sa.bindparam('now_used'), generation=NODES.c.generation + 1)
 )
-COUNT_CLAIM = sa.update(CLAIMS).where(CLAIMS.c.uuid == sa.bindparam('claim')).values(counted=sa.true())
-END_CLAIM = sa.delete(CLAIMS).where(CLAIMS.c.uuid == sa.bindparam('claim'))
 PUT_CLAIM = sa.insert(CLAIMS)
 
 # Built once: to build a statement costs more than to run it on SQLite.
 GIVEN: sa.BindParameter = sa.bindparam('given', expanding=True)
+END_CLAIMS = sa.delete(CLAIMS).where(CLAIMS.c.uuid.in_(GIVEN))
 LOCK_LEDGERS = (
-    sa.select(NODES.c.uuid, NODES.c.inventories, NODES.c.used, NODES.c.generation)
+    sa.select(NODES.c.uuid, NODES.c.inventories, NODES.c.used, NODES.c.generation, NODES.c.host)
     .where(NODES.c.uuid.in_(GIVEN))
     .order_by(NODES.c.uuid)
     .with_for_update()
@@ -49,6 +57,24 @@ LOCK_LEDGER = (
     .where(NODES.c.uuid == sa.bindparam('node'))
     .with_for_update()
 )
+LOCK_GROUPS = (
+    sa.select(SERVER_GROUPS.c.uuid)
+    .where(SERVER_GROUPS.c.uuid.in_(GIVEN))
+    .order_by(SERVER_GROUPS.c.uuid)
+    .with_for_update()
+)
+NEW_GROUP = sa.insert(SERVER_GROUPS)
+RAISE_GROUPS = (
+    sa.update(SERVER_GROUPS)
+    .where(SERVER_GROUPS.c.uuid.in_(GIVEN))
+    .values(generation=SERVER_GROUPS.c.generation + 1)
+)
+MEMBERS_OF = (
+    sa.select(CLAIMS.c.group_uuid, CLAIMS.c.consumer_uuid, CLAIMS.c.node_uuid, NODES.c.host)
+    .join(NODES, NODES.c.uuid == CLAIMS.c.node_uuid)
+    .where(CLAIMS.c.group_uuid.in_(GIVEN))
+)
+OVERDUE = sa.select(CLAIMS).where(CLAIMS.c.expires_s <= sa.bindparam('now_s'), CLAIMS.c.state != CONFIRMED)
 CLAIMS_OF = sa.select(CLAIMS).where(CLAIMS.c.consumer_uuid.in_(GIVEN))
 CLAIMS_ON = sa.select(CLAIMS).where(CLAIMS.c.node_uuid.in_(GIVEN))
 READ_NODES = sa.select(NODES).where(NODES.c.uuid.in_(GIVEN)).order_by(NODES.c.uuid)
@@ -96,6 +122,7 @@ def claim(row):
     fields['image_properties'] = json.loads(fields['image_properties'] or '{}')
     fields['counted'] = bool(fields['counted'])
     fields['parts'] = fields['parts'] and Parts.from_json(fields['parts'])
+    fields['resizing'] = fields['resizing'] and Resizing.from_json(fields['resizing'])
     return Claim(**fields)
 
 
@@ -105,8 +132,13 @@ def claim_row(claim):
     image = claim.image_properties
     row['image_properties'] = json.dumps(dict(image), sort_keys=True) if image else None
     row['parts'] = claim.parts and claim.parts.to_json()
+    row['resizing'] = claim.resizing and claim.resizing.to_json()
     row['unconfirmed'] = None if claim.is_confirmed else claim.consumer_uuid
     return row
+
+
+def group_row(policy):
+    return {'uuid': policy.group_uuid, 'policy': policy.kind, 'most': policy.most, 'generation': 0}
 
 
 def inventories_text(report):
@@ -119,10 +151,10 @@ def use_text(ledger):
     return json.dumps({name: amount for name, amount in ledger.used.items() if amount}, sort_keys=True)
 
 
-def ledger(inventories, used, generation):
+def ledger(inventories, used, generation, host=''):
     """A node's ledger, from the texts in its row."""
     known = {name: Inventory(*values) for name, values in json.loads(inventories).items()}
-    return Ledger(known, json.loads(used), generation)
+    return Ledger(known, json.loads(used), generation, host)
 
 
 def by_node(claims):

@@ -18,7 +18,6 @@ from nova_sched.claims import NodeFacts
 from nova_sched.claims.judge import Ledger
 from nova_sched.claims.reconcile import settle
 from nova_sched.claims.statements import inventories_text, use_text
-from nova_sched.objects.claiming import CONFIRMED
 
 
 @dataclasses.dataclass(slots=True)
@@ -28,9 +27,8 @@ class Taken:
     facts: NodeFacts
     values: dict
     text: str
-    confirmed: list
-    released: list
-    counted: list
+    ended: list  # claims that go, and those that others come in place of, as they were
+    put: list
     new: bool
     renamed: bool
     changed: bool
@@ -55,21 +53,16 @@ def second_of_a_name(reports):
     return None
 
 
-def take(report, row, text_before, claims, first, now_s):
+def take(report, row, text_before, claims, moving, first, now_s):
     """Settle the node's claims with its report, and find out what that changes in its ``row``.
 
-    The generations of a new node start above ``first``.
+    ``moving``: see ``settle``. The generations of a new node start above ``first``.
     """
     mine = {claim.consumer_uuid: claim for claim in claims}
-    settled = settle(report, mine)
-    released = [mine.pop(consumer) for consumer in settled.released]
-    confirmed = [mine[consumer] for consumer in settled.confirmed]
-    for claim in confirmed:
-        mine[claim.consumer_uuid] = dataclasses.replace(claim, state=CONFIRMED, expires_s=None)
-    for consumer in settled.counted:
-        mine[consumer] = dataclasses.replace(mine[consumer], counted=True)
+    settled = settle(report, mine, moving, now_s)
+    put = settled.changed(mine)
     ledger = Ledger({}, dict(settled.foreign), 0)
-    for claim in mine.values():
+    for claim in settled.claims.values():
         ledger.take(claim.resources)
     text = report.to_json()
     values = {
@@ -83,17 +76,16 @@ def take(report, row, text_before, claims, first, now_s):
     }
     new = row is None
     same = not new and text == text_before and all(getattr(row, name) == values[name] for name in values)
-    changed = bool(not same or released or confirmed or settled.counted)
+    changed = bool(not same or settled.ended or put)
     generation = (first if new else row.generation) + changed
     values |= {'generation': generation, 'seen_s': now_s}
     foreign = settled.foreign, settled.foreign_instances
     return Taken(
-        facts=NodeFacts(report, generation, tuple(mine.values()), *foreign, now_s),
+        facts=NodeFacts(report, generation, tuple(settled.claims.values()), *foreign, now_s),
         values=values,
         text=text,
-        confirmed=confirmed,
-        released=released,
-        counted=[mine[consumer] for consumer in settled.counted],
+        ended=[*settled.ended, *(mine[claim.consumer_uuid] for claim in put)],
+        put=put,
         new=new,
         renamed=new or (row.host, row.nodename) != (report.host, report.nodename),
         changed=changed,

@@ -95,11 +95,13 @@ class AgentService(oslo_service.ServiceBase):
         client = ReportClient(self._bus, self._timeout_s)
         patience_s = 1.5 * self._timeout_s  # by then, only a bus that is away can still be waited for
         self.reporter = Reporter(made, client, self._interval, self._cell_uuid, patience_s)
+        # It waits until the server listens, and says so if that takes long.
         self.reporter.start()
         server = agent_server.server(self._bus, made.host, made)
         # While the bus is away this waits for it; a server that has not started yet cannot be stopped.
         server.start()
         self._server = server
+        self.reporter.listens()
 
     def _interval(self):
         """Seconds between reports as configured now; a reloaded file that makes no sense changes nothing."""

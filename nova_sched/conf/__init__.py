@@ -27,6 +27,7 @@ from oslo_config import cfg
 from nova_sched.conf import (
     agent,
     base,
+    candidates,
     claims,
     compute,
     explain,
@@ -40,7 +41,19 @@ from nova_sched.conf import (
 LOG = logging.getLogger(__name__)
 
 CONF = cfg.CONF
-MODULES = (agent, base, claims, compute, explain, filter_scheduler, metrics, scheduler, stats, workarounds)
+MODULES = (
+    agent,
+    base,
+    candidates,
+    claims,
+    compute,
+    explain,
+    filter_scheduler,
+    metrics,
+    scheduler,
+    stats,
+    workarounds,
+)
 
 # Entry points of packages that bring rules.
 RULES = frozenset(['nova_sched.filters', 'nova_sched.weighers'])

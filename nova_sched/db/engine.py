@@ -9,10 +9,9 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The database engine, set up for claims, and its errors told apart."""
+"""The database engine, set up for claims, and connections that threads keep."""
 
 import contextlib
-import sqlite3
 import threading
 
 import sqlalchemy as sa
@@ -20,6 +19,7 @@ from oslo_db import exception as db_error
 from oslo_db.sqlalchemy import enginefacade
 
 from nova_sched import errors
+from nova_sched.db import faults
 
 # Whoever waits for a database does it in its own loop, where it can be stopped: here one try is enough.
 OPTIONS = {'sqlite_fk': True, 'max_retries': 1, 'retry_interval': 0}
@@ -41,15 +41,15 @@ def create(connection, **options):
     """
     facade = enginefacade.transaction_context()
     facade.configure(connection=connection, **options, **OPTIONS)
-    with _told_apart():
+    with faults.told_apart():
         try:
             engine = facade.writer.get_engine()
         except UNUSABLE as error:
-            raise errors.BadConfig('[database] connection', _first_line(error)) from error
+            raise errors.BadConfig('[database] connection', faults.first_line(error)) from error
     if engine.dialect.name == 'sqlite':
         _tune_sqlite(engine)
-    if engine.dialect.name in ('mysql', 'mariadb'):
-        _tune_mysql(engine)
+    else:
+        _tune_server(engine)
     return engine
 
 
@@ -70,47 +70,32 @@ def _tune_sqlite(engine):
     engine.dispose()
 
 
-def _tune_mysql(engine):
-    """Every statement sees what is committed by then: who waited for a lock must not read what was before."""
+# Every statement sees what is committed by then: who waited for a lock must not read what was before. The
+# servers' own defaults are an operator's to change.
+READ_COMMITTED = {
+    'postgresql': 'SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED',
+    'mysql': 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED',
+    'mariadb': 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED',
+}
 
+
+def _tune_server(engine):
     @sa.event.listens_for(engine, 'connect')
     def _connect(connection, _record):
         with connection.cursor() as cursor:
-            cursor.execute('SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED')
+            cursor.execute(READ_COMMITTED[engine.dialect.name])
+        connection.commit()
 
     engine.dispose()
 
 
-# Errors after which the same transaction may be made again; everything else is final. An OperationalError
-# that oslo.db gives no better name is a server that starts, ends, refuses us or lacks something, or a lock
-# that took too long.
-AWAY = (
-    db_error.DBConnectionError,
-    db_error.DBDeadlock,
-    db_error.DBNonExistentDatabase,  # it was there when the engine was made
-    sa.exc.DisconnectionError,
-    sa.exc.OperationalError,
-    sa.exc.TimeoutError,
-    sqlite3.OperationalError,  # of our own BEGIN
-)
-
-
-@contextlib.contextmanager
-def _told_apart():
-    try:
-        yield
-    except AWAY as error:
-        raise errors.StoreUnavailable(_first_line(error)) from error
-
-
-def _first_line(error):
-    return str(error).splitlines()[0]
-
-
 @contextlib.contextmanager
 def transaction(engine):
-    """A new connection in a transaction; StoreUnavailable if the database is away."""
-    with _told_apart(), engine.begin() as connection:
+    """A new connection in a transaction. Raises StoreUnavailable, StoreBusy or StoreFull; then all is undone.
+
+    After StoreUnavailable alone it may be that the transaction was done.
+    """
+    with faults.told_apart(engine.dialect), engine.begin() as connection:
         yield connection
 
 
@@ -127,11 +112,11 @@ class Sessions:
 
     @contextlib.contextmanager
     def transaction(self, reads=False):
-        """The thread's connection in a transaction; StoreUnavailable if the database is away.
+        """The thread's connection in a transaction; raises what a transaction of the module raises.
 
         One that only reads waits for no writer, and none waits for it.
         """
-        with _told_apart():
+        with faults.told_apart(self._engine.dialect):
             connection = getattr(self._of_thread, 'connection', None)
             if connection is None:
                 connection = self._of_thread.connection = self._engine.connect()
@@ -140,11 +125,14 @@ class Sessions:
                     _begin_sqlite(connection, reads)
                 with connection.begin():
                     yield connection
-            except AWAY:
-                # Whatever is wrong with it, the next transaction starts on a new one.
-                self._of_thread.connection = None
-                connection.invalidate()
-                connection.close()
+            except BaseException as error:
+                # After a deadlock, a duplicate or an error of the caller it is as good as before. Whatever
+                # else is wrong with it, the next transaction starts on a new one.
+                lost = faults.meaning(error, connection.dialect) is errors.StoreUnavailable
+                if lost or not isinstance(error, Exception):
+                    self._of_thread.connection = None
+                    connection.invalidate()
+                    connection.close()
                 raise
 
 

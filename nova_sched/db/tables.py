@@ -58,8 +58,10 @@ REPORTS = _table(
 )
 
 # What one consumer holds on one node; `parts` are its CPUs, pages and devices, and `counted` says that the
-# node's report has them in use. `unconfirmed` is the consumer again while the claim is not confirmed,
-# and null after: it is unique, so that whoever writes, no consumer is ever on its way to two nodes.
+# node's report has them in use. `move` says what brings the consumer here from another node; `resizing` has
+# the two sizes of a consumer that changes its size where it is. `unconfirmed` is the consumer again while the
+# claim is not confirmed, and null after: it is unique, so that whoever writes, no consumer is ever on its way
+# to two nodes.
 CLAIMS = _table(
     'claims',
     sa.Column('uuid', UUID, primary_key=True),
@@ -77,8 +79,19 @@ CLAIMS = _table(
     sa.Column('image_properties', JSON_TEXT),
     sa.Column('parts', JSON_TEXT),
     sa.Column('counted', sa.Boolean(create_constraint=False)),
+    sa.Column('move', sa.String(16)),
+    sa.Column('resizing', JSON_TEXT),
     sa.UniqueConstraint('consumer_uuid', 'node_uuid'),
     sa.UniqueConstraint('unconfirmed'),
+)
+
+# A server group with a hard policy. Whoever places a member holds this row, and raises its `generation`.
+SERVER_GROUPS = _table(
+    'server_groups',
+    sa.Column('uuid', UUID, primary_key=True),
+    sa.Column('policy', sa.String(32), nullable=False),
+    sa.Column('most', sa.Integer, nullable=False),
+    sa.Column('generation', sa.BigInteger, nullable=False),
 )
 
 # An operator's word on a host's compute service.
@@ -105,6 +118,36 @@ HOST_INSTANCES = _table(
     'host_instances',
     sa.Column('host', NAME, primary_key=True),
     sa.Column('instances', JSON_TEXT, nullable=False),
+)
+
+# Hosts that were offered for an instance, each to be claimed by its UUID; the offer is for the request that
+# `candidate_requests` keeps once for all of them.
+CANDIDATES = _table(
+    'candidates',
+    sa.Column('uuid', UUID, primary_key=True),
+    sa.Column('request_uuid', UUID, nullable=False, index=True),
+    sa.Column('instance_uuid', UUID, nullable=False),
+    sa.Column('node_uuid', UUID, nullable=False),
+    sa.Column('host', NAME, nullable=False),
+    sa.Column('nodename', NAME, nullable=False),
+    sa.Column('place', sa.Integer, nullable=False),
+)
+CANDIDATE_REQUESTS = _table(
+    'candidate_requests',
+    sa.Column('uuid', UUID, primary_key=True),
+    sa.Column('expires_s', SECONDS, nullable=False, index=True),
+    sa.Column('spec', JSON_TEXT, nullable=False),
+)
+
+# Scheduler processes, each with its last sign of life and its figures.
+SCHEDULERS = _table(
+    'schedulers',
+    sa.Column('uuid', UUID, primary_key=True),
+    sa.Column('host', NAME, nullable=False),
+    sa.Column('pid', sa.Integer, nullable=False),
+    sa.Column('started_s', SECONDS, nullable=False),
+    sa.Column('seen_s', SECONDS, nullable=False),
+    sa.Column('figures', JSON_TEXT, nullable=False),
 )
 
 # What became of a request, for whoever asks why.

@@ -30,3 +30,5 @@ class Settings:
     track_instances: bool = True
     explain_retention_s: float = 604800.0
     explain_sample: float = 0.01
+    candidates_ttl_s: float = 600.0
+    candidates_max: int = 10

@@ -14,9 +14,14 @@
 import dataclasses
 import logging
 
+import numpy as np
+
 from nova_sched import errors
-from nova_sched.claims import Placement, ServiceFacts
-from nova_sched.objects.claiming import CONFIRMED
+from nova_sched.claims import Placement, Policy, ServiceFacts
+from nova_sched.engine import catalog
+from nova_sched.engine.freshness import Freshness
+from nova_sched.objects.claim import CONFIRMED
+from nova_sched.state.membership import group_now
 
 LOG = logging.getLogger(__name__)
 
@@ -24,11 +29,12 @@ LOG = logging.getLogger(__name__)
 class Books:
     """What the engine knows, in step with what the store keeps. Its methods run in the loop only."""
 
-    def __init__(self, cluster, store, settings, clock):
+    def __init__(self, cluster, store, settings, clock, fresh=None):
         self._cluster = cluster
         self._store = store
         self._settings = settings
         self._clock = clock
+        self._fresh = Freshness(cluster) if fresh is None else fresh
         self._lists = {}  # host -> instances, as the store has them from messages
 
     # From the store.
@@ -41,6 +47,10 @@ class Books:
     def catch_up(self, nodes, seen):
         """Take over what others did to these nodes and to the small tables, and these signs of life."""
         self._take_over(dataclasses.replace(self._store.look(nodes), seen=seen))
+
+    def heal(self):
+        """Take over what others told of, as far as it did not follow on what is known here."""
+        self._fresh.look(self.catch_up)
 
     def _take_over(self, changes):
         for service in changes.services or ():
@@ -85,23 +95,42 @@ class Books:
                 node.generation = after
 
     def correct(self, used):
-        """Take the true use of nodes for which a claim was lost."""
+        """Take the true use of nodes for which a claim was lost; who uses them is read soon."""
         for uuid, amounts in used.items():
             node = self._cluster.node(uuid)
             if node is not None:
                 self._cluster.correct(node, amounts)
+                node.generation = None  # it is as at none: no news of others may be added to that
+        self._fresh.must_look(dict.fromkeys(used))
 
-    def placement(self, claims, releases=()):
-        """The claims for the store, with the generations that their CPUs and devices were picked at."""
+    def placement(self, claims, requests, releases=()):
+        """The claims for the store: with the generations that their CPUs and devices were picked at, and the
+        policies of their groups."""
         picked = {claim.node_uuid for claim in claims if claim.parts}
         generations = {uuid: self._cluster.node(uuid).generation for uuid in picked}
-        return Placement(tuple(claims), tuple(releases), generations)
+        groups = (request.group for request in requests)
+        policies = {group.uuid: group for group in groups if group is not None and group.is_hard}
+        return Placement(
+            tuple(claims),
+            tuple(releases),
+            generations,
+            tuple(Policy(one.uuid, one.policy, one.max_server_per_host) for one in policies.values()),
+        )
 
-    def learn(self, placements):
-        """Take over the nodes of lost placements that had picked CPUs or devices there."""
-        nodes = {uuid for placement in placements for uuid in placement.generations}
-        if nodes:
-            self.catch_up(sorted(nodes), {})
+    def learn(self, outcomes):
+        """Take over the nodes that losers were wrong about."""
+        for uuid in {uuid for outcome in outcomes for uuid in outcome.gone}:
+            self._cluster.remove(uuid)
+        for facts in {one.report.node_uuid: one for outcome in outcomes for one in outcome.fresh}.values():
+            self.adopt(facts)
+
+    def look_again(self):
+        """Catch up with the store, if anything there is different; say whether it was."""
+        generations = {node.uuid: node.generation for node in self._cluster}
+        if self._store.digest() == (len(generations), sum(one or 0 for one in generations.values())):
+            return False
+        self._take_over(self._store.changes(generations))
+        return True
 
     def expire(self):
         """End the claims that nobody confirmed in time."""
@@ -110,6 +139,7 @@ class Books:
     def _dropped(self, claims, why):
         for claim in claims:
             self._cluster.drop(claim)
+        self._fresh.changed({claim.node_uuid for claim in claims})
         if claims:
             LOG.info('Released %d claims that %s', len(claims), why)
 
@@ -135,12 +165,14 @@ class Books:
             forced_down = before.forced_down
         self._store.set_service(ServiceFacts(host, disabled, disabled_reason, forced_down, seen_s))
         self._cluster.set_service(host, disabled, disabled_reason, forced_down, seen_s)
+        self._fresh.tables_changed()
 
     def remove_node(self, host, nodename):
         """Forget a node and its claims. Raises NodeNotFound."""
         node = self._node(host, nodename)
         self._store.remove_node(node.uuid)
         self._cluster.remove(node.uuid)
+        self._fresh.changed([node.uuid])
 
     def _node(self, host, nodename):
         node = self._cluster.find(host, nodename)
@@ -152,10 +184,12 @@ class Books:
         for aggregate in aggregates:
             self._store.set_aggregate(aggregate.id, aggregate)
             self._cluster.set_aggregate(aggregate.id, aggregate)
+        self._fresh.tables_changed()
 
     def delete_aggregate(self, aggregate_id):
         self._store.set_aggregate(aggregate_id, None)
         self._cluster.set_aggregate(aggregate_id, None)
+        self._fresh.tables_changed()
 
     # Instances, as hosts' messages tell; without track_instances nobody listens to them.
 
@@ -183,6 +217,7 @@ class Books:
         if instances != self._lists.get(host) or instances != self._cluster.told(host):
             self._store.set_instances(host, instances)
             self._take_list(host, instances)
+            self._fresh.tables_changed()
 
     def _take_list(self, host, instances):
         self._lists[host] = instances
@@ -199,6 +234,7 @@ class Books:
         for claim in claims:
             self._cluster.drop(claim)
             self._cluster.add(dataclasses.replace(claim, state=CONFIRMED, expires_s=None))
+        self._fresh.changed({claim.node_uuid for claim in claims})
 
     def _release_confirmed(self, host, gone):
         keys = [claim.key for node in self._cluster.nodes_of(host) for claim in node.claims.values()
@@ -216,52 +252,74 @@ class Books:
         nodes = {uuid: self._cluster.node(uuid) for uuid in node_uuids}
         return {uuid: (node.host, node.nodename) if node else ('', '') for uuid, node in nodes.items()}
 
-    def claim(self, request, host, nodename, request_id=None, leaving=None):
+    def claim(self, request, host, nodename, request_id=None, leaving=None, move=None):
         """Claim on one node for a request; claims of the instance on the host ``leaving`` end with it.
 
-        What was picked on a node that has moved on is picked again, on what is there by then. Raises
-        NodeNotFound, or ComputeResourcesUnavailable with the shortages; then nothing changed.
+        ``move``: what brings an instance here that is somewhere else, one of MOVES; an alternate goes on with
+        that of the claim that ends. What was picked on a node that has moved on is picked again, on what is
+        there by then. Raises NodeNotFound, or ComputeResourcesUnavailable with the shortages; then nothing
+        changed.
         """
         for _ in range(self._settings().max_claim_attempts):
             node = self._node(host, nodename)
-            placement, held = self._try_claim(node, request, request_id, leaving)
+            placement, held = self._try_claim(node, request, request_id, leaving, move)
             if held is not None:
                 return held
-            if not placement.generations:
+            if not placement.generations and not placement.policies:
                 break
         raise errors.ComputeResourcesUnavailable(node.uuid, 'it was taken by another request meanwhile')
 
-    def _try_claim(self, node, request, request_id, leaving):
+    def _try_claim(self, node, request, request_id, leaving, move):
         """The placement for the store, and what stands then: None if it was lost."""
         releases, ended = [], []
         for claim in self._cluster.claims_of(request.instance_uuid):
             if leaving and self._cluster.node(claim.node_uuid).host == leaving:
                 releases.append(claim.key)
                 ended.append(claim)
+                move = move or claim.move
             elif claim.node_uuid != node.uuid and not claim.is_confirmed:
                 ended.append(claim)  # the store ends it by itself: one claim that waits is enough
         for claim in ended:
             self._cluster.drop(claim)
+            if claim.resizing:
+                self._cluster.add(claim.reverted())
         booking = None
         try:
-            booking = self._cluster.book(node, request, self._settings().pending_ttl_s, request_id)
-            placement = self.placement([booking.claim], releases)
+            self._check_policy(node, request)
+            booking = self._cluster.book(node, request, self._settings().pending_ttl_s, request_id, move)
+            placement = self.placement([booking.claim], [request], releases)
             (outcome,) = self._store.commit([placement])
         except Exception:
             self._undo(booking, ended)
             raise
         if outcome.won:
             self.follow(outcome.generations)
+            self._fresh.committed([(placement.claims, ended, outcome.generations)])
             return placement, booking.held
         self._undo(booking, ended)
         self.correct(outcome.used)
-        self.learn([placement])
+        self.learn([outcome])
         return placement, None
+
+    def _check_policy(self, node, request):
+        """Raise ComputeResourcesUnavailable for what the store would refuse without a reason."""
+        if request.group is None:
+            return
+        hosts, asked = (
+            self._cluster.hosts,
+            dataclasses.replace(request, group=group_now(self._cluster, request)),
+        )
+        for rule in catalog.policies():
+            verdict = rule.mask(hosts, asked)
+            if verdict is not True and not verdict[node.row]:
+                why = rule.why(hosts, asked, np.array([node.row]))
+                raise errors.ComputeResourcesUnavailable(node.uuid, why)
 
     def _undo(self, booking, ended):
         if booking is not None:
             self._cluster.unbook(booking)
         for claim in ended:
+            self._cluster.drop(claim)
             self._cluster.add(claim)
 
     def confirm_claim(self, consumer_uuid, host):

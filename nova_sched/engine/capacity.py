@@ -24,7 +24,7 @@ from nova_sched.engine.decide import chain, survivors
 from nova_sched.filters import Filter
 from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
-from nova_sched.objects.claiming import PCPU, VCPU
+from nova_sched.objects.claim import PCPU, VCPU
 from nova_sched.state.aggregates import zones
 from nova_sched.state.hosts import Hosts
 from nova_sched.state.request import AFFINITY, NO_PIECES

@@ -32,6 +32,8 @@ from nova_sched.filters.requested_aggregates import RequestedAggregates
 from nova_sched.filters.requested_zone import RequestedZone
 from nova_sched.filters.required_traits import RequiredTraits
 from nova_sched.filters.resource_capacity import ResourceCapacity
+from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
+from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from nova_sched.filters.tenant_aggregates import TenantAggregates
 from nova_sched.filters.understood import Understood
 from nova_sched.weighers import Weigher
@@ -68,6 +70,17 @@ def always():
         ResourceCapacity(),
         ChildProviders(),
     )
+
+
+def policies():
+    """What keeps the hard policies of server groups."""
+    return ServerGroupAntiAffinityFilter(), ServerGroupAffinityFilter()
+
+
+def with_policies(filters):
+    """The filters, and after them those of server groups that they lack: claims are judged by these too."""
+    names = {rule.name for rule in filters}
+    return filters + tuple(rule for rule in policies() if rule.name not in names)
 
 
 class PlugIns(stevedore.ExtensionManager):

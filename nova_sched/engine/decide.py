@@ -106,7 +106,9 @@ def chain(rules, request):
     """The filters that are asked, in order."""
     if request.is_rebuild:
         return [rule for rule in rules.filters if rule.RUN_ON_REBUILD]
-    return rules.always if request.forced else rules.always + rules.filters
+    if request.forced:
+        return rules.always + tuple(rule for rule in rules.filters if rule.KEPT_WHEN_FORCED)
+    return rules.always + rules.filters
 
 
 def ask(rule, field, hosts, request):

@@ -23,15 +23,19 @@ LOG = logging.getLogger(__name__)
 
 
 class Message:
-    """Work for the loop: ``kind`` says who handles it, together with its neighbours of the same kind."""
+    """Work for the loop: ``kind`` says who handles it, together with its neighbours of the same kind.
 
-    __slots__ = ('attempts', 'future', 'kind', 'since_s', 'work')
+    ``attempts`` counts how often it was handled in vain, ``looked`` says that a refusal may stand.
+    """
+
+    __slots__ = ('attempts', 'future', 'kind', 'looked', 'since_s', 'work')
 
     def __init__(self, kind, work):
         self.kind = kind
         self.work = work
         self.future: Future = Future()
         self.attempts = 0
+        self.looked = False
         self.since_s = time.monotonic()
 
     def answer(self, result):

@@ -23,7 +23,8 @@ from nova_sched.engine import explain
 from nova_sched.engine.decide import best, survivors, weigh
 from nova_sched.engine.selection import select
 from nova_sched.hardware import Overdrawn
-from nova_sched.state.request import AFFINITY, NO_PIECES
+from nova_sched.state.membership import group_now
+from nova_sched.state.request import NO_PIECES
 
 NOTED = 10  # instances of one request whose winners' weights are noted
 
@@ -43,7 +44,7 @@ class Decision:
     lifted: list = dataclasses.field(default_factory=list)
     first: tuple = ()  # the trail of the first instance, which all rules were asked for
     trail: tuple = ()
-    ranked: list = dataclasses.field(default_factory=list)
+    ranked: list = dataclasses.field(default_factory=list)  # for each instance, if it was wanted at once
     winners: list = dataclasses.field(default_factory=list)
 
     @property
@@ -64,16 +65,17 @@ class Placer:
         """Decide by these rules from now on."""
         self._rules = rules
 
-    def decide(self, requests, settings, want_alternates=False, request_id=None, noted=False):
+    def decide(self, requests, settings, want_alternates=False, request_id=None, noted=False, ranked=0):
         """Choose and book a host for each request, each seeing the earlier ones.
 
+        ``ranked``: so many of the best hosts of each, as it saw them, are noted, the chosen one among them.
         Raises NoValidHost; then nothing stays booked.
         """
         decision = Decision(len(requests), noted)
         try:
             before = None
             self._lift(decision, requests)
-            spare = settings.alternates if want_alternates and len(requests) == 1 else 0
+            spare = settings.alternates if want_alternates and len(requests) == 1 else max(ranked - 1, 0)
             for index, request in enumerate(requests):
                 before = self._choose(decision, request, index, before, spare, settings, request_id)
         except Exception:
@@ -123,10 +125,11 @@ class Placer:
         order = best(weights, settings.subset_size, self._random if settings.shuffle else None)
         pick = order[self._random.randrange(len(order))] if len(order) > 1 else order[0]
         row = int(rows[pick])
+        beside = self._ranked(rows, weights, pick, spare) if spare else []
         if spare:
-            decision.ranked = self._ranked(rows, weights, pick, spare)
+            decision.ranked.append(beside)
         if notes is not None:
-            places = [pick, *np.searchsorted(rows, decision.ranked).tolist()]
+            places = [pick, *np.searchsorted(rows, beside).tolist()]
             decision.winners.append(explain.winners(weights, notes, places))
         if not request.is_rebuild:
             booking = self._book(hosts.nodes[row], request, settings.pending_ttl_s, request_id)
@@ -159,17 +162,11 @@ class Placer:
         return [int(rows[position]) for position in best(rest, count) if rest[position] > -np.inf]
 
     def _with_group(self, request, decision):
-        """The group as it is by now: where its members are, earlier instances of this request among them."""
-        group = request.group
-        if group is None:
+        """The request with its group as it is by now, earlier instances of this request among the members."""
+        if request.group is None:
             return request
-        hosts = self._cluster.hosts
-        members = group.members | {request.instance_uuid for request in decision.requests}
-        known = group.hosts
-        if group.policy == AFFINITY:
-            others = members - {request.instance_uuid}
-            known |= {hosts.nodes[row].host for member in others for row in hosts.places.get(member, ())}
-        return dataclasses.replace(request, group=dataclasses.replace(group, members=members, hosts=known))
+        earlier = (one.instance_uuid for one in decision.requests)
+        return dataclasses.replace(request, group=group_now(self._cluster, request, earlier))
 
     def undo(self, decision):
         """Take back what was booked, and put back what was lifted."""
@@ -180,16 +177,17 @@ class Placer:
                 self._cluster.add(claim)
 
     def answer(self, decision, settings, want_alternates):
-        """For each instance a list of Selected: the chosen host, then alternates."""
-        ranked, taken = decision.ranked, set(decision.rows)
+        """For each instance a list of Selected: the chosen host, then alternates or what was ranked."""
+        beside = decision.ranked or [()] * len(decision.rows)
         if want_alternates and len(decision.rows) > 1:
-            ranked = self._rank_again(decision)
+            ranked, taken = self._rank_again(decision), set(decision.rows)
+            beside = [self._alternates(row, ranked, taken, settings.alternates) for row in decision.rows]
         bookings = decision.bookings or [None] * len(decision.rows)
         return [
-            self._describe(
-                row, self._alternates(row, ranked, taken, settings.alternates), request, booking, settings
+            self._describe(row, rest, request, booking, settings)
+            for row, rest, request, booking in zip(
+                decision.rows, beside, decision.requests, bookings, strict=True
             )
-            for row, request, booking in zip(decision.rows, decision.requests, bookings, strict=True)
         ]
 
     def _describe(self, chosen, alternates, request, booking, settings):

@@ -11,7 +11,6 @@
 # under the License.
 """The scheduler: takes messages, decides in batches, commits their claims together, answers each."""
 
-import collections
 import dataclasses
 import logging
 import time
@@ -20,6 +19,10 @@ from typing import Any
 from nova_sched import errors
 from nova_sched.engine import capacity, explain
 from nova_sched.engine.books import Books
+from nova_sched.engine.candidates import Candidates
+from nova_sched.engine.crowd import Crowd
+from nova_sched.engine.figures import Figures, Minute
+from nova_sched.engine.freshness import Freshness
 from nova_sched.engine.loop import Loop, Message
 from nova_sched.engine.place import Placer
 from nova_sched.engine.questions import Questions
@@ -28,74 +31,77 @@ from nova_sched.engine.watch import Watch
 
 LOG = logging.getLogger(__name__)
 
-PLACE, REPORT, CALL, RULES = 'place', 'report', 'call', 'rules'
-LATEST = 32768  # decisions whose times are kept
+PLACE, REPORT, CALL, RULES, NEWS = 'place', 'report', 'call', 'rules', 'news'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Order:
     """One request on its way through the engine: for one instance or several.
 
-    ``claim`` False only asks: nothing stays booked. ``context`` is oslo.context's, for the log.
+    ``claim`` False only asks: nothing stays booked. ``context`` is oslo.context's, for the log. ``ranked``:
+    so many of the best hosts for each instance are the answer, in place of alternates.
     """
 
     requests: list
     alternates: bool = False
     claim: bool = True
     context: Any = None
+    ranked: int = 0
 
     @property
     def request_id(self):
         return getattr(self.context, 'request_id', None)
 
 
-def _latest():
-    return collections.deque(maxlen=LATEST)
-
-
-@dataclasses.dataclass(slots=True)
-class Figures:
-    """Counts since the start, and what the latest decisions took, in seconds.
-
-    ``decided_s`` is filters, weighers and booking of one request; ``answered_s`` all of its time in the
-    engine, from the queue until its claims are durable.
-    """
-
-    placed: int = 0
-    refused: int = 0
-    conflicts: int = 0
-    batches: int = 0
-    decided_s: collections.deque = dataclasses.field(default_factory=_latest)
-    answered_s: collections.deque = dataclasses.field(default_factory=_latest)
-
-
 class Scheduler:
     """Everything behind the doors. Its public methods may be called from any thread, and wait for the loop.
 
     ``settings`` is a function that returns the current Settings; ``clock`` gives seconds since the epoch.
-    Without ``trails`` they are kept in this process.
+    Without ``trails`` they are kept in this process, and so are ``candidates`` without a store of them.
+    ``news`` (a Herald) tells other schedulers what is done here, ``crowd`` knows who they are.
     """
 
-    def __init__(self, cluster, store, rules, settings, random, clock=time.time, max_batch=64, trails=None):
+    def __init__(
+        self,
+        cluster,
+        store,
+        rules,
+        settings,
+        random,
+        clock=time.time,
+        max_batch=64,
+        trails=None,
+        candidates=None,
+        news=None,
+        crowd=None,
+    ):
         self._cluster = cluster
         self._store = store
         self._settings = settings
         self._clock = clock
         self._placer = Placer(cluster, rules, random)
+        self.figures = Figures()
+        self._crowd = crowd or Crowd()
+        self.fresh = Freshness(cluster, news, lambda: self.loop.send(NEWS, None), self.figures, clock)
         handlers = {PLACE: self._place, REPORT: self._report, CALL: self._call, RULES: self._follow}
-        self.loop = Loop(handlers, max_batch)
-        self.books = Books(cluster, store, settings, clock)
+        self.loop = Loop({**handlers, NEWS: self.fresh.take}, max_batch)
+        self.books = Books(cluster, store, settings, clock, self.fresh)
         self.questions = Questions(cluster, self._placer, settings, clock)
         self.trails = trails or Trails()
-        self._watch = Watch(cluster, store, settings, self._ask, self._forget)
-        self.figures = Figures()
+        self.candidates = Candidates(self.place, self._persist, self.books, settings, clock, candidates)
+        beside = {'also': self._forget, 'sign': self._sign, 'wake': self.fresh.wake, 'figures': self.figures}
+        self._watch = Watch(cluster, store, settings, self._ask, **beside)
+        self._minute = Minute(self.figures)
+        self._doubted = []  # (message, error): refused, by what is known here
         self._away = False  # whether the database did not answer last time
 
     def start(self):
         """Learn what the store knows, then take messages. Raises StoreUnavailable."""
+        self._crowd.sign(self.figures.plain())  # before all is read: who does not see us yet need not tell us
         self.books.refresh()
         self.loop.start()
         self.trails.start()
+        self.fresh.herald.start()
         self._watch.start()
 
     def leave(self):
@@ -107,16 +113,28 @@ class Scheduler:
         self._watch.leave()
         self.loop.stop()
         self._watch.join()
+        self.fresh.herald.stop()
         self.trails.stop()
+        self._crowd.leave()
+
+    @property
+    def uuid(self):
+        """This scheduler's among those that share the store."""
+        return self._crowd.uuid
+
+    @property
+    def crowd(self):
+        """(place, count): how many schedulers share the store and are alive, and its place among them, from 0."""
+        return self._crowd.standing
 
     # Doors.
 
-    def place(self, requests, alternates=False, claim=True, context=None):
+    def place(self, requests, alternates=False, claim=True, context=None, ranked=0):
         """Choose and claim a host for each request of one call, all or nothing.
 
         Returns for each a list of Selected: the chosen host, then alternates. Raises NoValidHost.
         """
-        return self.loop.send(PLACE, Order(requests, alternates, claim, context)).result()
+        return self.loop.send(PLACE, Order(requests, alternates, claim, context, ranked)).result()
 
     def report(self, report):
         """Take a node's report. Returns NodeFacts: what was accepted, the claims and the foreign use."""
@@ -144,6 +162,10 @@ class Scheduler:
         """Decide by these rules from the next batch on. Does not wait: returns a Future."""
         return self.loop.send(RULES, rules)
 
+    def hear(self, news):
+        """Take what another scheduler tells (News). Does not wait."""
+        self.fresh.hear(news)
+
     def _ask(self, method, *args):
         """Have the books do something, by name, for the watch."""
         return self.call(getattr(self.books, method), *args)
@@ -160,15 +182,40 @@ class Scheduler:
                    if (decision := self._decide(message, settings)) is not None]  # fmt: skip
         outcomes = self._commit([decision for _, decision in decided])
         lost = [(*pair, outcome) for pair, outcome in zip(decided, outcomes, strict=True) if not outcome.won]
-        picked = [self._placement(decision) for _, decision, _ in lost]
         again = self._take_back(lost, settings)
         for (message, decision), outcome in zip(decided, outcomes, strict=True):
             if outcome.won:
                 self.books.follow(outcome.generations)
                 self._placed(message, decision, settings)
+        self.fresh.committed([
+            (decision.claims, decision.lifted, outcome.generations)
+            for (_, decision), outcome in zip(decided, outcomes, strict=True)
+            if outcome.won
+        ])  # fmt: skip
         # Only now: nodes may have left, and rows that answers are made of would move.
-        self._persist(self.books.learn, picked)
-        return again + later
+        self.books.learn([outcome for _, _, outcome in lost])
+        return again + self._doubt(settings) + later
+
+    def _doubt(self, settings):
+        """Look at the store before anybody is refused; returns the messages to decide again.
+
+        What is seen here may be older than what others did. If nothing is, the refusals stand.
+        """
+        doubted, self._doubted = self._doubted, []
+        if not doubted:
+            return []
+        changed = self._persist(self.books.look_again)
+        for message, error in doubted:
+            message.looked = True
+            if not changed:
+                self._refuse(message, error, settings)
+        return [message for message, _ in doubted] if changed else []
+
+    def _refuse(self, message, error, settings):
+        self.figures.refused += 1
+        message.fail(error)
+        self._log(message, error.trail, explain.in_short(error.details))
+        self._keep(message.work, REFUSED, error.details, settings)
 
     def _decide(self, message, settings):
         """The decision, if it has claims to commit; None if the message has its answer already."""
@@ -177,16 +224,16 @@ class Scheduler:
         try:
             chosen_by = _spread(settings, message.attempts)
             decision = self._placer.decide(
-                order.requests, chosen_by, order.alternates, order.request_id, noted
+                order.requests, chosen_by, order.alternates, order.request_id, noted, order.ranked
             )
             if order.claim and decision.claims:
                 return decision
             self._only_asked(message, decision, settings)
         except errors.NoValidHost as error:
-            self.figures.refused += 1
-            message.fail(error)
-            self._log(message, error.trail, explain.in_short(error.details))
-            self._keep(order, REFUSED, error.details, settings)
+            if message.looked:
+                self._refuse(message, error, settings)
+            else:
+                self._doubted.append((message, error))
         except errors.SchedError as error:
             message.fail(error)  # a rule says what is wrong with the request, or with an option
         except Exception as error:
@@ -220,6 +267,13 @@ class Scheduler:
 
     def _forget(self):
         self.trails.forget(self._clock() - self._settings().explain_retention_s)
+        self.candidates.forget()
+        self._crowd.forget()
+
+    def _sign(self):
+        """A sign of life, for the watch; and once a minute, if anything happened, a line of figures."""
+        self._crowd.sign(self.figures.plain())
+        self._minute.tell(self.crowd)
 
     def _commit(self, decisions):
         """Each decision's outcome. If the store cannot take them, none of them stays booked."""
@@ -233,7 +287,7 @@ class Scheduler:
             raise
 
     def _placement(self, decision):
-        return self.books.placement(decision.claims)
+        return self.books.placement(decision.claims, decision.requests)
 
     def _take_back(self, lost, settings):
         """Undo lost decisions, learn the true use of their nodes, and return what is decided again.
@@ -250,6 +304,7 @@ class Scheduler:
         self.figures.conflicts += 1
         if message.attempts + 1 < settings.max_claim_attempts:
             message.attempts += 1
+            self.figures.retries += 1
             return True
         self.figures.refused += 1
         error = errors.TooManyConflicts(message.attempts + 1)
@@ -286,6 +341,7 @@ class Scheduler:
         if good:
             found = self._persist(self._store.report, [message.work for message in good], self._clock())
             for message, facts in zip(good, found, strict=True):
+                self.fresh.reported(facts)
                 self.books.adopt(facts)
                 message.answer(facts)
 

@@ -16,6 +16,8 @@ import threading
 import time
 
 from nova_sched import errors
+from nova_sched.engine.crowd import SIGN_S
+from nova_sched.engine.figures import Figures
 
 LOG = logging.getLogger(__name__)
 
@@ -24,6 +26,7 @@ EXPIRE_INTERVAL_S = 30.0
 # host that gives none counts as down.
 FULL_LOOK_S = 15.0
 LOOKS_BEFORE_DOWN = 4
+HEAL_S = 0.05  # nodes that others told of are read so often, at most
 
 
 class Watch:
@@ -31,15 +34,22 @@ class Watch:
 
     ``tell`` runs a method of the engine's books in the loop, by name. Nothing depends on how often this
     happens: a claim is judged by the store, and a late look only means more lost races. ``also`` is done as
-    often as overdue claims are ended, but here, beside the loop.
+    often as overdue claims are ended, but here, beside the loop; and so is ``sign``, every few seconds. While
+    ``wake`` is set, others have told of nodes that must be read.
     """
 
-    def __init__(self, cluster, store, settings, tell, also=lambda: None):
+    def __init__(
+        self, cluster, store, settings, tell, also=lambda: None, sign=lambda: None, wake=None, figures=None
+    ):
         self._cluster = cluster
         self._store = store
         self._settings = settings
         self._tell = tell
         self._also = also
+        self._sign = sign
+        self._wake = threading.Event() if wake is None else wake
+        self._figures = Figures() if figures is None else figures
+        self._away = False
         self._seen = {}
         self._next_expiry = self._next_full = 0.0
         self._leaving = threading.Event()
@@ -50,30 +60,44 @@ class Watch:
 
     def leave(self):
         self._leaving.set()
+        self._wake.set()
 
     def join(self):
         if self._thread.is_alive():
             self._thread.join()
 
     def _run(self):
-        away = False
-        while not self._leaving.wait(self._settings().refresh_interval_s):
-            try:
-                self.look()
-                away = False
-            except errors.StoreUnavailable as error:
-                if not away:
-                    LOG.warning('%s; what other schedulers do is not seen until it does', error)
-                away = True
-            except Exception:
-                if not self._leaving.is_set():
-                    LOG.exception('A look at the store failed; it is repeated')
+        looked_s, signed_s = time.monotonic(), float('-inf')
+        while not self._leaving.is_set():
+            next_look, next_sign = looked_s + self._settings().refresh_interval_s, signed_s + SIGN_S
+            now = time.monotonic()
+            if now >= next_look:
+                self._try(self.look)
+                looked_s = time.monotonic()
+            elif now >= next_sign:
+                self._try(self._sign)
+                signed_s = time.monotonic()
+            elif self._wake.wait(min(next_look, next_sign) - now) and not self._leaving.wait(HEAL_S):
+                self._try(lambda: self._tell('heal'))
+
+    def _try(self, work):
+        try:
+            work()
+            self._away = False
+        except errors.StoreUnavailable as error:
+            if not self._away:
+                LOG.warning('%s; what other schedulers do is not seen until it does', error)
+            self._away = True
+        except Exception:
+            if not self._leaving.is_set():
+                LOG.exception('A look at the store failed; it is repeated')
 
     def look(self):
         """One look: the loop learns which nodes differ and who gave signs of life, and ends the overdue."""
         before = self._known()
         if before <= self._store.digest() <= self._known() and time.monotonic() < self._next_full:
             self._tell('catch_up', [], {})
+            self._looked(0)
         else:
             enough_s = self._settings().service_down_time_s / LOOKS_BEFORE_DOWN
             self._next_full = time.monotonic() + min(FULL_LOOK_S, enough_s)
@@ -96,4 +120,8 @@ class Watch:
         stale += [uuid for uuid in nodes if uuid not in heads]
         seen = {uuid: seen_s for uuid, (_, seen_s) in heads.items() if self._seen.get(uuid) != seen_s}
         self._tell('catch_up', stale, seen)
+        self._looked(len(stale))
         self._seen.update(seen)
+
+    def _looked(self, stale):
+        self._figures.stale_nodes, self._figures.looked_s = stale, time.monotonic()

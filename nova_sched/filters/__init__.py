@@ -26,11 +26,13 @@ class Filter:
     """Base of all filters.
 
     ``run_filter_once_per_request``: of a request for several instances, only the first is asked
-    about. ``RUN_ON_REBUILD``: the rule also judges the one host of a rebuild check.
+    about. ``RUN_ON_REBUILD``: the rule also judges the one host of a rebuild check. ``KEPT_WHEN_FORCED``:
+    it also judges a host that an operator names.
     """
 
     run_filter_once_per_request = False
     RUN_ON_REBUILD = False
+    KEPT_WHEN_FORCED = False
 
     @property
     def name(self):

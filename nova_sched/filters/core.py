@@ -12,7 +12,7 @@
 """CoreFilter."""
 
 from nova_sched.filters import Filter, reasons
-from nova_sched.objects.claiming import VCPU
+from nova_sched.objects.claim import VCPU
 
 
 class CoreFilter(Filter):

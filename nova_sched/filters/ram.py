@@ -12,7 +12,7 @@
 """RamFilter."""
 
 from nova_sched.filters import Filter, reasons
-from nova_sched.objects.claiming import MEMORY_MB
+from nova_sched.objects.claim import MEMORY_MB
 
 
 class RamFilter(Filter):

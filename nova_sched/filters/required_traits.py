@@ -15,7 +15,7 @@ import numpy as np
 
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
-from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU
+from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.state.traits import HYPERTHREADING
 
 OF_EVERY_NODE = frozenset([VCPU, PCPU, MEMORY_MB, DISK_GB])

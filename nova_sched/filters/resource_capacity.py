@@ -13,7 +13,7 @@
 
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
-from nova_sched.objects.claiming import PCPU, VCPU
+from nova_sched.objects.claim import PCPU, VCPU
 
 
 class ResourceCapacity(Filter):

@@ -18,12 +18,18 @@ from nova_sched.state.request import AFFINITY
 class ServerGroupAffinityFilter(Filter):
     """A member of an affinity group goes where the other members are; the first one goes anywhere."""
 
+    KEPT_WHEN_FORCED = True
+
     def mask(self, hosts, request):
         group = request.group
-        if group is None or group.policy != AFFINITY or not group.hosts:
+        if group is None or group.policy != AFFINITY:
             return True
-        return hosts.named(group.hosts)
+        if group.in_transit:
+            return hosts.everywhere(False)
+        return hosts.named(group.hosts) if group.hosts else True
 
     def why(self, hosts, request, rows):
-        members = reasons.count(len(request.group.hosts), 'other host')
-        return f'the policy of the server group is affinity, and its members are on {members}'
+        policy = 'the policy of the server group is affinity, and'
+        if request.group.in_transit:
+            return f'{policy} a member is on its way from one host to another'
+        return f'{policy} its members are on {reasons.count(len(request.group.hosts), "other host")}'

@@ -18,6 +18,8 @@ from nova_sched.state.request import ANTI_AFFINITY
 class ServerGroupAntiAffinityFilter(Filter):
     """A host has fewer members of the anti-affinity group than max_server_per_host, or this instance."""
 
+    KEPT_WHEN_FORCED = True
+
     def mask(self, hosts, request):
         group = request.group
         if group is None or group.policy != ANTI_AFFINITY:

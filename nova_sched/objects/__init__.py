@@ -15,6 +15,7 @@
 
 from nova_sched.objects.aggregate import Aggregate, AggregateList
 from nova_sched.objects.block_device import BlockDeviceMapping, BlockDeviceMappingList
+from nova_sched.objects.candidate import Candidate
 from nova_sched.objects.cell_mapping import CellMapping
 from nova_sched.objects.claim_info import ClaimInfo
 from nova_sched.objects.compute_node import ComputeNode, ComputeNodeList

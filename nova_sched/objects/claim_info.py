@@ -12,15 +12,24 @@
 
 """What a caller is told of a claim."""
 
-from nova_sched.objects import base, claiming, enums, fields
+from nova_sched.objects import base, enums, fields
+from nova_sched.objects.claim import CONFIRMED, MOVES, PENDING, PLANNED
 
 
 class ClaimState(enums.Words):
-    ALL = f'{claiming.PLANNED} {claiming.PENDING} {claiming.CONFIRMED}'
+    ALL = f'{PLANNED} {PENDING} {CONFIRMED}'
 
 
 class ClaimStateField(fields.BaseEnumField):
     AUTO_TYPE = ClaimState()
+
+
+class Move(enums.Words):
+    ALL = ' '.join(MOVES)
+
+
+class MoveField(fields.BaseEnumField):
+    AUTO_TYPE = Move()
 
 
 @base.register
@@ -28,11 +37,13 @@ class ClaimInfo(base.NovaSchedObject):
     """One instance's hold on one compute node, in Placement's resource classes.
 
     ``allocation_request`` is JSON text in Placement's form; ``expires_at`` null never expires.
+    ``move`` is what brings the instance to this node from another one.
     ``numa_topology`` has the instance's cells with the CPUs and pages of the host that it holds,
     ``pci_device_pools`` its devices; null where it holds none.
     """
 
-    VERSION = '1.0'
+    VERSION = '1.1'
+    ADDED_IN = {'move': '1.1'}
 
     fields = {
         'uuid': fields.UUIDField(),
@@ -41,6 +52,7 @@ class ClaimInfo(base.NovaSchedObject):
         'host': fields.StringField(),
         'nodename': fields.StringField(),
         'state': ClaimStateField(),
+        'move': MoveField(nullable=True),
         'resources': fields.DictOfIntegersField(),
         'numa_topology': fields.ObjectField('InstanceNUMATopology', nullable=True),
         'pci_device_pools': fields.ObjectField('PciDevicePoolList', nullable=True),

@@ -10,11 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What one consumer takes from one node: checked and booked the same way by all who claim."""
+"""How a claim is made on a node: checked and booked the same way by all who claim."""
 
 import dataclasses
 import time
-import uuid
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -22,63 +21,7 @@ from nova_sched import errors
 from nova_sched.hardware import Overdrawn
 from nova_sched.hardware.machine import Machine, Parts
 from nova_sched.hardware.providers import Allotted
-
-PLANNED = 'planned'  # a group member that is not created yet
-PENDING = 'pending'  # chosen and handed to the conductor
-CONFIRMED = 'confirmed'  # the node reports the instance
-
-VCPU, MEMORY_MB, DISK_GB, PCPU = 'VCPU', 'MEMORY_MB', 'DISK_GB', 'PCPU'
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Claim:
-    """One consumer's hold on one node.
-
-    ``resources`` maps Placement's resource classes to whole amounts (VCPU and PCPU: CPUs,
-    MEMORY_MB: MiB, DISK_GB: GiB). ``created_s`` and ``expires_s`` are seconds since the
-    epoch; ``expires_s`` None never expires. ``parts`` are the CPUs, pages and devices that it holds
-    beside; ``counted``: the node's own report has them among what is in use.
-    ``image_properties`` are those of the consumer's image, as text.
-    """
-
-    consumer_uuid: str
-    node_uuid: str
-    resources: Mapping[str, int]
-    state: str = PENDING
-    project_id: str | None = None
-    user_id: str | None = None
-    group_uuid: str | None = None
-    request_id: str | None = None
-    created_s: float = 0.0
-    expires_s: float | None = None
-    parts: Parts | None = None
-    counted: bool = False
-    image_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
-
-    @property
-    def key(self):
-        """Consumer and node: one consumer holds at most one claim on one node."""
-        return self.consumer_uuid, self.node_uuid
-
-    @property
-    def is_confirmed(self):
-        return self.state == CONFIRMED
-
-    def merged_with(self, later):
-        """What a later claim of the same consumer on the same node makes of this one.
-
-        A claim on its way is replaced. A confirmed one stays, with the larger amounts: the instance
-        is there already, and is being resized in place.
-        """
-        if self.uuid == later.uuid:
-            return self
-        if not self.is_confirmed:
-            return later
-        names = (*self.resources, *later.resources)
-        amounts = {name: max(self.resources.get(name, 0), later.resources.get(name, 0)) for name in names}
-        parts, counted = later.parts or self.parts, self.counted and not later.parts
-        return dataclasses.replace(self, resources=amounts, parts=parts, counted=counted)
+from nova_sched.objects.claim import Claim
 
 
 class Usage(NamedTuple):
@@ -191,6 +134,31 @@ class ClaimableMixin:
             parts = dataclasses.replace(parts or Parts(), providers=allotted)
         return self.book(request, resources, parts, lifetime_s, request_id)
 
+    def resize_claim(self, request, held=None, move=None, **words) -> Claim:
+        """The claim of an instance that gets another size, or another place.
+
+        ``held`` is what it has on this node already, and is not booked while this is called; None on another
+        node, to which it comes by ``move``, one of MOVES. Where it stays, both sizes are booked together.
+        Takes what instance_claim takes. Raises ComputeResourcesUnavailable; then nothing is booked.
+        """
+        claim = self.instance_claim(request, **words)
+        return dataclasses.replace(claim, move=move) if held is None else self.grow(held, claim)
+
+    def grow(self, held, claim) -> Claim:
+        """Book a claim together with the one that the instance ``held`` here, in place of it alone.
+
+        Raises ComputeResourcesUnavailable; then neither is booked.
+        """
+        self.release(claim)
+        both = held.merged_with(claim)
+        if short := self.shortages(both.resources):
+            raise errors.ComputeResourcesUnavailable(self.uuid, '; '.join(map(str, short)))
+        for name, amount in both.resources.items():
+            self.take(name, amount)
+        for parts in both.all_parts:
+            self.hold(parts)
+        return both
+
     def _fit(self, pieces, short):
         """The parts that the pieces come to; or another shortage."""
         machine = self.machine
@@ -227,5 +195,5 @@ class ClaimableMixin:
         """Give back what a claim holds."""
         for name, amount in claim.resources.items():
             self.take(name, -amount)
-        if claim.parts:
-            self.let_go(claim.parts)
+        for parts in claim.all_parts:
+            self.let_go(parts)

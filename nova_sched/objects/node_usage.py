@@ -16,7 +16,8 @@ import types
 
 from nova_sched.hardware.machine import Machine
 from nova_sched.hardware.pci import pools_of
-from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU, ClaimableMixin, Usage
+from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
+from nova_sched.objects.claiming import ClaimableMixin, Usage
 from nova_sched.objects.pci import PciDevicePool, PciDevicePoolList
 
 

@@ -31,11 +31,11 @@ def transport(conf, url=None):
         raise errors.BadConfig('[DEFAULT] transport_url', why) from None
 
 
-def server(bus, host, endpoints, topic=TOPIC):
+def server(bus, host, endpoints, topic=TOPIC, serializer=None):
     """An RPC server for one process, on native or green threads as the process is.
 
-    It is ended with ``stop`` and ``finish``.
+    It is ended with ``stop`` and ``finish``. Without another ``serializer`` it takes versioned objects.
     """
     target = messaging.Target(exchange=EXCHANGE, topic=topic, server=host)
-    dispatcher = Dispatcher(endpoints, ServerSerializer(), messaging.ExplicitRPCAccessPolicy)
+    dispatcher = Dispatcher(endpoints, serializer or ServerSerializer(), messaging.ExplicitRPCAccessPolicy)
     return Server(bus, target, dispatcher)

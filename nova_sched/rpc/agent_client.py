@@ -37,12 +37,27 @@ class AgentClient(Client):
         """Raises NotFound."""
         self.call(context, 'finish', instance_uuid=instance_uuid)
 
+    def resize(self, spec_obj, instance_uuid, context=None):
+        """Tell the host that an instance comes in another size, or gets one where it is.
+
+        Raises ComputeResourcesUnavailable.
+        """
+        self.call(context, 'resize', spec_obj=spec_obj, instance_uuid=instance_uuid)
+
+    def confirm_resize(self, instance_uuid, context=None):
+        """Raises NotFound."""
+        self.call(context, 'confirm_resize', instance_uuid=instance_uuid)
+
+    def revert_resize(self, instance_uuid, context=None):
+        """Raises NotFound."""
+        self.call(context, 'revert_resize', instance_uuid=instance_uuid)
+
     def destroy(self, instance_uuid, context=None):
         """Returns whether the instance was there."""
         return self.call(context, 'destroy', instance_uuid=instance_uuid)
 
     def instances(self, context=None):
-        """Mappings: uuid, resources by class, vm_state, project_id, os_type."""
+        """Mappings: uuid, resources by class, vm_state, project_id, os_type, and what they hold."""
         return self.call(context, 'instances')
 
 

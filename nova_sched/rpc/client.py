@@ -155,6 +155,22 @@ class ClaimsClient(Client):
         return self.call(context, 'show', instance_uuid=instance_uuid)
 
 
+class CandidatesClient(Client):
+    """What a conductor calls that carries UUIDs of hosts instead of Selections."""
+
+    NAMESPACE = 'candidates'
+
+    def select_candidates(self, spec_obj, instance_uuids=None, count=None, context=None):
+        """For each instance a list of Candidate, the best first; nothing is claimed. Raises NoValidHost."""
+        return self.call(
+            context, 'select_candidates', spec_obj=spec_obj, instance_uuids=instance_uuids, count=count
+        )
+
+    def claim_candidate(self, uuid, context=None):
+        """A ClaimInfo. Raises CandidateNotFound, NodeNotFound or ComputeResourcesUnavailable."""
+        return self.call(context, 'claim_candidate', uuid=uuid)
+
+
 class ExplainClient(Client):
     """What operators ask; all return plain mappings, which the endpoint describes."""
 

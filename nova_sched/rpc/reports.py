@@ -19,7 +19,7 @@ from nova_sched.conf import CONF
 from nova_sched.hardware.numa import Topology
 from nova_sched.hardware.pci import pools_from_json
 from nova_sched.hardware.providers import Tree
-from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU
+from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.rpc import translate, words
 from nova_sched.state.report import INITIAL_RATIOS, LARGEST, Inventory, Report, check
 

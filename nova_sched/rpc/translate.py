@@ -11,6 +11,7 @@
 # under the License.
 """Between objects of the wire and the plain values of the engine: wire objects stop here."""
 
+import copy
 import dataclasses
 import datetime
 import json
@@ -41,6 +42,22 @@ def spec(given, request_spec=None, filter_properties=None):
     if given is None and request_spec is not None:
         return objects.RequestSpec.from_primitives(request_spec, filter_properties or {})
     raise errors.InvalidRequest('spec_obj', f'it must be a RequestSpec, not {type(given).__name__}')
+
+
+def kept_text(spec_obj):
+    """A RequestSpec as text that may be kept: of its cell the UUID alone, for the rest holds credentials."""
+    wanted = spec_obj.requested_destination
+    cell = None if wanted is None else _set(wanted, 'cell')
+    if cell is not None:
+        spec_obj = copy.deepcopy(spec_obj)
+        known = {'uuid': cell.uuid} if 'uuid' in cell else {}
+        spec_obj.requested_destination.cell = objects.CellMapping(**known)
+    return json.dumps(objects.to_primitive(spec_obj))
+
+
+def kept_spec(text):
+    """The RequestSpec of such a text."""
+    return objects.from_primitive(json.loads(text))
 
 
 def requests(spec_obj, instance_uuids=None):
@@ -219,6 +236,19 @@ def claim_info(claim, node):
         created_at=_time(claim.created_s),
         updated_at=None,
         expires_at=_time(claim.expires_s),
+    )
+
+
+def candidate(one):
+    """A host that is offered, as its caller is told of it."""
+    return objects.Candidate(
+        uuid=one.uuid,
+        instance_uuid=one.instance_uuid,
+        compute_node_uuid=one.node_uuid,
+        host=one.host,
+        nodename=one.nodename,
+        rank=one.rank,
+        expires_at=_time(one.expires_s),
     )
 
 

@@ -54,6 +54,13 @@ def uuid(value, where):
     return value
 
 
+def number(value, where):
+    """The whole number itself, from 1. Raises InvalidRequest."""
+    if type(value) is not int or value < 1:
+        raise errors.InvalidRequest(where, f'{short(value)} is no number from 1')
+    return value
+
+
 def name(value, where):
     """The name itself. Raises InvalidRequest."""
     if not is_name(value):

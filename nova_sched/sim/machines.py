@@ -20,7 +20,7 @@ import time
 import uuid
 
 from nova_sched import errors, objects
-from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU
+from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
 
 # Every UUID is made from a name in here, so that a second run finds the nodes of the first.
 NAMESPACE = uuid.UUID('1f0a5d1c-3c1e-4f6e-9d3b-6f0f5a0c51ed')

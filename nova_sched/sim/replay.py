@@ -20,7 +20,7 @@ import re
 import time
 import uuid
 
-from nova_sched.objects.claiming import MEMORY_MB, VCPU
+from nova_sched.objects.claim import MEMORY_MB, VCPU
 from nova_sched.sim import conductor
 
 REMOVED_THE_LAST = re.compile(r'(\w+) removed the last')

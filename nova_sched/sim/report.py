@@ -15,7 +15,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU
+from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.sim.progress import clock_face
 from nova_sched.sim.replay import use_by_zone
 

@@ -14,9 +14,10 @@
 import dataclasses
 
 from nova_sched import errors
-from nova_sched.objects.claiming import Claim
+from nova_sched.objects.claim import Claim
 from nova_sched.state import metrics
 from nova_sched.state.hosts import DISABLED_TRAIT, Hosts
+from nova_sched.state.membership import Membership
 from nova_sched.state.node import Node, Service, machine_of, tree_of
 
 
@@ -39,6 +40,7 @@ class Cluster:
         self._by_name = {}
         self._services = {}
         self._told = {}  # host -> instances, as the hosts' messages tell
+        self._membership = Membership()
 
     def __len__(self):
         return len(self._nodes)
@@ -69,6 +71,10 @@ class Cluster:
         """The consumer's claims: one, or two while it moves."""
         return [node.claims[consumer_uuid] for row in self.hosts.places.get(consumer_uuid, ())
                 if consumer_uuid in (node := self.hosts.nodes[row]).claims]  # fmt: skip
+
+    def members_of(self, group_uuid):
+        """The members of a server group that have claims."""
+        return self._membership.of(group_uuid)
 
     # Nodes.
 
@@ -120,6 +126,8 @@ class Cluster:
         hosts.kept.forget()
         for instance in node.instances:
             hosts.places.leave(instance, node.row)
+        for claim in node.claims.values():
+            self._membership.leave(claim)
         del self._by_name[node.host, node.nodename]
         rows = hosts.rows_of_host[node.host]
         rows.remove(node.row)
@@ -190,8 +198,9 @@ class Cluster:
         node = self._nodes[claim.node_uuid]
         if claim.parts and claim.counted:
             node.recount()
-        elif claim.parts:
-            node.hold(claim.parts)
+        else:
+            for parts in claim.uncounted:
+                node.hold(parts)
 
     def _take(self, claim):
         node = self._nodes[claim.node_uuid]
@@ -199,23 +208,26 @@ class Cluster:
             node.take(name, amount)
         self._note(claim)
 
-    def book(self, node, request, lifetime_s=None, request_id=None):
-        """Claim on a node for a request. Raises ComputeResourcesUnavailable, and changes nothing."""
+    def book(self, node, request, lifetime_s=None, request_id=None, move=None):
+        """Claim on a node for a request. Raises ComputeResourcesUnavailable, and changes nothing.
+
+        ``move`` brings an instance here that has a claim elsewhere, see Claim.
+        """
         before = node.claims.get(request.instance_uuid)
         if before is not None:
             self.drop(before)
         try:
             claim = node.instance_claim(request, lifetime_s=lifetime_s, request_id=request_id)
+            if move is not None and before is None:
+                claim = dataclasses.replace(claim, move=move)
+            held = node.grow(before, claim) if before is not None and before.is_confirmed else claim
         except errors.ComputeResourcesUnavailable:
             if before is not None:
                 self.add(before)
             raise
-        held = claim if before is None else before.merged_with(claim)
-        if held is claim:
-            self._note(claim)
-        else:
-            node.release(claim)
-            self.add(held)
+        self._note(held)
+        if held is not claim and held.all_parts:
+            node.recount()
         return Booking(claim, held, before)
 
     def unbook(self, booking):
@@ -232,6 +244,7 @@ class Cluster:
         hosts.num_instances[node.row] += 1
         hosts.num_io_ops[node.row] += not claim.is_confirmed
         hosts.places.put(claim.consumer_uuid, node.row)
+        self._membership.enter(claim)
         if claim.image_properties:
             hosts.places.learn(claim.consumer_uuid, claim.image_properties)
 
@@ -241,7 +254,7 @@ class Cluster:
         if node is None or claim.consumer_uuid not in node.claims:
             return
         held = self._give_back(node, claim.consumer_uuid)
-        if held.parts:
+        if held.all_parts:
             node.recount()
 
     def _give_back(self, node, consumer):
@@ -253,6 +266,7 @@ class Cluster:
         self.hosts.num_io_ops[node.row] -= not held.is_confirmed
         if consumer not in node.told:
             self.hosts.places.leave(consumer, node.row)
+        self._membership.leave(held)
         return held
 
     # Services, aggregates, instance lists.

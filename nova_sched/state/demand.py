@@ -14,7 +14,7 @@
 import dataclasses
 
 from nova_sched.hardware import providers
-from nova_sched.objects.claiming import PCPU, VCPU
+from nova_sched.objects.claim import PCPU, VCPU
 from nova_sched.state.groups import ISOLATE
 
 

@@ -20,7 +20,7 @@ from collections import Counter
 
 from nova_sched.hardware.numa.guest import DEDICATED, MIXED
 from nova_sched.hardware.providers import Group
-from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PCPU, VCPU
+from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.state import fields
 from nova_sched.state.fields import cpu_policy, extra_specs, flavor, read
 from nova_sched.state.report import LARGEST

@@ -14,7 +14,7 @@
 import functools
 import types
 
-from nova_sched.objects.claiming import DISK_GB
+from nova_sched.objects.claim import DISK_GB
 from nova_sched.state import metrics
 
 

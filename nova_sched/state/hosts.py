@@ -15,7 +15,7 @@ import functools
 
 import numpy as np
 
-from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU
+from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.state.aggregates import Aggregates, zones
 from nova_sched.state.attributes import map_attribute, rows_with, values
 from nova_sched.state.columns import Columns

@@ -157,15 +157,15 @@ class Node(ClaimableMixin):
         use, so there every claim is held, and what the report explains by them is taken out before.
         """
         machine, tree = self.reported, self.reported_providers
-        holding = [claim for claim in self.claims.values() if claim.parts]
+        holding = [claim for claim in self.claims.values() if claim.all_parts]
         for claim in holding:
-            if tree and claim.counted:
+            if tree and claim.counted and claim.parts:
                 tree = providers.less_known(tree, claim.parts.providers)
-            elif machine and not claim.counted:
-                machine = machine.hold(claim.parts)
+            for parts in claim.uncounted if machine else ():
+                machine = machine.hold(parts)
         if tree:
-            for claim in holding:
-                tree = providers.hold(tree, claim.parts.providers)
+            for parts in (parts for claim in holding for parts in claim.all_parts):
+                tree = providers.hold(tree, parts.providers)
         self._show(machine)
         self.show_providers(tree)
 

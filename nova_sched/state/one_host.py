@@ -21,7 +21,7 @@ import numpy as np
 
 from nova_sched.hardware import numa, pci, providers
 from nova_sched.hardware.machine import Machine
-from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU
+from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.state import aggregates, attributes, demand, metrics
 from nova_sched.state.places import image_of
 

@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping
 
 from nova_sched import errors
-from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU
+from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
 
 # A node that names no ratio has Nova's initial ones (its initial_*_allocation_ratio options).
 INITIAL_RATIOS = {VCPU: 4.0, MEMORY_MB: 1.0, DISK_GB: 1.0}

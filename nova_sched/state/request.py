@@ -19,19 +19,29 @@ from nova_sched.hardware import providers
 from nova_sched.hardware.machine import Pieces
 
 AFFINITY, ANTI_AFFINITY = 'affinity', 'anti-affinity'
+HARD = frozenset([AFFINITY, ANTI_AFFINITY])
 NO_PIECES = Pieces()
 SOFT_AFFINITY, SOFT_ANTI_AFFINITY = 'soft-affinity', 'soft-anti-affinity'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """A server group, as its policy rules need it. ``hosts`` are those of the members so far."""
+    """A server group, as its policy rules need it. ``hosts`` are those of the members so far.
+
+    ``in_transit``: nobody can say where members are, because one is on its way from one host to another.
+    """
 
     uuid: str | None
     policy: str
     members: frozenset[str] = frozenset()
     hosts: frozenset[str] = frozenset()
     max_server_per_host: int = 1
+    in_transit: bool = False
+
+    @property
+    def is_hard(self):
+        """Whether the policy must be kept, and can be: a group without a name is known to nobody else."""
+        return self.policy in HARD and self.uuid is not None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

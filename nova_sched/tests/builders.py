@@ -20,7 +20,7 @@ import types
 import uuid
 
 from nova_sched.claims.reconcile import settle
-from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, VCPU, Claim
+from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU, Claim
 from nova_sched.state.aggregates import Aggregate
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.host_state import ATTRIBUTES

@@ -9,12 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""`claim`: who holds what on which host."""
+"""`claim`: who holds what on which host, and whether the books add up."""
 
-from nova_sched.cmd.manage import cloud, rows, store, tables
+from nova_sched import errors
+from nova_sched.claims.upkeep import StillThere
+from nova_sched.cmd.manage import audit, cloud, rows, store, tables
 
 NOUN = 'claim'
-HELP = 'show what the schedulers have claimed on hosts'
+HELP = 'show, end and audit what the schedulers have claimed on hosts'
 
 
 def list_claims(args, conf):
@@ -23,10 +25,12 @@ def list_claims(args, conf):
     A claim is planned (a member of a group that is not created yet), pending (chosen, and on its way to the
     host) or confirmed (the host has the instance). One that is not confirmed ends when it expires.
 
-    Keys with --format json: claim_uuid, consumer_uuid, host, node, node_uuid, state, resources (amount by
-    class), cells (of the host, with the CPUs, memory and page size that the claim holds there), devices (PCI,
-    by kind), providers (below the node, with amounts), project_id, user_id, group_uuid, request_id,
-    created_at, expires_at.
+    Keys with --format json: claim_uuid, consumer_uuid, host, node, node_uuid, state, move (what brings the
+    consumer here from another node: resize, migration, live-migration or evacuation; null for none), resizing
+    (while the size changes in place: old, new, and cells, devices, providers of the new size), resources
+    (amount by class), cells (of the host, with the CPUs, memory and page size that the claim holds there),
+    devices (PCI, by kind), providers (below the node, with amounts), project_id, user_id, group_uuid,
+    request_id, created_at, expires_at.
     """
     known = cloud.read(conf)
     found = rows.claims(known, store.opened(conf).claims(args.consumer))
@@ -36,11 +40,61 @@ def list_claims(args, conf):
     return 0
 
 
+def show(args, conf):
+    """Show all about one claim, or about all claims of an instance
+
+    By the claim's own UUID, or by the instance's: one that moves has a claim on the host that it leaves, and
+    one where it goes. Waits for: what comes next, and who has to do it.
+
+    Keys with --format json, for each claim: those of 'claim list', and waits_for (null: for nothing), counted
+    (the host reports its CPUs and devices as in use), image_properties.
+    """
+    siblings = store.upkeep(conf).named(args.uuid)
+    if not siblings:
+        raise errors.ClaimNotFound(args.uuid)
+    known = cloud.read(conf)
+    chosen = [one for one in siblings if args.uuid in (one.uuid, one.consumer_uuid)]
+    found = [rows.one_claim(known, one, siblings) for one in chosen]
+    text = '\n\n'.join(page(row, known.now_s) for row in found)
+    tables.show(tables.as_json(found) if args.format == 'json' else text)
+    return 0
+
+
+def release(args, conf):
+    """End the claims of an instance: on one host, or on all
+
+    For an instance that is not coming, or that is gone while nobody said so. A confirmed claim needs --force,
+    because its host still has the instance: as long as it does, its use counts as foreign.
+
+    Keys with --format json, for each claim that has ended: as in 'claim list'.
+    """
+    known = cloud.read(conf)
+    nodes = None
+    if args.host is not None:
+        nodes = [facts.report.node_uuid for facts in known.nodes_of(args.host)]
+    where = f' on host {args.host}' if args.host is not None else ''
+    try:
+        ended = store.upkeep(conf).release(args.consumer, nodes, args.force)
+    except StillThere as error:
+        hosts = ', '.join(sorted(known.node(uuid).report.host for uuid in error.nodes))
+        why = f'the claim on {hosts} is confirmed: the host has the instance; --force ends it all the same'
+        raise errors.InvalidRequest('claim release', why) from error
+    if not ended:
+        raise errors.ClaimNotFound(f'instance {args.consumer}{where}')
+    found = rows.claims(known, ended)
+    text = '\n'.join(map(sentence, found))
+    tables.show(tables.as_json(found) if args.format == 'json' else text)
+    return 0
+
+
+# For people.
+
+
 def columns(now_s):
     return {
         'Consumer': lambda row: row['consumer_uuid'],
         'Host': _place,
-        'State': lambda row: row['state'],
+        'State': _state,
         'Resources': lambda row: tables.amounts(row['resources']),
         'Project': lambda row: row['project_id'] or '-',
         'Made': lambda row: tables.age(row['created_at'], now_s),
@@ -55,6 +109,63 @@ def _place(row):
     return row['host'] if row['node'] == row['host'] else f'{row["host"]} / {row["node"]}'
 
 
+def _state(row):
+    """The state, and what the claim is for if not for a new instance."""
+    return ', '.join(filter(None, (row['state'], row['move'], row['resizing'] and 'resizing')))
+
+
+def sentence(row):
+    """A claim that has ended."""
+    amounts = tables.amounts(row['resources'])
+    return f'Ended the {row["state"]} claim of {row["consumer_uuid"]} on {_place(row)}: {amounts}.'
+
+
+def page(row, now_s):
+    """All about one claim, a line for each fact that it has."""
+    times = tables.age(row['created_at'], now_s), tables.until(row['expires_at'], now_s)
+    lines = [
+        ('Consumer', row['consumer_uuid']),
+        ('Claim', row['claim_uuid']),
+        ('Host', _place(row)),
+        ('Node', row['node_uuid']),
+        ('State', f'{_state(row)}; made {times[0]}, expires {times[1]}'),
+        ('Waits for', row['waits_for'] or 'nothing'),
+        ('Resources', tables.amounts(row['resources'])),
+        *_pieces(row),
+    ]
+    if sizes := row['resizing']:
+        lines += [
+            ('Old size', tables.amounts(sizes['old'])),
+            ('New size', tables.amounts(sizes['new'])),
+            *_pieces(sizes),
+        ]
+    for heading, key in (('Group', 'group_uuid'), ('Project', 'project_id'), ('User', 'user_id'),
+                         ('Request', 'request_id')):  # fmt: skip
+        lines.append((heading, row[key] or 'none'))
+    image = ', '.join(f'{name}={value}' for name, value in row['image_properties'].items())
+    lines += [('Image', image)] if image else []
+    return '\n'.join(tables.fill(text, f'{heading:12}') for heading, text in lines)
+
+
+def _pieces(row):
+    """Lines for what is held of cells, devices and providers."""
+    for one in row['cells']:
+        cpus = ', '.join(map(str, one['dedicated_cpus']))
+        pages = f' in pages of {one["page_kb"]} KiB' if one['page_kb'] else ''
+        yield (
+            f'Cell {one["cell"]}',
+            f'{one["memory_mb"]} MiB{pages}' + (f'; CPUs {cpus} alone' if cpus else ''),
+        )
+    for one in row['devices']:
+        near = '' if one['numa_node'] is None else f' near cell {one["numa_node"]}'
+        yield 'Devices', f'{one["count"]} of {one["vendor_id"]}:{one["product_id"]}{near}'
+    for one in row['providers']:
+        yield 'Provider', f'{one["provider_uuid"]}: {tables.amounts(one["resources"])}'
+
+
+# The command line.
+
+
 def _list_arguments(parser):
     parser.add_argument('--host', metavar='NAME', help='only claims on this host')
     parser.add_argument('--project', metavar='ID', help='only claims of this project')
@@ -62,4 +173,19 @@ def _list_arguments(parser):
     parser.add_argument('--consumer', metavar='UUID', help='only claims of this instance')
 
 
-VERBS = (('list', list_claims, _list_arguments),)
+def _show_arguments(parser):
+    parser.add_argument('uuid', metavar='UUID', help='UUID of the claim, or of the instance')
+
+
+def _release_arguments(parser):
+    parser.add_argument('consumer', metavar='CONSUMER', help='UUID of the instance')
+    parser.add_argument('--host', metavar='NAME', help='only its claims on this host')
+    parser.add_argument('--force', action='store_true', help='confirmed claims too')
+
+
+VERBS = (
+    ('list', list_claims, _list_arguments),
+    ('show', show, _show_arguments),
+    ('release', release, _release_arguments),
+    ('audit', audit.look, audit.arguments),
+)

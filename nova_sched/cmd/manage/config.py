@@ -12,7 +12,6 @@
 """`config`: everything that is wrong with a configuration, at once."""
 
 import dataclasses
-import textwrap
 
 from nova_sched.cmd.manage import checks, tables
 
@@ -47,16 +46,12 @@ def page(files, findings):
         lines += [
             '',
             f'{one.severity.upper()} {one.where}',
-            _fill(one.problem, '  '),
-            _fill(one.advice, '  -> '),
+            tables.fill(one.problem, '  '),
+            tables.fill(one.advice, '  -> '),
         ]
     wrong = sum(one.severity == checks.ERROR for one in findings)
     counts = tables.count(wrong, 'error'), tables.count(len(findings) - wrong, 'warning')
     return '\n'.join([*lines, '', f'{", ".join(counts)}.'])
-
-
-def _fill(text, start):
-    return textwrap.fill(text, 110, initial_indent=start, subsequent_indent=' ' * len(start))
 
 
 def _none(parser):

@@ -17,7 +17,7 @@ import time
 
 from nova_sched import errors
 from nova_sched.cmd.manage import claim, cloud, rows, store, tables
-from nova_sched.objects.claiming import DISK_GB, MEMORY_MB, PENDING, PLANNED, VCPU
+from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PENDING, PLANNED, VCPU
 
 NOUN = 'host'
 HELP = 'show compute hosts, and take them out of service or back into it'

@@ -15,8 +15,9 @@ import collections
 import fnmatch
 
 from nova_sched.cmd.manage import tables
+from nova_sched.cmd.manage.waiting import waits_for
 from nova_sched.hardware.machine import Parts
-from nova_sched.objects.claiming import CONFIRMED, PENDING, PLANNED
+from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED
 
 STATES = (PLANNED, PENDING, CONFIRMED)
 
@@ -130,6 +131,8 @@ def _claim(one, facts):
         'node': facts.report.nodename if facts else None,
         'node_uuid': one.node_uuid,
         'state': one.state,
+        'move': one.move,
+        'resizing': _resizing(one.resizing),
         'resources': dict(sorted(one.resources.items())),
         **_parts(one.parts or Parts()),
         'project_id': one.project_id,
@@ -138,6 +141,32 @@ def _claim(one, facts):
         'request_id': one.request_id,
         'created_at': tables.moment(one.created_s),
         'expires_at': tables.moment(one.expires_s),
+    }
+
+
+def _resizing(sizes):
+    """The two sizes of a resize in place; None without."""
+    if sizes is None:
+        return None
+    return {
+        'old': dict(sorted(sizes.old.items())),
+        'new': dict(sorted(sizes.new.items())),
+        **_parts(sizes.parts or Parts()),
+    }
+
+
+def one_claim(known, one, siblings):
+    """All about a claim; ``siblings`` are all claims of its consumer."""
+
+    def place(uuid):
+        facts = known.node(uuid)
+        return facts and facts.report.host
+
+    return {
+        **_claim(one, known.node(one.node_uuid)),
+        'waits_for': waits_for(one, siblings, place),
+        'counted': one.counted,
+        'image_properties': dict(sorted(one.image_properties.items())),
     }
 
 

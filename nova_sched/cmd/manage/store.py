@@ -13,6 +13,7 @@
 
 from nova_sched import errors
 from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.claims.upkeep import Upkeep
 from nova_sched.db import address, schema
 from nova_sched.db import engine as db_engine
 
@@ -40,6 +41,11 @@ def existing(conf):
 def opened(conf):
     """The claim store. Raises BadConfig or StoreUnavailable."""
     return SqlClaimStore(ready(conf))
+
+
+def upkeep(conf):
+    """What looks after the claim store. Raises BadConfig or StoreUnavailable."""
+    return Upkeep(ready(conf))
 
 
 def ready(conf):

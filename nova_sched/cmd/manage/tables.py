@@ -15,6 +15,7 @@ import datetime
 import json
 import os
 import sys
+import textwrap
 
 import prettytable
 
@@ -45,6 +46,11 @@ def table(columns, rows):
 def listing(format_, columns, rows):
     """A list of rows in the format that was asked for."""
     return as_json(rows) if format_ == 'json' else table(columns, rows)
+
+
+def fill(text, start):
+    """A paragraph that begins with ``start``, each line below its first word."""
+    return textwrap.fill(text, 110, initial_indent=start, subsequent_indent=' ' * len(start))
 
 
 def moment(seconds):

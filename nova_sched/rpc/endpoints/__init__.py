@@ -12,6 +12,7 @@
 """What the scheduler answers on the bus, one namespace a file: translate, call, translate."""
 
 from nova_sched.rpc.endpoints.baseapi import BaseApi
+from nova_sched.rpc.endpoints.candidates import Candidates
 from nova_sched.rpc.endpoints.claims import Claims
 from nova_sched.rpc.endpoints.explain import Explain
 from nova_sched.rpc.endpoints.scheduler import Scheduling
@@ -20,4 +21,11 @@ from nova_sched.rpc.endpoints.stats import Stats
 
 def all_of(scheduler):
     """Every endpoint, before one scheduler."""
-    return [Scheduling(scheduler), Stats(scheduler), Claims(scheduler), Explain(scheduler), BaseApi()]
+    return [
+        Scheduling(scheduler),
+        Stats(scheduler),
+        Claims(scheduler),
+        Candidates(scheduler),
+        Explain(scheduler),
+        BaseApi(),
+    ]

@@ -38,6 +38,25 @@ class Agent:
         self._agent.finish(words.uuid(instance_uuid, 'instance_uuid'))
 
     @expected
+    def resize(self, context, spec_obj, instance_uuid):
+        """Take an instance that comes in another size, or give one that is here another size.
+
+        Both sizes are held until it is confirmed or reverted. Raises ComputeResourcesUnavailable.
+        """
+        (request,) = translate.requests(translate.spec(spec_obj), [instance_uuid])
+        self._agent.resize(request)
+
+    @expected
+    def confirm_resize(self, context, instance_uuid):
+        """The instance stays here in its new size. Raises NotFound."""
+        self._agent.confirm_resize(words.uuid(instance_uuid, 'instance_uuid'))
+
+    @expected
+    def revert_resize(self, context, instance_uuid):
+        """The instance has its old size again, or goes back to where it came from. Raises NotFound."""
+        self._agent.revert_resize(words.uuid(instance_uuid, 'instance_uuid'))
+
+    @expected
     def destroy(self, context, instance_uuid):
         """The instance is gone. Returns whether it was here."""
         return self._agent.destroy(words.uuid(instance_uuid, 'instance_uuid'))
@@ -46,6 +65,7 @@ class Agent:
     def instances(self, context):
         """The instances of the node, as mappings: uuid, resources by class, vm_state, project_id, os_type.
 
-        And what they hold: parts (cells and devices as JSON text, or null), devices (PCI addresses).
+        And what they hold: parts (cells and devices as JSON text, or null), devices (PCI addresses); while a
+        resize is open, also move or resizing (both sizes as JSON text), and new_devices.
         """
         return self._agent.instances()

@@ -11,6 +11,8 @@
 # under the License.
 """The namespace `stats` 1.0: compute nodes tell what they have, operators what they think of it."""
 
+import collections
+
 import oslo_messaging as messaging
 
 from nova_sched.rpc import reports, translate, words
@@ -27,8 +29,9 @@ class Stats:
     def update_resource_stats(self, context, name, stats, instances=None, inventories=None, cell_uuid=None):
         """Take the report of one node of host ``name``; ``stats`` is a ComputeNode.
 
-        Returns what was accepted: the node's generation in the store, the state of each claim on it,
-        and the use that no claim explains, by resource class. Raises BadReport, and nothing changed.
+        Returns what was accepted: the node's generation in the store, the state of each claim on it, the use
+        that no claim explains, by resource class, and all that is counted there. Raises BadReport, and nothing
+        changed.
         """
         facts = self._scheduler.report(reports.report(stats, name, instances, inventories, cell_uuid))
         return {
@@ -36,6 +39,7 @@ class Stats:
             'generation': facts.generation,
             'claims': {claim.consumer_uuid: claim.state for claim in facts.claims},
             'foreign': dict(facts.foreign),
+            'counted': _counted(facts),
         }
 
     @expected
@@ -50,3 +54,19 @@ class Stats:
         """Forget a node of host ``name``, and its claims. Raises NodeNotFound."""
         node = words.name(name, 'name'), words.name(nodename, 'nodename')
         self._scheduler.call(self._scheduler.books.remove_node, *node)
+
+
+def _counted(facts):
+    """The scheduler's books on a node: ``capacity`` and ``used`` by resource class, and ``sizes`` of claims.
+
+    Claims of one size are listed together, because a node has hundreds of instances of few sizes.
+    """
+    used, sizes = collections.Counter(facts.foreign), collections.defaultdict(list)
+    for claim in facts.claims:
+        used.update(claim.resources)
+        sizes[tuple(sorted(claim.resources.items()))].append(claim.consumer_uuid)
+    return {
+        'capacity': {name: inventory.capacity for name, inventory in facts.report.inventories.items()},
+        'used': dict(used),
+        'sizes': [{'resources': dict(size), 'instances': uuids} for size, uuids in sizes.items()],
+    }

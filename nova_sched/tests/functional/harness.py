@@ -53,6 +53,7 @@ class Daemon:
         self.scheduler = client.SchedulerClient(self.bus, timeout_s=PATIENCE_S)
         self.stats = client.StatsClient(self.bus, timeout_s=PATIENCE_S)
         self.claims = client.ClaimsClient(self.bus, timeout_s=PATIENCE_S)
+        self.candidates = client.CandidatesClient(self.bus, timeout_s=PATIENCE_S)
         self.explain = client.ExplainClient(self.bus, timeout_s=PATIENCE_S)
         self.conductor = client.Conductor(self.bus)
 
@@ -141,7 +142,7 @@ class Daemon:
         """All that the daemon knows, in memory and in the database, but for when it heard of it."""
         # The one look inside: what no caller can see must not change either.
         known = self.service.scheduler.call(_picture, self.service.scheduler._cluster)
-        tables = 'claims reports services aggregates host_instances'.split()
+        tables = 'claims reports services aggregates host_instances candidates candidate_requests'.split()
         nodes = [row[:4] + row[5:] for row in self.table('nodes')]  # without seen_s
         return {'known': known, 'nodes': nodes, **{name: self.table(name) for name in tables}}
 

@@ -222,7 +222,7 @@ def test_a_host_refuses_what_it_has_no_room_for(cloud, asks, shortage):
     assert len(agent.instances()) == 1
 
 
-def test_a_refused_server_goes_to_the_next_alternate(cloud):
+def test_a_refused_server_goes_to_the_next_alternate(cloud, caplog):
     cloud.scheduler()
     # The scheduler prefers the first by its ratio, and learns nothing of what comes to be there meanwhile.
     first = cloud.agent('cmp1', cpu_allocation_ratio=4.0)
@@ -236,6 +236,9 @@ def test_a_refused_server_goes_to_the_next_alternate(cloud):
     assert host == 'cmp2'
     until(lambda: cloud.states(instance) == [('cmp2', 'confirmed')])
     assert (instance in cloud.instances('cmp1'), cloud.instances('cmp2')) == (False, [instance])
+    (refusal,) = [line for line in caplog.messages if f'{instance} is refused' in line]
+    assert 'VCPU: 2 asked, 0 available' in refusal
+    assert 'VCPU: 32 of 32 here, 0 of 32 there' in refusal
     second.reporter.stop()
     for _ in range(3):
         AgentClient(cloud.bus, 'cmp2').build(asked(), str(uuid.uuid4()))
@@ -274,6 +277,110 @@ def test_a_scheduler_that_restarts(cloud, conf, caplog, store):
     ]
 
 
+def disputes(caplog):
+    """What was said of differences between node and scheduler."""
+    return [record.getMessage() for record in caplog.records if record.name == 'nova_sched.agent.dispute']
+
+
+AGREED = 'Node cmp1 and the scheduler count the same again'
+
+
+@pytest.mark.parametrize(
+    'vcpus, text',
+    [
+        pytest.param(2, None, id='the size that was claimed'),
+        pytest.param(4, 'VCPU=4 here, VCPU=2 claimed', id='another size'),
+    ],
+)
+def test_a_size_that_was_not_claimed_is_told_once(cloud, caplog, vcpus, text):
+    caplog.set_level(logging.INFO, 'nova_sched.agent')
+    cloud.scheduler()
+    cloud.agent('cmp1')
+    until(cloud.takes)
+    instance, _ = cloud.boot(asked(vcpus=2))
+    AgentClient(cloud.bus, 'cmp1').build(asked(vcpus=vcpus), instance)
+    time.sleep(4.5)  # some reports
+    until(lambda: disputes(caplog) or not text)
+    head = 'Node cmp1 and the scheduler count differently'
+    assert disputes(caplog) == ([f'{head}. instance {instance}: {text}'] if text else [])
+
+
+def test_an_instance_without_a_claim_is_told_once_until_it_is_gone(cloud, caplog):
+    caplog.set_level(logging.INFO, 'nova_sched.agent')
+    cloud.scheduler()
+    cloud.agent('cmp1')
+    until(cloud.takes)
+    instance, _ = cloud.boot(asked())
+    agent, stray = AgentClient(cloud.bus, 'cmp1'), str(uuid.uuid4())
+    agent.build(asked(vcpus=3), stray)
+    until(lambda: disputes(caplog))
+    agent.destroy(stray)
+    until(lambda: AGREED in disputes(caplog))
+    warning, _ = disputes(caplog)
+    assert warning.endswith(f'. instance {stray}: MEMORY_MB=16 VCPU=3 here, no claim')
+    assert cloud.states(instance) == [('cmp1', 'confirmed')]
+
+
+def test_servers_that_come_and_go_are_no_difference(cloud, caplog):
+    cloud.scheduler()
+    cloud.agent('cmp1')
+    until(cloud.takes)
+    agent, end = AgentClient(cloud.bus, 'cmp1'), time.monotonic() + 5
+    while time.monotonic() < end:
+        instance, _ = cloud.boot(asked())
+        agent.destroy(instance)
+    assert disputes(caplog) == []
+
+
+def test_a_server_that_moves_to_another_host_in_another_size(cloud):
+    cloud.scheduler()
+    cloud.agent('cmp1')
+    until(cloud.takes)
+    instance, _ = cloud.boot(asked(vcpus=2))
+    cloud.agent('cmp2')
+    until(lambda: len(cloud.ranking()) == 2)
+    cloud.claims.instance_claim(asked(vcpus=4), instance, 'cmp2', 'cmp2')
+    source, target = (AgentClient(cloud.bus, host) for host in ('cmp1', 'cmp2'))
+    target.resize(asked(vcpus=4), instance)
+    both = [('cmp1', 'confirmed'), ('cmp2', 'confirmed')]
+    until(lambda: sorted(cloud.states(instance)) == both)
+    assert [one['vm_state'] for one in target.instances()] == ['resized']
+    source.destroy(instance)
+    target.confirm_resize(instance)
+    until(lambda: cloud.states(instance) == [('cmp2', 'confirmed')])
+    assert (cloud.instances('cmp1'), cloud.instances('cmp2')) == ([], [instance])
+
+
+def test_a_server_that_would_have_moved(cloud):
+    cloud.scheduler()
+    cloud.agent('cmp1')
+    until(cloud.takes)
+    instance, _ = cloud.boot(asked(vcpus=2))
+    cloud.agent('cmp2')
+    until(lambda: len(cloud.ranking()) == 2)
+    cloud.claims.instance_claim(asked(vcpus=4), instance, 'cmp2', 'cmp2')
+    target = AgentClient(cloud.bus, 'cmp2')
+    target.resize(asked(vcpus=4), instance)
+    target.revert_resize(instance)
+    until(lambda: cloud.states(instance) == [('cmp1', 'confirmed')])
+    assert (cloud.instances('cmp1'), cloud.instances('cmp2')) == ([instance], [])
+
+
+@pytest.mark.parametrize('settle, left', [('confirm_resize', 2), ('revert_resize', 5)])
+def test_a_server_that_gets_another_size_where_it_is(cloud, settle, left):
+    """The node reports what both sizes need, and then what is left of them."""
+    cloud.scheduler()
+    cloud.agent('cmp1')
+    until(cloud.takes)
+    agent, instance = AgentClient(cloud.bus, 'cmp1'), str(uuid.uuid4())
+    agent.build(asked(vcpus=3), instance)
+    agent.resize(asked(vcpus=6), instance)
+    until(lambda: not cloud.takes(vcpus=3))
+    getattr(agent, settle)(instance)
+    until(lambda: cloud.takes(vcpus=left))
+    assert not cloud.takes(vcpus=left + 1)
+
+
 def test_an_agent_that_restarts_keeps_its_servers(cloud):
     cloud.scheduler()
     agent = cloud.agent('cmp1')
@@ -306,6 +413,16 @@ def test_a_node_of_another_host_is_refused_and_the_agent_goes_on(cloud, caplog, 
         pytest.param(lambda agent: agent.build(None, str(uuid.uuid4())), errors.InvalidRequest, id='no spec'),
         pytest.param(lambda agent: agent.build(asked(), 'x'), errors.InvalidRequest, id='no UUID'),
         pytest.param(lambda agent: agent.finish(str(uuid.uuid4())), errors.NotFound, id='not here'),
+        pytest.param(
+            lambda agent: agent.resize(None, str(uuid.uuid4())), errors.InvalidRequest, id='no size'
+        ),
+        pytest.param(
+            lambda agent: agent.confirm_resize(str(uuid.uuid4())), errors.NotFound, id='no resize to confirm'
+        ),
+        pytest.param(
+            lambda agent: agent.revert_resize(str(uuid.uuid4())), errors.NotFound, id='no resize to revert'
+        ),
+        pytest.param(lambda agent: agent.revert_resize('x'), errors.InvalidRequest, id='no UUID to revert'),
         pytest.param(lambda agent: agent.destroy(5), errors.InvalidRequest, id='a number'),
     ],
 )

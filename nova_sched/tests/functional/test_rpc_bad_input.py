@@ -32,6 +32,7 @@ ONE, NODE_A = uuid_of('one'), uuid_of('node a')
 MANY = [str(uuid.UUID(int=number)) for number in range(1, 10_001)]
 
 
+SPEC = {'spec_obj': primitive(spec())}
 GROUP = objects.InstanceGroup(uuid=ONE, policy='affinity')
 SPECS = [
     pytest.param(None, 'InvalidRequest', 'spec_obj', id='none'),
@@ -117,11 +118,13 @@ SPECS = [
 
 
 @pytest.mark.parametrize('given, name, where', SPECS)
-@pytest.mark.parametrize('method', ['select_destinations', 'instance_claim'])
+@pytest.mark.parametrize('method', ['select_destinations', 'instance_claim', 'select_candidates'])
 def test_a_spec(steady, method, given, name, where):
     arguments = {'spec_obj': given}
     if method == 'select_destinations':
         refused_as(lambda: steady.raw(method, instance_uuids=[ONE], **arguments), name, where)
+    elif method == 'select_candidates':
+        refused_as(lambda: steady.raw(method, '1.0', 'candidates', **arguments), name, where)
     else:
         arguments |= {'instance_uuid': ONE, 'host': 'a', 'nodename': 'a'}
         refused_as(lambda: steady.raw(method, '1.0', 'claims', **arguments), name, where)
@@ -208,6 +211,25 @@ def test_the_dicts_of_4_0(steady, request_spec, name, words):
             },
             'failed_host',
             id='alternate',
+        ),
+        pytest.param('candidates', 'claim_candidate', {'uuid': 'best'}, 'uuid', id='a candidate by its rank'),
+        pytest.param('candidates', 'claim_candidate', {'uuid': [ONE]}, 'uuid', id='candidates'),
+        pytest.param('candidates', 'select_candidates', {**SPEC, 'count': 0}, 'count', id='no candidate'),
+        pytest.param('candidates', 'select_candidates', {**SPEC, 'count': True}, 'count', id='a yes'),
+        pytest.param('candidates', 'select_candidates', {**SPEC, 'count': 'all'}, 'count', id='a word'),
+        pytest.param(
+            'candidates',
+            'select_candidates',
+            {**SPEC, 'instance_uuids': [ONE, ONE]},
+            'instance_uuids',
+            id='candidates of one instance twice',
+        ),
+        pytest.param(
+            'candidates',
+            'select_candidates',
+            {'spec_obj': primitive(spec(scheduler_hints={'_nova_check_type': ['rebuild']}))},
+            'a check of a rebuild claims nothing',
+            id='candidates of a rebuild',
         ),
     ],
 )

@@ -38,7 +38,30 @@ def test_a_report_is_answered_with_what_was_accepted(daemon):
         'node': uuid_of('node a'),
         'claims': {uuid_of('one'): 'confirmed'},
         'foreign': {'VCPU': 1, 'MEMORY_MB': 3072, 'DISK_GB': 10},
+        'counted': {
+            'capacity': {'VCPU': 8, 'MEMORY_MB': 16384, 'DISK_GB': 100},
+            'used': {'VCPU': 3, 'MEMORY_MB': 4096, 'DISK_GB': 10},
+            'sizes': [{'resources': {'VCPU': 2, 'MEMORY_MB': 1024}, 'instances': [uuid_of('one')]}],
+        },
     }
+
+
+def test_claims_of_one_size_are_told_together(daemon):
+    daemon.add('a')
+    daemon.boot('one', 'two', vcpus=2)
+    daemon.boot('three', vcpus=1)
+    counted = daemon.stats.update_resource_stats('a', compute_node('a'))['counted']
+    sizes = {size['resources']['VCPU']: set(size['instances']) for size in counted['sizes']}
+    assert sizes == {2: {uuid_of('one'), uuid_of('two')}, 1: {uuid_of('three')}}
+    assert counted['used'] == {'VCPU': 5, 'MEMORY_MB': 1536}
+
+
+def test_what_is_reserved_is_not_counted_as_capacity(daemon):
+    tree = {
+        uuid_of('node a'): {'inventories': {'VCPU': {'total': 8, 'reserved': 2, 'allocation_ratio': 1.5}}}
+    }
+    answer = daemon.stats.update_resource_stats('a', compute_node('a'), inventories=tree)
+    assert answer['counted']['capacity']['VCPU'] == 9
 
 
 def test_the_generation_of_a_node_rises_with_every_change(daemon):

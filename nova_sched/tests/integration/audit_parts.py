@@ -26,18 +26,20 @@ def overdrawn(report, claims):
         held.update(found)
         if not claim['counted']:
             new.update(found)
-    name, free = report['host'], _free(report)
+    name, has = report['host'], free(report)
     for thing, times in held.items():
         if thing[0] == 'cpu' and times > 1:
             yield f'{name}: {times} claims hold {thing}'
     for thing, count in new.items():
-        if count > free[thing]:
-            yield f'{name}: {count} of {thing} are given, and {free[thing]} are free'
+        if count > has[thing]:
+            yield f'{name}: {count} of {thing} are given, and {has[thing]} are free'
 
 
 def parts(claim):
     """How many of each thing a claim holds: CPUs for itself, pages of a size in a cell, like devices."""
     found = collections.Counter()
+    if not claim['parts']:
+        return found
     plain = json.loads(claim['parts'])
     for cell in map(_data, _data(json.loads(plain['cells']))['cells'] if plain['cells'] else ()):
         alone = [*(cell['cpu_pinning_raw'] or {}).values(), *(cell['cpuset_reserved'] or ())]
@@ -49,17 +51,26 @@ def parts(claim):
     return found
 
 
-def _free(report):
+def free(report):
     """The same for what the node reports as free."""
-    free = collections.Counter()
-    cells, pools = report['numa_topology'], report['pci_pools']
-    for cell in map(_data, _data(json.loads(cells))['cells'] if cells else ()):
-        free.update(('cpu', cpu) for cpu in {*cell['pcpuset']} - {*cell['pinned_cpus']})
+    found, pools = collections.Counter(), report['pci_pools']
+    for cell in _cells(report):
+        found.update(('cpu', cpu) for cpu in {*cell['pcpuset']} - {*cell['pinned_cpus']})
         for size in map(_data, cell['mempages']):
-            free['pages', cell['id'], size['size_kb']] = size['total'] - size['used'] - size['reserved']
+            found['pages', cell['id'], size['size_kb']] = size['total'] - size['used'] - size['reserved']
     for pool in map(_data, _data(json.loads(pools))['objects'] if pools else ()):
-        free[_kind(pool)] += pool['count']
-    return free
+        found[_kind(pool)] += pool['count']
+    return found
+
+
+def cells_of_cpus(report):
+    """dedicated CPU -> NUMA cell that it is in."""
+    return {cpu: cell['id'] for cell in _cells(report) for cpu in cell['pcpuset']}
+
+
+def _cells(report):
+    text = report['numa_topology']
+    return [_data(cell) for cell in _data(json.loads(text))['cells']] if text else []
 
 
 def _kind(pool):

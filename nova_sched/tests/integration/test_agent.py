@@ -85,6 +85,20 @@ def test_an_agent_without_a_broker_can_be_ended(start, rabbitmq):
         rabbitmq.start()
 
 
+def test_an_agent_that_finds_no_broker_says_so_and_starts_when_there_is_one(start, rabbitmq):
+    rabbitmq.stop()
+    try:
+        agent = start('agent', INTERVAL)
+        agent.says('Node cmp1 cannot be reported; trying until it can. The bus has not answered for 1.5 s')
+    finally:
+        rabbitmq.start()
+    start('scheduler', '[claims]', 'store = memory').says('Scheduling on host')
+    agent.says('The scheduler answers again')
+    agent.tell(signal.SIGTERM)
+    assert agent.status() == 0
+    assert agent.log.count('cannot be reported') == 1
+
+
 def test_a_server_is_built_confirmed_and_released(start, bus):
     start('scheduler', '[claims]', 'store = memory').says('Scheduling on host')
     start('agent', INTERVAL, 'cpu_allocation_ratio = 1').says('Reporting node')

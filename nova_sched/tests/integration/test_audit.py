@@ -16,7 +16,7 @@ import pytest
 from nova_sched.claims import Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
-from nova_sched.objects.claiming import CONFIRMED
+from nova_sched.objects.claim import CONFIRMED
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
 from nova_sched.tests.integration import audit
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted

@@ -25,16 +25,10 @@ from nova_sched.rpc.client import SchedulerClient
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import eventually, outcome, spec
 from nova_sched.tests.integration import audit
-from nova_sched.tests.integration.conftest import Cloud
+from nova_sched.tests.integration.cloud import DURABLE, Cloud
 from nova_sched.tests.options import settings
 
 BACKENDS = [pytest.param(name, id=name) for name in ('threading', 'eventlet')]
-# Queues that outlive a broker, as an operator has to set them for the calls in them to outlive it too.
-DURABLE = {
-    'oslo_messaging_rabbit.amqp_durable_queues': True,
-    'oslo_messaging_rabbit.rabbit_retry_backoff': 0,
-    'oslo_messaging_rabbit.kombu_reconnect_delay': 0.1,
-}
 UNREACHABLE = 'is unreachable'
 WAITING = 'requests wait until it does'
 

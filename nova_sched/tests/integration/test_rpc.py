@@ -16,6 +16,7 @@ import threading
 import pytest
 
 from nova_sched.tests.functional.harness import daemon, error_name, outcome, started
+from nova_sched.tests.functional.test_rpc_candidates import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_claims import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_conductor import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_scheduler import *  # noqa: F403

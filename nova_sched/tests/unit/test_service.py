@@ -21,8 +21,11 @@ from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf import CONF
 from nova_sched.db import schema
+from nova_sched.db.candidates import SqlCandidates
+from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.db.trails import SqlTrails
 from nova_sched.engine import Settings
+from nova_sched.engine.candidates import MemoryCandidates
 from nova_sched.engine.trails import MemoryTrails
 from nova_sched.rpc.client import ClaimsClient
 from nova_sched.tests.builders import uuid_of
@@ -49,6 +52,8 @@ def test_the_defaults_of_the_options_are_those_of_the_engine():
         pytest.param('scheduler.max_claim_attempts', 4, 'max_claim_attempts', 4, id='lost claims'),
         pytest.param('explain.retention', 60, 'explain_retention_s', 60, id='age of trails'),
         pytest.param('explain.sample', 0.5, 'explain_sample', 0.5, id='share of trails'),
+        pytest.param('candidates.ttl', 5, 'candidates_ttl_s', 5, id='age of candidates'),
+        pytest.param('candidates.max', 5, 'candidates_max', 5, id='number of candidates'),
     ],
 )
 def test_settings(option, value, setting, found):
@@ -57,15 +62,15 @@ def test_settings(option, value, setting, found):
 
 
 @pytest.mark.parametrize(
-    'kept, claims, trails',
+    'kept, kinds',
     [
-        pytest.param('memory', MemoryClaimStore, MemoryTrails, id='in memory'),
-        pytest.param('sql', SqlClaimStore, SqlTrails, id='in a database'),
+        pytest.param('memory', [MemoryClaimStore, MemoryTrails, MemoryCandidates, type(None)], id='in memory'),
+        pytest.param('sql', [SqlClaimStore, SqlTrails, SqlCandidates, SqlSchedulers], id='in a database'),
     ],
 )
-def test_claims_and_trails_are_kept_alike(tmp_path, kept, claims, trails):
+def test_everything_is_kept_alike(tmp_path, kept, kinds):
     with settings({'claims.store': kept, 'database.connection': f'sqlite:///{tmp_path}/db.sqlite'}):
-        assert [type(one) for one in service.stores(CONF)] == [claims, trails]
+        assert [type(one) for one in service.stores(CONF)] == kinds
 
 
 @pytest.mark.parametrize(

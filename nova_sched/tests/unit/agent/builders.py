@@ -15,6 +15,8 @@
 from pathlib import Path
 
 from nova_sched.agent import Settings, cpus, machine, numa, pci, usage
+from nova_sched.agent.instances import Instances
+from nova_sched.agent.service import Agent
 
 NODE = '0b9e0d0c-2f7a-4a0e-8c8e-5a3e8d2a9f10'
 SERVER = '6f7ac3a4-58e0-4e87-bd33-6c5a2d3f6c11'
@@ -62,6 +64,19 @@ def guest(**told):
 def node(found=None, guests=(), **options):
     """The report of a machine with these instances; ``options`` are settings."""
     return machine.describe(found or facts(), settings(**options), usage.total(guests))
+
+
+def agent_of(root, fake, **options):
+    """The agent of a fake machine, with what an agent before it has left in ``root``."""
+    plain = {
+        'uuid_file': root / 'compute_id',
+        'instances_path': root,
+        'host_ip': '192.0.2.7',
+        'reserved_host_memory_mb': 0,
+        'sys_root': fake.sys,
+        'proc_root': fake.proc,
+    }
+    return Agent(settings(**plain | options), Instances(root / 'instances.json'))
 
 
 class Clock:

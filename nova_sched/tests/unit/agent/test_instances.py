@@ -16,8 +16,9 @@ import json
 import pytest
 
 from nova_sched import errors
-from nova_sched.agent.instances import ACTIVE, BUILDING, Instance, Instances
+from nova_sched.agent.instances import ACTIVE, BUILDING, RESIZED, Instance, Instances
 from nova_sched.agent.usage import CellUse
+from nova_sched.objects.claim import Resizing
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.agent.builders import SERVER
 from nova_sched.tests.unit.hardware.builders import cell, machine, mixed, pool, wanted
@@ -63,6 +64,24 @@ PARTS = HAS.fit(wanted(mixed(1, 2), requests=[device(1)]))
 def test_what_it_holds_outlives_the_agent(tmp_path):
     path = tmp_path / 'instances.json'
     kept = instance(parts=PARTS, devices=frozenset({'0000:81:00.0', '0000:82:00.0'}))
+    Instances(path).put(kept)
+    assert list(Instances(path)) == [kept]
+
+
+SIZES = Resizing({'VCPU': 2, 'DISK_GB': 1}, {'VCPU': 4, 'DISK_GB': 2}, PARTS)
+OLD, NEW = frozenset({'0000:81:00.0'}), frozenset({'0000:82:00.0'})
+
+
+@pytest.mark.parametrize(
+    'fields',
+    [
+        pytest.param({'move': 'resize'}, id='it comes'),
+        pytest.param({'resources': SIZES.together, 'resizing': SIZES, 'new_devices': NEW}, id='in place'),
+    ],
+)
+def test_an_open_resize_outlives_the_agent(tmp_path, fields):
+    path = tmp_path / 'instances.json'
+    kept = instance(vm_state=RESIZED, parts=PARTS, devices=OLD, **fields)
     Instances(path).put(kept)
     assert list(Instances(path)) == [kept]
 
@@ -119,6 +138,16 @@ def test_a_draft_that_a_crash_left_is_no_list(tmp_path):
         pytest.param(written(parts='{}'), id='parts that are none'),
         pytest.param(written(parts=5), id='a number of parts'),
         pytest.param(written(devices=5), id='a number of devices'),
+        pytest.param(written(new_devices=5), id='a number of new devices'),
+        pytest.param(written(move='flight'), id='unknown move'),
+        pytest.param(written(resizing='{}'), id='no sizes'),
+        pytest.param(written(resizing=5), id='a number of sizes'),
+        pytest.param(
+            written(resizing='{"old": {"VCPU": -1}, "new": {}, "parts": null}'), id='a negative old size'
+        ),
+        pytest.param(
+            written(resizing='{"old": {}, "new": {"VCPU": 0.5}, "parts": null}'), id='half a CPU to come'
+        ),
         pytest.param('\x00\x01', id='bytes'),
     ],
 )
@@ -194,3 +223,37 @@ def test_what_cannot_be_written_is_not_done(tmp_path, change):
 def test_how_an_instance_counts(fields, counted):
     guest = instance(**fields).guest()
     assert {name: getattr(guest, name) for name in counted} == counted
+
+
+GROWING = instance(
+    resources=SIZES.together, vm_state=RESIZED, resizing=SIZES, devices=OLD, new_devices=NEW, project_id='p'
+)
+
+
+@pytest.mark.parametrize(
+    'before, finished, reverted',
+    [
+        pytest.param(
+            GROWING,
+            instance(resources=SIZES.new, vm_state=ACTIVE, parts=PARTS, devices=NEW, project_id='p'),
+            instance(resources=SIZES.old, vm_state=ACTIVE, devices=OLD, project_id='p'),
+            id='a resize in place',
+        ),
+        pytest.param(
+            instance(vm_state=RESIZED, move='resize', devices=OLD),
+            instance(vm_state=ACTIVE, devices=OLD),
+            None,
+            id='one that came from elsewhere',
+        ),
+    ],
+)
+def test_how_a_resize_ends(before, finished, reverted):
+    assert before.is_open
+    assert (before.finished(OTHER), before.reverted(OTHER)) == (finished, reverted)
+    assert not finished.is_open
+
+
+def test_one_that_grows_counts_twice_in_disk_alone_and_reports_what_it_had():
+    assert GROWING.all_devices == OLD | NEW
+    guest = GROWING.guest()
+    assert (guest.vcpus, guest.disk_gb, guest.devices, guest.cells) == (4, 3, OLD, {})

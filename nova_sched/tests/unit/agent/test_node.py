@@ -16,6 +16,8 @@ import pytest
 from nova_sched import errors
 from nova_sched.agent.instances import Instance
 from nova_sched.agent.node import Node
+from nova_sched.hardware.providers import Group
+from nova_sched.objects.claim import Resizing
 from nova_sched.tests.builders import request, uuid_of
 from nova_sched.tests.unit.agent.builders import NODE
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, shared, wanted
@@ -107,6 +109,39 @@ def test_a_claim_is_booked_and_released():
     assert made.instance_claim(request(vcpus=6)).resources['VCPU'] == 6
 
 
+# Groups of resources: the node itself is the only provider there is.
+
+GOLD = {'VCPU': {}, 'MEMORY_MB': {}, 'CUSTOM_GOLD': {'total': 3}}
+
+
+def group(amount=2, suffix='1', required=()):
+    return Group(suffix, (('CUSTOM_GOLD', amount),), frozenset(required))
+
+
+@pytest.mark.parametrize(
+    'held, words, taken',
+    [
+        pytest.param([], {'groups': (group(),)}, 2, id='one'),
+        pytest.param([], {'groups': (group(2), group(1, '2')), 'group_policy': 'none'}, 3, id='both from it'),
+        pytest.param([], {'groups': (group(2), group(2, '2')), 'group_policy': 'none'}, None, id='too much'),
+        pytest.param([{'CUSTOM_GOLD': 2}], {'groups': (group(),)}, None, id='taken'),
+        pytest.param([], {'groups': (group(required=['CUSTOM_X']),)}, 2, id='a trait'),
+        pytest.param([], {'groups': (group(required=['CUSTOM_Y']),)}, None, id='a trait that it has not'),
+    ],
+)
+def test_groups(held, words, taken):
+    instances = [Instance(uuid=uuid_of('held'), resources=one) for one in held]
+    made = Node(NODE, {name: TEN | some for name, some in GOLD.items()}, instances, traits=['CUSTOM_X'])
+    asked = request(vcpus=1, memory_mb=1, **words)
+    if taken is None:
+        with pytest.raises(errors.ComputeResourcesUnavailable, match='child providers'):
+            made.instance_claim(asked)
+    else:
+        claim = made.instance_claim(asked)
+        assert claim.resources == {'VCPU': 1, 'MEMORY_MB': 1, 'CUSTOM_GOLD': taken}
+        assert {one.provider_uuid for one in claim.parts.providers} == {NODE}
+
+
 # CPUs, pages and devices.
 
 HAS = machine(cell(0, [0, 1], range(2, 8), pages=[(4, 100_000), (2048, 4)]), pools=[pool(1)])
@@ -160,3 +195,9 @@ def test_packing(packing, on):
     has = machine(cell(0, [0, 1], cpu_usage=1), cell(1, [2, 3]))
     made = Node(NODE, dict.fromkeys(('VCPU', 'MEMORY_MB'), TEN), [], has, packing)
     assert made.instance_claim(asks(wanted(shared()), memory_mb=1)).parts.cells.host_cells == (on,)
+
+
+def test_what_a_resize_will_have_is_held_although_no_report_says_so():
+    parts = HAS.fit(wanted(dedicated(4), requests=[device(1)]))
+    growing = Instance(uuid=uuid_of('growing'), resources={}, resizing=Resizing({}, {}, parts))
+    assert Node(NODE, {}, [growing], HAS).machine == HAS.hold(parts)

@@ -18,6 +18,7 @@ import time
 import pytest
 
 from nova_sched import errors
+from nova_sched.agent.dispute import SETTLE_S
 from nova_sched.agent.reporter import LOOK_S, RETRY_S, Reporter
 from nova_sched.agent.service import Facts
 from nova_sched.tests.unit.agent.builders import NODE, SERVER, Clock, guest, node
@@ -44,21 +45,23 @@ class FakeAgent:
             raise self.says
         return self.says
 
-    def told(self, what):
+    def told(self, what, there):
         self.accepted.append(what)
+        self.there = there
 
 
 class FakeClient:
-    """Takes each report, or raises ``trouble``."""
+    """Answers each report, or raises ``trouble``."""
 
     def __init__(self):
-        self.trouble = None
+        self.trouble = self.answer = None
         self.reports = []
 
     def update_resource_stats(self, *report):
         self.reports.append(report)
         if self.trouble:
             raise self.trouble
+        return self.answer
 
 
 def facts(**words):
@@ -66,14 +69,21 @@ def facts(**words):
 
 
 class Stage:
-    """A reporter between a fake agent and a fake client, with a clock."""
+    """A reporter between a fake agent and a fake client, with a clock; the host's server listens."""
 
     def __init__(self, look_s=0.0, interval_s=INTERVAL_S):
         self.clock = Clock()
         self.agent = FakeAgent(self.clock, look_s)
         self.client = FakeClient()
         self.interval_s = interval_s
-        self.reporter = Reporter(self.agent, self.client, lambda: self.interval_s, 'cell', clock=self.clock)
+        self.reporter = self.made('cell')
+        self.reporter.listens()
+
+    def made(self, *options, **words):
+        """A reporter that may not report yet."""
+        return Reporter(
+            self.agent, self.client, lambda: self.interval_s, *options, **{'clock': self.clock, **words}
+        )
 
     def run(self, seconds):
         """Step as the thread does, for so long. Returns the times of the reports, in seconds from now."""
@@ -271,14 +281,17 @@ def threaded():
     stage = Stage()
     stage.sent = threading.Event()
     stage.client.update_resource_stats = lambda *report: stage.sent.set()
-    stage.reporter = Reporter(stage.agent, stage.client, lambda: 60)
+    stage.interval_s = 60
+    stage.reporter = stage.made(clock=time.monotonic)
     stage.reporter.start()
     yield stage
     stage.reporter.stop()
 
 
-def test_the_thread_reports_news_when_it_comes(threaded):
-    assert threaded.sent.wait(10)
+def test_the_thread_reports_when_the_server_listens_and_news_when_it_comes(threaded):
+    assert not threaded.sent.wait(0.1)
+    threaded.reporter.listens()
+    assert threaded.sent.wait(LOOK_S / 2)
     threaded.sent.clear()
     threaded.agent.says = facts(instances=frozenset({SERVER}))
     threaded.agent.news.set()
@@ -311,7 +324,8 @@ def test_a_report_that_waits_too_long_is_told_while_it_waits(said):
             time.sleep(0.005)
 
     stage.client.update_resource_stats = wait_for_complaint
-    stage.reporter = Reporter(stage.agent, stage.client, lambda: 10, patience_s=0.02, clock=stage.clock)
+    stage.reporter = stage.made(patience_s=0.02)
+    stage.reporter.listens()
     stage.reporter.step()
     assert told[1:] == [('ERROR', f'{AWAY.partition(". ")[0]}. No answer for 0.02 s')]
     assert said() == [('INFO', 'The scheduler answers again')]
@@ -319,3 +333,80 @@ def test_a_report_that_waits_too_long_is_told_while_it_waits(said):
 
 def test_a_reporter_that_never_started_can_be_stopped():
     assert Stage().reporter.stop()
+
+
+# Before the host's own server listens.
+
+
+def test_nothing_is_reported_before_the_server_listens(said):
+    stage = Stage()
+    stage.reporter = stage.made(patience_s=60)
+    assert stage.run(59) == []
+    assert said() == []
+    stage.reporter.listens()
+    assert stage.run(11) == [0, 10]
+    assert said() == [('INFO', 'Reporting node cmp1 each 10 s, and each change at once')]
+
+
+def test_a_bus_that_is_away_from_the_start_is_told_once_until_a_report_is_answered(said):
+    stage = Stage()
+    stage.reporter = stage.made(patience_s=5)
+    stage.run(20)
+    away = f'{AWAY.partition(". ")[0]}. The bus has not answered for 5 s'
+    assert said() == [('ERROR', away)]
+    stage.reporter.listens()
+    stage.client.trouble = OSError('gone')
+    stage.run(1)
+    stage.client.trouble = None
+    stage.run(2)
+    assert [line for _, line in said()][1:] == ['The scheduler answers again']
+
+
+def test_a_machine_is_looked_at_no_more_often_while_the_server_does_not_listen():
+    stage = Stage(look_s=0.25)
+    stage.reporter = stage.made()
+    assert stage.reporter.step() == pytest.approx(5.0)
+
+
+# What the scheduler counts otherwise.
+
+SAME = {'capacity': {}, 'used': {}, 'sizes': []}
+OTHER = {**SAME, 'capacity': {'VCPU': 8}}
+DIFFERS = 'Node cmp1 and the scheduler count differently. capacity of VCPU: 0 here, 8 by the scheduler'
+
+
+def answer(counted):
+    return {'claims': {}, 'counted': counted}
+
+
+def test_a_difference_is_looked_at_again_soon_and_told_once(said):
+    stage = Stage()
+    stage.client.answer = answer(OTHER)
+    assert stage.run(25) == [0, SETTLE_S, SETTLE_S + 10, SETTLE_S + 20]
+    assert said()[1:] == [('WARNING', DIFFERS)]
+    stage.client.answer = answer(SAME)
+    assert stage.run(20) == [7, 17]
+    assert said() == [('INFO', 'Node cmp1 and the scheduler count the same again')]
+
+
+def test_a_difference_that_ends_by_itself_is_not_told(said):
+    stage = Stage()
+    stage.client.answer = answer(OTHER)
+    stage.run(1)
+    stage.client.answer = answer(SAME)
+    assert stage.run(20) == [1, 11]
+    assert len(said()) == 1
+
+
+def test_the_agent_hears_what_the_scheduler_counts():
+    stage = Stage()
+    stage.client.answer = answer(OTHER)
+    stage.run(1)
+    assert stage.agent.there.capacity == {'VCPU': 8}
+
+
+def test_a_scheduler_that_does_not_tell_what_it_counts(said):
+    stage = Stage()
+    stage.client.answer = {'claims': {}}
+    assert stage.run(15) == [0, 10]
+    assert (len(said()), stage.agent.there) == (1, None)

@@ -14,10 +14,10 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.agent.instances import Instances
-from nova_sched.agent.service import Agent, Facts
+from nova_sched.agent.difference import Counted
+from nova_sched.agent.service import Facts
 from nova_sched.tests.builders import request, uuid_of
-from nova_sched.tests.unit.agent.builders import NODE, SERVER, guest, node, settings
+from nova_sched.tests.unit.agent.builders import NODE, SERVER, agent_of, guest, node
 from nova_sched.tests.unit.agent.fake_machine import two_cells
 
 TREE = {NODE: {'inventories': {}, 'traits': []}}
@@ -28,19 +28,7 @@ def make(tmp_path):
     """Makes the agent of one machine of eight CPUs, again and again; ``options`` are settings."""
     fake = two_cells(tmp_path)
 
-    def agent(**options):
-        plain = {
-            'uuid_file': tmp_path / 'compute_id',
-            'instances_path': tmp_path,
-            'host_ip': '192.0.2.7',
-            'cpu_allocation_ratio': 1.0,
-            'reserved_host_memory_mb': 0,
-            'sys_root': fake.sys,
-            'proc_root': fake.proc,
-        }
-        return Agent(settings(**plain | options), Instances(tmp_path / 'instances.json'))
-
-    return agent
+    return lambda **options: agent_of(tmp_path, fake, **{'cpu_allocation_ratio': 1.0, **options})
 
 
 def asks(vcpus=2, uuid=SERVER, **words):
@@ -70,6 +58,9 @@ def test_an_instance_is_taken_and_reported(make):
             'os_type': 'linux',
             'parts': None,
             'devices': [],
+            'move': None,
+            'resizing': None,
+            'new_devices': [],
         }
     ]
     facts = agent.look()
@@ -120,6 +111,31 @@ def test_what_does_not_fit_is_refused(make, options, words, short):
         agent.build(asks(**words))
     assert list(states(agent)) == [uuid_of('first')]
     assert agent.look().instances == {uuid_of('first')}
+
+
+def test_a_refusal_is_explained_by_the_numbers_of_both_sides(make, caplog):
+    agent = make()
+    agent.build(asks(vcpus=7, uuid=uuid_of('first')))
+    counted = Counted({'VCPU': 8}, {'VCPU': 2, 'MEMORY_MB': 1}, {SERVER: {'VCPU': 2}})
+    agent.told(agent.look(), counted)
+    with pytest.raises(errors.ComputeResourcesUnavailable):
+        agent.build(asks())
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == 'WARNING']
+    short, _, theirs = line.partition('. ')
+    assert short == f'Instance {SERVER} is refused: VCPU: 2 asked, 1 available'
+    assert 'VCPU: 7 of 8 here, 2 of 8 there' in theirs
+    assert theirs.endswith('with VCPU=2 claimed for this instance')
+
+
+def test_what_is_held_is_among_the_facts(make):
+    agent = make()
+    agent.build(asks())
+    facts = accepted(agent)
+    assert facts.held == {SERVER: {'VCPU': 2, 'MEMORY_MB': 1}}
+    assert (facts.counted.capacity['VCPU'], facts.counted.used['VCPU']) == (8, 2)
+    agent.build(asks(uuid=uuid_of('second')))
+    agent.destroy(uuid_of('second'))
+    assert agent.look().held == facts.held
 
 
 def test_what_a_change_of_the_machine_took_away_is_refused(make, tmp_path):

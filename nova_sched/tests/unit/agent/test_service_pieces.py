@@ -16,11 +16,9 @@ import json
 import pytest
 
 from nova_sched import errors
-from nova_sched.agent.instances import Instances
-from nova_sched.agent.service import Agent
 from nova_sched.hardware.machine import Parts
 from nova_sched.tests.builders import request, uuid_of
-from nova_sched.tests.unit.agent.builders import settings
+from nova_sched.tests.unit.agent.builders import agent_of
 from nova_sched.tests.unit.agent.fake_machine import network_card, two_cells
 from nova_sched.tests.unit.hardware.builders import dedicated, shared, wanted
 from nova_sched.tests.unit.hardware.builders import request as device
@@ -43,17 +41,11 @@ def make(tmp_path):
 
     def agent(**options):
         plain = {
-            'uuid_file': tmp_path / 'compute_id',
-            'instances_path': tmp_path,
-            'host_ip': '192.0.2.7',
-            'reserved_host_memory_mb': 0,
             'reserved_huge_pages': [{'node': 0, 'size': '2MB', 'count': 40}],
             'cpu_dedicated_set': '4-7',
             'device_spec': [{'vendor_id': '8086', 'physical_network': 'a'}, {'vendor_id': '10de'}],
-            'sys_root': fake.sys,
-            'proc_root': fake.proc,
         }
-        return Agent(settings(**plain | options), Instances(tmp_path / 'instances.json'))
+        return agent_of(tmp_path, fake, **plain | options)
 
     return agent
 

@@ -20,7 +20,7 @@ import dataclasses
 import pytest
 
 from nova_sched.claims import Placement, ServiceFacts
-from nova_sched.objects.claiming import CONFIRMED, DISK_GB, MEMORY_MB, PCPU, PENDING, PLANNED, VCPU, Claim
+from nova_sched.objects.claim import CONFIRMED, DISK_GB, MEMORY_MB, PCPU, PENDING, PLANNED, VCPU, Claim
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
 
@@ -275,9 +275,9 @@ class Commit:
         first = confirmed(A, vcpus=old[0], memory_mb=old[1])
         place(store, first)
         assert place(store, claim(A, node(), vcpus=new[0], memory_mb=new[1])).won == won
-        assert store.claims() == [
-            dataclasses.replace(first, resources={VCPU: amounts[0], MEMORY_MB: amounts[1]})
-        ]
+        (found,) = store.claims()
+        assert (found.uuid, found.resources) == (first.uuid, {VCPU: amounts[0], MEMORY_MB: amounts[1]})
+        assert (found.resizing is not None) == won
 
     def test_a_placement_releases_what_it_names(self, store):
         ready(store, HOST, OTHER)

@@ -16,7 +16,7 @@ import dataclasses
 import pytest
 
 from nova_sched.claims import Placement
-from nova_sched.objects.claiming import CONFIRMED, PENDING
+from nova_sched.objects.claim import CONFIRMED, PENDING
 from nova_sched.tests.builders import NOW, claim, uuid_of
 from nova_sched.tests.unit.claims.battery import (
     HOST,
@@ -89,20 +89,25 @@ class Parts:
         assert found == {one.consumer_uuid: one for one in made}
 
     @pytest.mark.parametrize(
-        'old, new, parts, counted',
+        'old, new',
         [
-            pytest.param(PAIR, REST, REST, False, id='new ones are not counted'),
-            pytest.param(PAIR, None, PAIR, True, id='the old ones stay'),
-            pytest.param(None, REST, REST, False, id='where there were none'),
+            pytest.param(PAIR, REST, id='other ones'),
+            pytest.param(PAIR, None, id='none'),
+            pytest.param(None, REST, id='where there were none'),
         ],
     )
-    def test_a_confirmed_claim_on_the_same_node(self, store, old, new, parts, counted):
+    def test_a_resize_in_place_holds_the_old_and_the_new_ones(self, store, another, old, new):
         ready(store)
         first = holding(A, old, state=CONFIRMED, counted=old is not None)
         assert pick(store, first).won
         assert pick(store, holding(A, new, vcpus=2)).won
-        (found,) = store.claims()
-        assert (found.uuid, found.parts, found.counted) == (first.uuid, parts, counted)
+        (found,) = another().claims()
+        assert (found.uuid, found.parts, found.counted) == (first.uuid, old, first.counted)
+        assert found.resizing.parts == new
+        assert found.uncounted == (() if new is None else (new,))
+        store.finish(A, [node()])
+        (found,) = another().claims()
+        assert (found.parts, found.counted, found.resizing) == (new, False, None)
 
     # Generations.
 

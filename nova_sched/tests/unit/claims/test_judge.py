@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from nova_sched.claims import Placement
 from nova_sched.claims.judge import Held, Ledger, judge
-from nova_sched.objects.claiming import CONFIRMED, PENDING, PLANNED, VCPU, Claim
+from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED, VCPU, Claim, Resizing
 from nova_sched.state.report import Inventory
 
 GOLD = 'CUSTOM_GOLD'
@@ -235,7 +235,9 @@ class Naive:
     def place(self, placement):
         after, new = dict(self.claims), {}
         for key in placement.releases:
-            after.pop(key, None)
+            old = after.pop(key, None)
+            if old is not None and old.resizing:
+                after[key] = dataclasses.replace(old, resources=old.resizing.old, resizing=None, expires_s=None)
         for one in placement.claims:
             old = self.claims.get(one.key)
             for key in [key for key in after if key[0] == one.consumer_uuid and key != one.key]:
@@ -246,9 +248,11 @@ class Naive:
             if same:
                 after[one.key] = old
             elif old is not None and old.is_confirmed and not released:
-                names = {*old.resources, *one.resources}
-                larger = {name: max(old.resources.get(name, 0), one.resources.get(name, 0)) for name in names}
-                after[one.key] = dataclasses.replace(old, resources=larger)
+                small = old.resizing.old if old.resizing else old.resources
+                names = {*small, *one.resources}
+                larger = {name: max(small.get(name, 0), one.resources.get(name, 0)) for name in names}
+                resizing = Resizing(small, one.resources)
+                after[one.key] = dataclasses.replace(old, resources=larger, resizing=resizing)
             else:
                 after[one.key] = one
             if after[one.key] != old:

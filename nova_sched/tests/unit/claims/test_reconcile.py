@@ -16,9 +16,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_sched.claims.reconcile import foreign_use, settle
-from nova_sched.objects.claiming import CONFIRMED, MEMORY_MB, PCPU, PENDING, PLANNED, VCPU, Claim
+from nova_sched.objects.claim import (
+    CONFIRMED,
+    DISK_GB,
+    MEMORY_MB,
+    PCPU,
+    PENDING,
+    PLANNED,
+    VCPU,
+    Claim,
+    Resizing,
+)
 from nova_sched.state.report import Inventory
-from nova_sched.tests.builders import report
+from nova_sched.tests.builders import report, uuid_of
 
 A, B, C, D = 'abcd'
 
@@ -42,8 +52,12 @@ def claims(**states):
 )
 def test_states(listed, before, confirmed, released):
     instances = None if listed is None else frozenset(listed)
-    settled = settle(report(instances=instances), claims(**before))
-    assert (''.join(settled.confirmed), ''.join(settled.released)) == (confirmed, released)
+    made = claims(**before)
+    settled = settle(report(instances=instances), made)
+    assert ''.join(one.consumer_uuid for one in settled.changed(made)) == confirmed
+    assert all(one.is_confirmed for one in settled.changed(made))
+    assert ''.join(one.consumer_uuid for one in settled.ended) == released
+    assert settled.claims.keys() == before.keys() - set(released)
 
 
 @pytest.mark.parametrize(
@@ -97,11 +111,51 @@ def test_nothing_is_counted_twice_and_nothing_is_forgotten(used, reserved, liste
     words = report(inventories={VCPU: Inventory(16, reserved)}, used={VCPU: used}, instances=listed)
     before = claims(**states)
     settled = settle(words, before)
-    after = {one: claim for one, claim in before.items() if one not in settled.released}
+    after = settled.claims
     here = {one for one in after if (one in listed if listed is not None else states[one] == CONFIRMED)}
     counted = reserved + settled.foreign.get(VCPU, 0) + sum(after[one].resources[VCPU] for one in here)
     assert counted == max(used, reserved + 2 * len(here))
-    assert set(settled.confirmed) == (
+    assert {one.consumer_uuid for one in settled.changed(before)} == (
         {one for one in here if states[one] != CONFIRMED} if listed is not None else set()
     )
-    assert not set(settled.released) & here
+    assert {one.consumer_uuid for one in settled.ended} == before.keys() - after.keys()
+
+
+def node_of(host):
+    return uuid_of(f'node {host}')
+
+
+RESIZED = Resizing({VCPU: 2, DISK_GB: 10}, {VCPU: 3, DISK_GB: 20})
+
+
+@pytest.mark.parametrize(
+    'listed, expires_s, now_s, resources',
+    [
+        pytest.param('a', 10.0, 9.0, {VCPU: 3, DISK_GB: 30}, id='in time'),
+        pytest.param('a', 10.0, 10.0, {VCPU: 2, DISK_GB: 10}, id='overdue'),
+        pytest.param('a', None, 10.0, {VCPU: 3, DISK_GB: 30}, id='without a time'),
+        pytest.param(None, 10.0, 10.0, {VCPU: 2, DISK_GB: 10}, id='overdue, without a list'),
+    ],
+)
+def test_a_resize_that_nobody_settles_is_taken_back(listed, expires_s, now_s, resources):
+    """What the instance really takes beyond its old size is foreign use from then on."""
+    claim = Claim(A, 'node', RESIZED.together, CONFIRMED, expires_s=expires_s, resizing=RESIZED)
+    words = report(instances=listed and frozenset(listed), vcpus_used=3, disk_gb_used=20, num_instances=1)
+    settled = settle(words, {A: claim}, now_s=now_s)
+    assert settled.claims[A].resources == resources
+    both = {name: resources[name] + settled.foreign.get(name, 0) for name in resources}
+    assert both == {VCPU: 3, DISK_GB: max(resources[DISK_GB], 20)}
+
+
+@pytest.mark.parametrize(
+    'moving, ends',
+    [
+        pytest.param(set(), True, id='no move'),
+        pytest.param({(A, node_of('host-0'))}, False, id='on a move from here'),
+        pytest.param({(A, node_of('host-1'))}, True, id='on a move from elsewhere'),
+        pytest.param({(B, node_of('host-0'))}, True, id='another one moves'),
+    ],
+)
+def test_the_source_of_a_move_stays(moving, ends):
+    settled = settle(report(instances=frozenset()), claims(**{A: CONFIRMED}), moving)
+    assert (A not in settled.claims) == ends

@@ -21,7 +21,7 @@ from nova_sched.claims import Placement, ServiceFacts
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cmd.manage import commands
 from nova_sched.db import engine, schema
-from nova_sched.objects.claiming import CONFIRMED
+from nova_sched.objects.claim import CONFIRMED
 from nova_sched.tests.builders import aggregate, claim, now, report, uuid_of
 from nova_sched.tests.test_layers import PACKAGE
 

@@ -18,7 +18,7 @@ from nova_sched.cmd.manage import rows
 from nova_sched.cmd.manage.cloud import Cloud
 from nova_sched.hardware.machine import Parts
 from nova_sched.hardware.providers import Allotted
-from nova_sched.objects.claiming import CONFIRMED, PLANNED
+from nova_sched.objects.claim import CONFIRMED, PLANNED
 from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, wanted
 from nova_sched.tests.unit.hardware.builders import request as device

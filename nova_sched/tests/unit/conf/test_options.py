@@ -88,7 +88,7 @@ OURS = {
     ('scheduler', 'max_hints_size'),
     ('scheduler', 'max_batch'),
 }
-OWN_GROUPS = {'agent', 'claims', 'explain', 'stats'}
+OWN_GROUPS = {'agent', 'candidates', 'claims', 'explain', 'stats'}
 
 
 def option_of(group, name):

@@ -14,4 +14,4 @@
 import pytest
 
 # Their asserts tell as much as those of a test module.
-pytest.register_assert_rewrite('nova_sched.tests.unit.db.migrations')
+pytest.register_assert_rewrite('nova_sched.tests.unit.db.bulk', 'nova_sched.tests.unit.db.migrations')

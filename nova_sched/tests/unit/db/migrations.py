@@ -23,7 +23,7 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import schema
 from nova_sched.db.engine import transaction
 from nova_sched.db.tables import METADATA, REVISIONS
-from nova_sched.objects.claiming import CONFIRMED, Claim
+from nova_sched.objects.claim import CONFIRMED, Claim
 from nova_sched.tests.builders import uuid_of
 
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of the database engine: how SQLite is set up, and how errors are told apart."""
+"""Tests of the database engine: how SQLite is set up, and what errors do to connections that threads keep."""
 
 import sqlite3
 import threading
@@ -102,14 +102,14 @@ def insert(connection):
     connection.execute(sa.text('INSERT INTO t VALUES (7)'))
 
 
-def a_lock_that_took_too_long(connection):
-    insert(connection)
-    raise sa.exc.OperationalError('SELECT', {}, Exception('database is locked'))
-
-
 def a_lost_connection(connection):
     insert(connection)
     raise db_error.DBConnectionError(Exception('gone'))
+
+
+def no_connection_left(connection):
+    insert(connection)
+    raise sa.exc.TimeoutError('QueuePool limit')
 
 
 def a_deadlock(connection):
@@ -117,9 +117,16 @@ def a_deadlock(connection):
     raise db_error.DBDeadlock(Exception('deadlock'))
 
 
-def no_connection_left(connection):
+def a_full_file(connection):
     insert(connection)
-    raise sa.exc.TimeoutError('QueuePool limit')
+    connection.execute(sa.text('PRAGMA max_page_count = 1'))  # that is: no page more than there are
+    connection.execute(sa.text('CREATE TABLE big (words TEXT)'))
+
+
+def a_file_that_may_only_be_read(connection):
+    insert(connection)
+    connection.execute(sa.text('PRAGMA query_only = ON'))
+    insert(connection)
 
 
 def a_duplicate(connection):
@@ -132,29 +139,92 @@ def a_fault_of_ours(connection):
     connection.execute(sa.text('INSERT INTO no_such_table VALUES (1)'))
 
 
+def an_error_of_the_caller(connection):
+    insert(connection)
+    raise KeyError(1213)
+
+
+def an_order_to_end(connection):
+    insert(connection)
+    raise KeyboardInterrupt
+
+
+# With each: what comes out, and whether a thread goes on with the connection.
 KINDS = [
-    (a_lock_that_took_too_long, errors.StoreUnavailable),
-    (a_lost_connection, errors.StoreUnavailable),
-    (a_deadlock, errors.StoreUnavailable),
-    (no_connection_left, errors.StoreUnavailable),
-    (a_duplicate, db_error.DBDuplicateEntry),
-    (a_fault_of_ours, db_error.DBNonExistentTable),
+    (a_lost_connection, errors.StoreUnavailable, False),
+    (no_connection_left, errors.StoreUnavailable, False),
+    (a_file_that_may_only_be_read, errors.StoreUnavailable, False),
+    (a_deadlock, errors.StoreBusy, True),
+    (a_full_file, errors.StoreFull, True),
+    (a_duplicate, db_error.DBDuplicateEntry, True),
+    (a_fault_of_ours, db_error.DBNonExistentTable, True),
+    (an_error_of_the_caller, KeyError, True),
+    (an_order_to_end, KeyboardInterrupt, False),
 ]
+NAMES = [fail.__name__ for fail, *_ in KINDS]
 
 
-@pytest.mark.parametrize('fail, error', KINDS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize('fail, error, _kept', KINDS, ids=NAMES)
 @pytest.mark.parametrize('opened', ['transaction', 'session'])
-def test_errors_are_told_apart(database, opened, fail, error):
-    """Some may be over when the same is tried again, every other one is final; the next transaction works."""
+def test_errors_are_told_apart(database, opened, fail, error, _kept):
+    """Each undoes the transaction; the next one works."""
     sessions = engine.Sessions(database)
 
     def begin():
         return engine.transaction(database) if opened == 'transaction' else sessions.transaction()
 
-    with pytest.raises(error), begin() as connection:
+    with pytest.raises(error) as raised, begin() as connection:
         fail(connection)
+    assert type(raised.value) is error
     with begin() as connection:
         assert count(connection) == 0
+
+
+@pytest.mark.parametrize('fail, _error, kept', KINDS, ids=NAMES)
+def test_a_thread_goes_on_with_a_connection_that_is_sound(database, fail, _error, kept):
+    sessions = engine.Sessions(database)
+    with pytest.raises(_error), sessions.transaction() as before:
+        fail(before)
+    with sessions.transaction() as after:
+        assert (after is before) == kept
+        assert before.closed == (not kept)
+
+
+@pytest.fixture
+def impatient(database):
+    """Threads' connections to the same file; who finds it locked gives up at once."""
+    sessions = engine.Sessions(database)
+    with sessions.transaction() as connection:
+        connection.connection.driver_connection.execute('PRAGMA busy_timeout = 1')
+    return sessions
+
+
+def test_a_file_that_another_one_writes(impatient, rival):
+    """To begin is refused; then the same connection goes on."""
+    rival.execute('BEGIN IMMEDIATE')
+    with impatient.transaction(reads=True) as before:
+        assert count(before) == 0
+    with pytest.raises(errors.StoreBusy, match='locked'), impatient.transaction():
+        raise AssertionError('this transaction must not begin')
+    rival.execute('COMMIT')
+    with impatient.transaction() as after:
+        insert(after)
+    assert after is before
+    assert rival.execute('SELECT count(*) FROM t').fetchone() == (1,)
+
+
+def test_a_file_on_a_disk_that_may_only_be_read(path, database):
+    made = engine.create(f'sqlite:///file:{path}?mode=ro&uri=true')
+    sessions = engine.Sessions(made)
+    with sessions.transaction(reads=True) as connection:
+        assert count(connection) == 0
+    with (
+        pytest.raises(errors.StoreUnavailable, match='readonly') as raised,
+        sessions.transaction() as connection,
+    ):
+        insert(connection)
+    assert type(raised.value) is errors.StoreUnavailable
+    made.dispose()
 
 
 def test_a_thread_keeps_its_own_connection(database):

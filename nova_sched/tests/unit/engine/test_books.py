@@ -17,7 +17,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claims import Placement, ServiceFacts
-from nova_sched.objects.claiming import CONFIRMED, PENDING, VCPU
+from nova_sched.objects.claim import CONFIRMED, PENDING, VCPU
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import NOW, aggregate, claim, report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Contested, Unsteady

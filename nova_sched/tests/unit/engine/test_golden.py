@@ -22,7 +22,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.engine import catalog
-from nova_sched.objects.claiming import Claim
+from nova_sched.objects.claim import Claim
 from nova_sched.rpc import translate
 from nova_sched.state.cluster import Booking, Cluster
 from nova_sched.tests.reference import golden, nine_nodes, wire

@@ -25,7 +25,7 @@ from nova_sched.conf import CONF
 from nova_sched.db import engine, schema
 from nova_sched.hardware.machine import Pieces
 from nova_sched.hardware.numa import Cell, Guest, GuestCell, Topology
-from nova_sched.objects.claiming import MEMORY_MB, PCPU
+from nova_sched.objects.claim import MEMORY_MB, PCPU
 from nova_sched.state.report import Inventory, Report
 from nova_sched.state.request import Request
 from nova_sched.tests.builders import uuid_of

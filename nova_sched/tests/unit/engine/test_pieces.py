@@ -24,7 +24,7 @@ from nova_sched.engine.place import Placer
 from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.hardware.numa import Limits
-from nova_sched.objects.claiming import CONFIRMED, PENDING
+from nova_sched.objects.claim import CONFIRMED, PENDING
 from nova_sched.tests.builders import claim, cluster, report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Contested, Unsteady
 from nova_sched.tests.unit.engine.world import Score, World, fresh, names, picture, rules
@@ -505,7 +505,8 @@ def test_the_larger_request_grows_in_place():
     world.report(report(instances=frozenset([A]), **{**HERE, **told(SMALL.hold(first.parts))}))
     world.place(dataclasses.replace(asks(A), vcpus=2))
     (one,) = world.store.claims()
-    assert (one.uuid, cpus(one), one.counted) == (first.uuid, [3, 4], False)
+    assert (one.uuid, cpus(one), one.counted) == (first.uuid, [1, 2], True)
+    assert cpus(one.resizing) == [3, 4]
     with pytest.raises(errors.NoValidHost):
         world.place(asks(B))
 

@@ -21,7 +21,7 @@ from nova_sched import errors
 from nova_sched.claims import Placement
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine.scheduler import Order
-from nova_sched.objects.claiming import CONFIRMED, VCPU
+from nova_sched.objects.claim import CONFIRMED, VCPU
 from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Contested, Miser, Squeamish, Unsteady
 from nova_sched.tests.unit.engine.world import Named, Score, World, fresh, picture, rules
@@ -194,6 +194,7 @@ class TestLostRaces:
         late = made.send_place(asks(B))
         made.loop.turn()
         assert loser.result(0)[0][0].host == 'host-1'
+        made.loop.turn()
         assert isinstance(late.exception(0), errors.NoValidHost)
 
     def test_all_or_nothing_for_several_instances(self):

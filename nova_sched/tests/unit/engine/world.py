@@ -96,7 +96,9 @@ class World:
     Its cluster is what the store knows, or the one that is given.
     """
 
-    def __init__(self, store=None, chain=None, seed=1, max_batch=64, cluster=None, **settings):
+    def __init__(
+        self, store=None, chain=None, seed=1, max_batch=64, cluster=None, candidates=None, **settings
+    ):
         self.store = MemoryClaimStore() if store is None else store
         self.settings = Settings(**{**SETTINGS, **settings})
         self.cluster = Cluster() if cluster is None else cluster
@@ -109,6 +111,7 @@ class World:
             random=random.Random(seed),
             clock=lambda: self.now_s,
             max_batch=max_batch,
+            candidates=candidates,
         )
         self.books = self.scheduler.books
         self.loop = self.scheduler.loop

@@ -17,7 +17,8 @@ import datetime
 import pytest
 
 from nova_sched import objects
-from nova_sched.objects import claiming, object_io
+from nova_sched.objects import object_io
+from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED
 
 SOME = '7a9f961e-91b7-5eec-ba67-426d5c717816'
 
@@ -29,7 +30,8 @@ def claim(**fields):
         'compute_node_uuid': SOME,
         'host': 'a',
         'nodename': 'n',
-        'state': claiming.PENDING,
+        'state': PENDING,
+        'move': None,
         'resources': {'VCPU': 2, 'MEMORY_MB': 512},
         'numa_topology': None,
         'pci_device_pools': None,
@@ -69,7 +71,7 @@ def test_what_it_holds_crosses_the_wire():
     assert again.pci_device_pools.objects[0].count == 2
 
 
-@pytest.mark.parametrize('state', [claiming.PLANNED, claiming.PENDING, claiming.CONFIRMED])
+@pytest.mark.parametrize('state', [PLANNED, PENDING, CONFIRMED])
 def test_a_state(state):
     assert claim(state=state).state == state
 

@@ -13,14 +13,14 @@
 """Claims on the object itself."""
 
 from nova_sched import objects
-from nova_sched.objects import claiming
+from nova_sched.objects.claim import MEMORY_MB
 from nova_sched.tests.unit.objects import reference
 
 
 def test_a_node_can_tell_its_usage():
     plain = objects.from_primitive(reference.wire('object-ComputeNode-plain.json')['primitive'])
-    usage = plain.usage(claiming.MEMORY_MB)
+    usage = plain.usage(MEMORY_MB)
     assert (usage.total, usage.used) == (plain.memory_mb, plain.memory_mb_used)
-    plain.take(claiming.MEMORY_MB, 1024)
+    plain.take(MEMORY_MB, 1024)
     assert plain.memory_mb_used == usage.used + 1024
     assert plain.free_ram_mb == plain.memory_mb - plain.memory_mb_used

@@ -23,7 +23,7 @@ from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import compute_node, spec
 
 ONE = uuid_of('one')
-CLIENTS = [client.SchedulerClient, client.StatsClient, client.ClaimsClient]
+CLIENTS = [client.SchedulerClient, client.StatsClient, client.ClaimsClient, client.CandidatesClient]
 
 
 @pytest.fixture(scope='module')
@@ -83,7 +83,7 @@ class Echo:
 
 @pytest.fixture(scope='module')
 def echo(bus):
-    """Servers of all three namespaces that send back what they got."""
+    """Servers of these namespaces that send back what they got."""
     target = messaging.Target(exchange=rpc.EXCHANGE, topic=rpc.TOPIC, server='echo')
     answering = [Echo(cls.NAMESPACE, cls.VERSION) for cls in CLIENTS]
     server = messaging.get_rpc_server(bus, target, answering)
@@ -123,6 +123,20 @@ def echo(bus):
             {'instance_uuid': ONE},
             {'instance_uuid': ONE, 'host': None},
             id='abort_claim',
+        ),
+        pytest.param(
+            client.CandidatesClient,
+            'select_candidates',
+            {'spec_obj': 1, 'count': 3},
+            {'spec_obj': 1, 'instance_uuids': None, 'count': 3},
+            id='select_candidates',
+        ),
+        pytest.param(
+            client.CandidatesClient,
+            'claim_candidate',
+            {'uuid': ONE},
+            {'uuid': ONE},
+            id='claim_candidate',
         ),
     ],
 )

@@ -200,7 +200,8 @@ def test_what_no_rule_knows_is_named(name):
     assert requests(name)[0].unsupported == words.get(name, ())
 
 
-def test_secrets_of_a_cell_go_no_further():
+def with_secrets():
+    """A request for a cell, with all that a conductor knows of it."""
     destination = objects.Destination(
         cell=objects.CellMapping(
             uuid=CELL, transport_url='rabbit://user:secret@x', database_connection='mysql://user:secret@x'
@@ -208,8 +209,37 @@ def test_secrets_of_a_cell_go_no_further():
     )
     spec = arguments('boot-1')['spec_obj']
     spec.requested_destination = destination
-    (request,) = translate.requests(spec, [uuid_of('one')])
+    return spec
+
+
+def test_secrets_of_a_cell_go_no_further():
+    (request,) = translate.requests(with_secrets(), [uuid_of('one')])
     assert 'secret' not in repr(request)
+
+
+def test_secrets_of_a_cell_are_not_kept():
+    spec = with_secrets()
+    text = translate.kept_text(spec)
+    assert 'secret' not in text
+    assert translate.kept_spec(text).requested_destination.cell.uuid == CELL
+    assert 'secret' in spec.requested_destination.cell.transport_url  # the caller's own stays as it was
+
+
+def test_a_cell_without_uuid_is_kept_without_secrets():
+    spec = with_secrets()
+    spec.requested_destination.cell = objects.CellMapping(transport_url='rabbit://user:secret@x')
+    text = translate.kept_text(spec)
+    assert 'secret' not in text
+    assert not translate.kept_spec(text).requested_destination.cell.set_fields()
+
+
+@pytest.mark.parametrize('name', CALLS)
+def test_what_is_kept_asks_for_the_same(name):
+    given = arguments(name)
+    spec = translate.spec(given.get('spec_obj'), given.get('request_spec'), given.get('filter_properties'))
+    again = translate.kept_spec(translate.kept_text(spec))
+    first, second = (translate.requests(one, [uuid_of('one')])[0] for one in (spec, again))
+    assert facts(first) == facts(second)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import pytest
 from nova_sched import objects
 from nova_sched.engine.selection import Selected
 from nova_sched.hardware.numa import Limits
-from nova_sched.objects.claiming import Claim
+from nova_sched.objects.claim import Claim
 from nova_sched.rpc import translate
 from nova_sched.state.aggregates import Aggregate
 from nova_sched.tests.builders import CELL, uuid_of

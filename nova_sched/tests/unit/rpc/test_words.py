@@ -45,6 +45,26 @@ def test_uuid(value, good):
 @pytest.mark.parametrize(
     'value, good',
     [
+        pytest.param(1, True, id='the least'),
+        pytest.param(2**70, True, id='large'),
+        pytest.param(0, False, id='nothing'),
+        pytest.param(-1, False, id='negative'),
+        pytest.param(1.0, False, id='not whole'),
+        pytest.param(True, False, id='a yes'),
+        pytest.param('1', False, id='a word'),
+    ],
+)
+def test_number(value, good):
+    if good:
+        assert words.number(value, 'here') == value
+    else:
+        with pytest.raises(errors.InvalidRequest, match=r'Invalid request, here: .* is no number from 1'):
+            words.number(value, 'here')
+
+
+@pytest.mark.parametrize(
+    'value, good',
+    [
         pytest.param('cmp-1.example.org', True, id='a host'),
         pytest.param('Rechner 7, Köln', True, id='blanks and umlauts'),
         pytest.param('x' * 255, True, id='as long as can be'),

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from nova_sched.hardware.machine import Machine, Parts
-from nova_sched.objects.claiming import CONFIRMED, PENDING, Claim
+from nova_sched.objects.claim import CONFIRMED, PENDING, Claim
 from nova_sched.state.aggregates import Aggregate
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.hosts import DISABLED_TRAIT

@@ -19,7 +19,7 @@ from nova_sched import errors
 from nova_sched.hardware.machine import Machine
 from nova_sched.hardware.numa import Topology
 from nova_sched.hardware.pci import pools_from_json
-from nova_sched.objects.claiming import CONFIRMED, Claim
+from nova_sched.objects.claim import CONFIRMED, Claim
 from nova_sched.tests.builders import cluster, put, report, request, uuid_of
 from nova_sched.tests.unit.hardware.builders import (
     cell,
@@ -237,22 +237,23 @@ def test_a_booking_that_fails_leaves_the_parts_of_the_earlier_claim(made, node):
 
 
 @pytest.mark.parametrize(
-    'pieces, counted, parts_are, counted_then',
+    'pieces, counted',
     [
-        pytest.param(PAIR, True, 'new', False, id='new ones, which no report has counted'),
-        pytest.param(PAIR, False, 'new', False, id='new ones, of a claim that no report has counted'),
-        pytest.param(wanted(), True, 'old', True, id='none asked, the old ones stay'),
-        pytest.param(wanted(), False, 'old', False, id='none asked, the old ones are held on'),
+        pytest.param(PAIR, True, id='new ones'),
+        pytest.param(PAIR, False, id='new ones, of a claim that no report has counted'),
+        pytest.param(wanted(), True, id='none asked'),
+        pytest.param(wanted(), False, id='none asked, of a claim that no report has counted'),
     ],
 )
-def test_a_resize_in_place(made, node, pieces, counted, parts_are, counted_then):
+def test_a_resize_in_place_holds_the_old_and_the_new_ones(made, node, pieces, counted):
     old = HAS.fit(wanted(dedicated(1)))
     before = HAS.hold(old) if counted else HAS
     made.put(report(**told(before)), [held(A, old, state=CONFIRMED, counted=counted)], {}, 0)
     booking = made.book(node, asked(pieces))
-    assert booking.held.parts == (booking.claim.parts if parts_are == 'new' else old)
-    assert booking.held.counted == counted_then
-    assert node.machine == (before if counted_then else before.hold(booking.held.parts))
+    new = booking.claim.parts
+    assert (booking.held.parts, booking.held.counted) == (old, counted)
+    assert booking.held.resizing.parts == new
+    assert node.machine == (HAS.hold(old).hold(new) if new else HAS.hold(old))
     made.unbook(booking)
     assert node.machine == HAS.hold(old)
 

@@ -18,7 +18,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.hardware import pci
-from nova_sched.objects.claiming import CONFIRMED
+from nova_sched.objects.claim import CONFIRMED
 from nova_sched.state.request import Destination
 from nova_sched.tests.builders import aggregate, claim, cluster, hosts, request, spec, uuid_of
 from nova_sched.tests.options import settings

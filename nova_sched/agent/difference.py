@@ -1,0 +1,113 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What this node and the scheduler count on it, side by side: where they differ, in words and numbers."""
+
+import collections
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from nova_sched.objects.claim import CONFIRMED
+
+Amounts = Mapping[str, int]  # units by resource class
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Counted:
+    """What one side counts on the node.
+
+    ``capacity`` and ``used`` are without what is reserved; ``claims`` are by instance. ``confirmed`` are the
+    instances of which this side knows that they are there.
+    """
+
+    capacity: Amounts
+    used: Amounts
+    claims: Mapping[str, Amounts]
+    confirmed: Collection[str] = ()
+
+
+def here(inventories: Mapping[str, Mapping[str, Any]], held: Mapping[str, Amounts]) -> Counted:
+    """The node's own books: inventories in Placement's form, and what each instance holds."""
+    capacity = {
+        name: int((one['total'] - one['reserved']) * one['allocation_ratio'])
+        for name, one in inventories.items()
+    }
+    used: collections.Counter[str] = collections.Counter()
+    for resources in held.values():
+        used.update(resources)
+    return Counted(capacity, used, held, held.keys())
+
+
+def there(answer: Any) -> Counted | None:
+    """The scheduler's books, as it tells them in its answer to a report; None if it does not tell."""
+    counted = answer.get('counted') if answer else None
+    if counted is None:
+        return None
+    claims = {uuid: size['resources'] for size in counted['sizes'] for uuid in size['instances']}
+    confirmed = [uuid for uuid, state in answer['claims'].items() if state == CONFIRMED]
+    return Counted(counted['capacity'], counted['used'], claims, confirmed)
+
+
+def differences(ours: Counted, theirs: Counted, listed: Collection[str]) -> frozenset[str]:
+    """Each difference in one phrase; ``listed`` are the instances that the report named.
+
+    A claim whose instance has not come yet is none, nor is the claim of one that was named for the last time.
+    """
+    return frozenset(
+        [
+            *_capacities(ours.capacity, theirs.capacity),
+            *_instances(ours.claims, theirs.claims),
+            *(
+                f'instance {uuid}: not here, {_words(theirs.claims[uuid])} claimed'
+                for uuid in theirs.confirmed
+                if uuid not in listed
+            ),
+        ]
+    )
+
+
+def _capacities(ours: Amounts, theirs: Amounts) -> Iterator[str]:
+    for name in ours.keys() | theirs.keys():
+        mine, yours = ours.get(name, 0), theirs.get(name, 0)
+        if mine != yours:
+            yield f'capacity of {name}: {mine} here, {yours} by the scheduler'
+
+
+def _instances(ours: Mapping[str, Amounts], theirs: Mapping[str, Amounts]) -> Iterator[str]:
+    for uuid, held in ours.items():
+        claimed = theirs.get(uuid)
+        if claimed is None:
+            yield f'instance {uuid}: {_words(held)} here, no claim'
+        elif names := [name for name in {**held, **claimed} if held.get(name, 0) != claimed.get(name, 0)]:
+            mine, yours = ({name: side.get(name, 0) for name in names} for side in (held, claimed))
+            yield f'instance {uuid}: {_words(mine)} here, {_words(yours)} claimed'
+
+
+def beside(asked: Collection[str], ours: Counted, theirs: Counted | None, instance_uuid: str) -> str:
+    """What both sides count of the resource classes that an instance asks for, to explain a refusal."""
+    if theirs is None:
+        return 'The scheduler has not said yet what it counts here'
+    sides = {name: (_use(ours, name), _use(theirs, name)) for name in sorted(asked)}
+    apart = [f'{name}: {mine} here, {yours} there' for name, (mine, yours) in sides.items() if mine != yours]
+    text = 'By its last answer the scheduler counts the same use'
+    if apart:
+        text = f'By its last answer the scheduler counts another use: {"; ".join(apart)}'
+    claimed = theirs.claims.get(instance_uuid)
+    return f'{text}, with {_words(claimed)} claimed for this instance' if claimed else text
+
+
+def _use(side: Counted, name: str) -> str:
+    return f'{side.used.get(name, 0)} of {side.capacity.get(name, 0)}'
+
+
+def _words(amounts: Amounts) -> str:
+    return ' '.join(f'{name}={amounts[name]}' for name in sorted(amounts)) or 'nothing'

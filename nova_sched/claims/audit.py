@@ -1,0 +1,287 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The audit: whatever in a store's books cannot be, found by looking at all of it. Pure, and changes nothing.
+
+Everything is of one moment, so nothing that is found is the shadow of a transaction on its way.
+"""
+
+import collections
+
+from nova_sched.claims import findings as kind
+from nova_sched.claims.audit_pieces import as_claimed, overdrawn, shared
+from nova_sched.claims.findings import ERROR, NOTE, Finding
+from nova_sched.claims.reconcile import keeps_source
+from nova_sched.state.request import AFFINITY
+
+LATE_S = 300.0  # overdue for so long: nobody has ended it, though schedulers look each half minute
+DAY_S = 86400.0
+
+
+def audit(books, now_s, before=None):
+    """All findings in Books, errors first; ``now_s`` in seconds since the epoch.
+
+    ``before``: Books of a moment earlier. A claim that its node does not list is an error only if the node
+    has reported in between, and is a note without.
+    """
+    found = [
+        *_drift(books),
+        *_over_capacity(books),
+        *_on_pieces(books),
+        *_orphans(books),
+        *_twice_on_the_way(books),
+        *_marks(books),
+        *_overdue(books, now_s),
+        *_not_listed(books, before),
+        *_policies(books),
+        *_open(books, now_s),
+    ]
+    return sorted(found, key=lambda one: not one.is_error)
+
+
+# Nodes.
+
+
+def _drift(books):
+    claimed = _claimed(books)
+    for node in books.nodes.values():
+        comes_to = nonzero(claimed[node.uuid] + collections.Counter(node.foreign))
+        booked = nonzero(node.used)
+        if booked != comes_to:
+            yield Finding(
+                kind.DRIFT,
+                f'{amounts(booked)} in the books; claims and foreign use are {amounts(comes_to)}',
+                booked,
+                comes_to,
+                **_at(node),
+            )
+
+
+def _over_capacity(books):
+    claimed = _claimed(books)
+    for node in books.nodes.values():
+        used = claimed[node.uuid] + collections.Counter(node.foreign)
+        for name, amount in sorted(used.items()):
+            inventory = node.inventories.get(name)
+            capacity = inventory.capacity if inventory else 0
+            if amount > capacity:
+                parts = {'claimed': claimed[node.uuid][name], 'foreign': node.foreign.get(name, 0)}
+                yield Finding(
+                    kind.CAPACITY,
+                    f'{amount} {name} in use ({parts["claimed"]} by claims, {parts["foreign"]} foreign), and'
+                    f' the capacity is {capacity}',
+                    {name: amount},
+                    {name: capacity},
+                    **_at(node),
+                )
+
+
+def _on_pieces(books):
+    holding = collections.defaultdict(list)
+    for claim in books.claims:
+        if claim.all_parts and claim.node_uuid in books.nodes:
+            holding[claim.node_uuid].append(claim)
+    for uuid, claims in holding.items():
+        node = books.nodes[uuid]
+        certain = node.report is not None and as_claimed(node.report, claims)
+        for cpu, mine, uncounted in shared(claims):
+            yield _shared(node, cpu, mine, certain or uncounted)
+        if node.report is not None:
+            severity = ERROR if certain else NOTE
+            for what, taken, there in overdrawn(node.report, claims):
+                words = f'{taken} {what} claimed, and the node has {there} for them'
+                yield Finding(kind.CAPACITY, words, {what: taken}, {what: there}, severity, **_at(node))
+
+
+def _shared(node, cpu, claims, certain):
+    consumers = sorted(claim.consumer_uuid for claim in claims)
+    words = f'CPU {cpu} is held by {" and ".join(consumers)}'
+    if not certain:
+        words += '; the node may have given one of them another than was claimed'
+    severity = ERROR if certain else NOTE
+    return Finding(kind.SHARED, words, {f'CPU {cpu}': len(claims)}, {f'CPU {cpu}': 1}, severity, **_at(node))
+
+
+def _claimed(books):
+    """node UUID -> amounts of its claims together, by resource class."""
+    found: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
+    for claim in books.claims:
+        found[claim.node_uuid].update(claim.resources)
+    return found
+
+
+# Claims.
+
+
+def _orphans(books):
+    for claim in books.claims:
+        if claim.node_uuid not in books.nodes:
+            words = f'{amounts(claim.resources)} on node {claim.node_uuid}, which is gone'
+            yield Finding(kind.ORPHAN, words, dict(claim.resources), {}, **_of(claim))
+
+
+def _twice_on_the_way(books):
+    waiting = collections.defaultdict(list)
+    for claim in books.claims:
+        if not claim.is_confirmed:
+            waiting[claim.consumer_uuid].append(claim)
+    for consumer, claims in waiting.items():
+        if len(claims) > 1:
+            hosts = ', '.join(_place(books, claim) for claim in claims)
+            words = f'{len(claims)} claims of one instance wait for it, on {hosts}; one is enough'
+            yield Finding(kind.DUPLICATE, words, len(claims), 1, consumer_uuid=consumer)
+
+
+def _marks(books):
+    for claim in books.claims:
+        due = None if claim.is_confirmed else claim.consumer_uuid
+        mark = books.marks.get(claim.uuid, due)
+        if mark != due:
+            words = f'it is {claim.state}, and marked as ' + (
+                f'on its way for {mark}' if mark else 'not on its way'
+            )
+            yield Finding(kind.MARK, words, mark, due, **_of(claim, books))
+
+
+def _overdue(books, now_s):
+    for claim in books.claims:
+        if not claim.is_confirmed and claim.expires_s is not None and claim.expires_s + LATE_S <= now_s:
+            late_s = int(now_s - claim.expires_s)
+            words = f'it is {claim.state}, has expired {late_s} s ago, and nobody has ended it'
+            yield Finding(kind.OVERDUE, words, claim.expires_s, now_s, **_of(claim, books))
+
+
+def _not_listed(books, before):
+    earlier = {} if before is None else {claim.uuid: claim for claim in not_listed(before)}
+    for claim in not_listed(books):
+        node = books.nodes[claim.node_uuid]
+        reported = claim.uuid in earlier and node.seen_s > before.nodes[claim.node_uuid].seen_s
+        words = (
+            f'it is confirmed, and the last report lists {len(node.report.instances)} instances without it'
+        )
+        yield Finding(
+            kind.UNLISTED,
+            f'{words}, as the one before' if reported else words,
+            claim.state,
+            None,
+            ERROR if reported else NOTE,
+            **_of(claim, books),
+        )
+
+
+def not_listed(books):
+    """Confirmed claims without an open move that the last report of their node does not list.
+
+    Somebody may have confirmed one since that report.
+    """
+    moving = _destinations(books)
+    for claim in books.claims:
+        node = books.nodes.get(claim.node_uuid)
+        if (
+            claim.is_confirmed
+            and node is not None
+            and node.report is not None
+            and node.report.instances is not None
+            and claim.consumer_uuid not in node.report.instances
+            and claim.created_s <= node.seen_s
+            and not any(keeps_source(other, *claim.key) for other in moving[claim.consumer_uuid])
+        ):
+            yield claim
+
+
+def _open(books, now_s):
+    """Moves and resizes that nobody has settled for a day: maybe forgotten."""
+    counts = collections.Counter(claim.consumer_uuid for claim in books.claims)
+    for claim in books.claims:
+        since_s = claim.created_s if claim.expires_s is None else claim.expires_s
+        if claim.move and counts[claim.consumer_uuid] > 1 and claim.created_s + DAY_S <= now_s:
+            words = f'the {claim.move} to it has been open for {_days(now_s - claim.created_s)}'
+            yield Finding(kind.OPEN_MOVE, words, claim.created_s, None, NOTE, **_of(claim, books))
+        elif claim.resizing and since_s + DAY_S <= now_s:
+            old, new = amounts(claim.resizing.old), amounts(claim.resizing.new)
+            words = f'its resize in place from {old} to {new} has not been settled'
+            yield Finding(kind.OPEN_RESIZE, words, since_s, None, NOTE, **_of(claim, books))
+
+
+def _destinations(books):
+    """consumer -> its claims that were made for a move."""
+    found = collections.defaultdict(list)
+    for claim in books.claims:
+        if claim.move:
+            found[claim.consumer_uuid].append(claim)
+    return found
+
+
+def _days(seconds):
+    days = int(seconds // DAY_S)
+    return f'{days} day{"" if days == 1 else "s"}'
+
+
+# Server groups.
+
+
+def _policies(books):
+    members = collections.defaultdict(list)
+    for claim in books.claims:
+        if claim.group_uuid is not None:
+            members[claim.group_uuid].append(claim)
+    for policy in books.policies:
+        group = {'group_uuid': policy.group_uuid}
+        if not members[policy.group_uuid]:
+            yield Finding(kind.EMPTY_GROUP, 'it has no members', 0, None, NOTE, **group)
+            continue
+        there = [claim for claim in members[policy.group_uuid] if claim.node_uuid in books.nodes]
+        check = _apart if policy.kind != AFFINITY else _together
+        yield from check(books, policy, there)
+
+
+def _apart(books, policy, claims):
+    for uuid, count in collections.Counter(claim.node_uuid for claim in claims).items():
+        if count > policy.most:
+            node = books.nodes[uuid]
+            words = f'anti-affinity: {count} members on {node.place}, and {policy.most} may be there'
+            yield Finding(kind.POLICY, words, count, policy.most, group_uuid=policy.group_uuid, **_at(node))
+
+
+def _together(books, policy, claims):
+    """A member that is alone in its group may be on two hosts: it moves from one to the other."""
+    hosts = sorted({books.nodes[claim.node_uuid].host for claim in claims})
+    consumers = {claim.consumer_uuid for claim in claims}
+    if len(hosts) > 1 and len(consumers) > 1:
+        words = f'affinity: {len(consumers)} members on {len(hosts)} hosts: {", ".join(hosts)}'
+        yield Finding(kind.POLICY, words, hosts, hosts[:1], group_uuid=policy.group_uuid)
+
+
+# Words.
+
+
+def nonzero(resources):
+    return {name: amount for name, amount in sorted(resources.items()) if amount}
+
+
+def amounts(resources):
+    """Amounts by resource class, as `512 MEMORY_MB, 1 VCPU`."""
+    return ', '.join(f'{amount} {name}' for name, amount in sorted(resources.items())) or 'nothing'
+
+
+def _at(node):
+    return {'node_uuid': node.uuid, 'host': node.host}
+
+
+def _of(claim, books=None):
+    node = books and books.nodes.get(claim.node_uuid)
+    where = _at(node) if node else {'node_uuid': claim.node_uuid}
+    return {**where, 'consumer_uuid': claim.consumer_uuid, 'claim_uuid': claim.uuid}
+
+
+def _place(books, claim):
+    node = books.nodes.get(claim.node_uuid)
+    return node.place if node else f'node {claim.node_uuid}, which is gone'

@@ -1,0 +1,58 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What befalls claims after they were made: each event as a function from a claim to what becomes of it."""
+
+
+def amend(claims, change, ledgers, held):
+    """Let ``change`` make of each claim another one, or None; returns those that it changed, as they were."""
+    changed = [(claim, after) for claim in claims if (after := change(claim)) != claim]
+    for before, after in changed:
+        ledger = ledgers[before.node_uuid]
+        ledger.take(before.resources, -1)
+        if after is not None:
+            ledger.take(after.resources)
+        ledger.changed = True
+        held.put(before.key, after)
+    return [before for before, _ in changed]
+
+
+def finishing(claims, node_uuids):
+    """The change that settles a consumer's move or resize, given all its claims: it stays on these nodes."""
+    moved = any(claim.move for claim in claims if claim.node_uuid in node_uuids)
+
+    def change(claim):
+        if claim.node_uuid in node_uuids:
+            return claim.finished()
+        return None if moved else claim
+
+    return change
+
+
+def reverting(claims):
+    """The change that takes a consumer's last move or resize back, given all of its claims.
+
+    A consumer that is on the node of its move, and nowhere else any more, stays there.
+    """
+    last = max((claim for claim in claims if claim.move or claim.resizing), key=_age, default=None)
+
+    def change(claim):
+        if claim != last:
+            return claim
+        if claim.resizing:
+            return claim.reverted()
+        return claim if claim.is_confirmed and len(claims) == 1 else None
+
+    return change
+
+
+def _age(claim):
+    return claim.created_s

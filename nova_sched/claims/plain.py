@@ -1,0 +1,54 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A claim as plain values, for whoever hands it on as JSON, and back."""
+
+import dataclasses
+
+from nova_sched.hardware.machine import Parts
+from nova_sched.objects.claim import Claim, Resizing
+
+NAMES = tuple(field.name for field in dataclasses.fields(Claim))
+# What most claims have, and what is not written for them.
+USUAL = {
+    'parts': None,
+    'counted': False,
+    'image_properties': {},
+    'group_uuid': None,
+    'expires_s': None,
+    'move': None,
+    'resizing': None,
+}
+
+
+def to_plain(claim):
+    """The claim's fields by name, as values that JSON has; what is usual is left out."""
+    plain = {
+        name: value
+        for name in NAMES
+        if (value := getattr(claim, name)) != USUAL.get(name, dataclasses.MISSING)
+    }
+    plain['resources'] = dict(claim.resources)
+    if claim.image_properties:
+        plain['image_properties'] = dict(claim.image_properties)
+    for name in ('parts', 'resizing'):
+        if name in plain:
+            plain[name] = plain[name].to_json()
+    return plain
+
+
+def from_plain(plain):
+    """The claim of what ``to_plain`` made. Raises TypeError, ValueError or SchedError for anything else."""
+    fields = dict(plain)
+    for name, kind in (('parts', Parts), ('resizing', Resizing)):
+        if fields.get(name) is not None:
+            fields[name] = kind.from_json(fields[name])
+    return Claim(**fields)

@@ -1,0 +1,198 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Looks after the books in a database: reads them at one moment, repairs what an audit found, ends claims.
+
+Each repair is a transaction of its own that reads again, behind the lock of the nodes, what it repairs:
+schedulers may be at work meanwhile.
+"""
+
+import json
+
+import sqlalchemy as sa
+from oslo_db import exception as db_error
+
+from nova_sched import errors
+from nova_sched.claims import Policy, findings
+from nova_sched.claims import statements as sql
+from nova_sched.claims.findings import Books, Node
+from nova_sched.claims.judge import Ledger
+from nova_sched.claims.purge import forget_groups
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.db.engine import Sessions
+from nova_sched.db.tables import CLAIMS, NODES, REPORTS, SERVER_GROUPS
+from nova_sched.state.report import Inventory, Report
+
+# Schedulers want each statement to see what is committed by then. Here all of them see the same.
+ONE_MOMENT = sa.text('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ')
+
+ALL_CLAIMS = sa.select(CLAIMS).order_by(CLAIMS.c.created_s, CLAIMS.c.uuid)
+NAMED = ALL_CLAIMS.where(
+    CLAIMS.c.consumer_uuid.in_(
+        sa.select(CLAIMS.c.consumer_uuid).where(
+            sa.or_(CLAIMS.c.uuid == sa.bindparam('name'), CLAIMS.c.consumer_uuid == sa.bindparam('name'))
+        )
+    )
+)
+BY_UUID = sa.select(CLAIMS).where(CLAIMS.c.uuid.in_(sql.GIVEN))
+SET_MARK = (
+    sa.update(CLAIMS)
+    .where(CLAIMS.c.uuid == sa.bindparam('claim'))
+    .values(unconfirmed=sa.bindparam('mark', type_=CLAIMS.c.unconfirmed.type))
+)
+
+
+class StillThere(errors.SchedError):
+    """Confirmed claims, on ``nodes`` (UUIDs), end only by force; nothing has ended."""
+
+    facts = ('consumer', 'nodes')
+    message = 'Instance {consumer} has confirmed claims on nodes {nodes}'
+
+
+class Upkeep:
+    """Each method raises StoreUnavailable or StoreBusy, and may be called again then."""
+
+    def __init__(self, engine):
+        self._sessions = Sessions(engine)
+        self._store = SqlClaimStore(engine)
+
+    # Looks.
+
+    def books(self):
+        """All nodes, claims and server groups as they are at one moment."""
+        with self._sessions.transaction(reads=True) as connection:
+            if connection.dialect.name != 'sqlite':
+                connection.execute(ONE_MOMENT)
+            claims = connection.execute(ALL_CLAIMS).mappings().all()
+            nodes = connection.execute(sa.select(NODES).order_by(NODES.c.host, NODES.c.nodename)).all()
+            texts = dict(connection.execute(sa.select(REPORTS.c.node_uuid, REPORTS.c.report)).all())
+            groups = connection.execute(sa.select(SERVER_GROUPS).order_by(SERVER_GROUPS.c.uuid)).all()
+        return Books(
+            nodes={row.uuid: _node(row, texts.get(row.uuid)) for row in nodes},
+            claims=tuple(map(sql.claim, claims)),
+            policies=tuple(Policy(row.uuid, row.policy, row.most) for row in groups),
+            marks={row['uuid']: row['unconfirmed'] for row in claims},
+        )
+
+    def named(self, uuid):
+        """All claims of the consumer of that UUID, or of the one whose claim has it; oldest first."""
+        with self._sessions.transaction(reads=True) as connection:
+            return [sql.claim(row) for row in connection.execute(NAMED, {'name': uuid}).mappings()]
+
+    # Ends.
+
+    def release(self, consumer, node_uuids=None, force=False):
+        """End the consumer's claims: on these nodes, or everywhere. Returns them, none if there are none.
+
+        Raises StillThere if one of them is confirmed and this is not by ``force``; then none has ended.
+        """
+        with self._sessions.transaction() as connection:
+            found = [claim for claim in _lock_claims(connection, sql.CLAIMS_OF, [consumer])
+                     if node_uuids is None or claim.node_uuid in node_uuids]  # fmt: skip
+            confirmed = [claim.node_uuid for claim in found if claim.is_confirmed]
+            if confirmed and not force:
+                raise StillThere(consumer, confirmed)
+            _end(connection, found)
+        return found
+
+    # Repairs.
+
+    def repair(self, found, now_s):
+        """Repair what can be repaired of what an audit found; what is right by now stays as it is."""
+        kinds = {kind: [one for one in found if one.kind == kind] for kind in findings.KINDS}
+        self._end_orphans([one.claim_uuid for one in kinds[findings.ORPHAN]])
+        for one in kinds[findings.DUPLICATE]:
+            self._end_older(one.consumer_uuid)
+        if kinds[findings.OVERDUE]:
+            self._store.expire(now_s)
+        for one in kinds[findings.MARK]:
+            self._mark(one.claim_uuid)
+        for one in kinds[findings.DRIFT]:
+            self._add_up(one.node_uuid)
+        if kinds[findings.EMPTY_GROUP]:
+            forget_groups(self._sessions)
+
+    def _end_orphans(self, uuids):
+        for chunk in sql.chunks(sorted(uuids)):
+            with self._sessions.transaction() as connection:
+                claims = sql.read_claims(connection, BY_UUID, chunk)
+                nodes = {claim.node_uuid for claim in claims}
+                there = {row.uuid for row in sql.rows(connection, sql.LOCK_LEDGERS, nodes)}
+                _end(connection, [claim for claim in claims if claim.node_uuid not in there])
+            # A node that came back at just that moment may have counted them.
+            for uuid in sorted(nodes - there):
+                self._add_up(uuid)
+
+    def _end_older(self, consumer):
+        with self._sessions.transaction() as connection:
+            waiting = [claim for claim in _lock_claims(connection, sql.CLAIMS_OF, [consumer])
+                       if not claim.is_confirmed]  # fmt: skip
+            if waiting:
+                *older, newest = sorted(waiting, key=lambda claim: (claim.created_s, claim.uuid))
+                _end(connection, older)
+                _set_mark(connection, newest)
+
+    def _mark(self, uuid):
+        try:
+            with self._sessions.transaction() as connection:
+                for claim in _lock_claims(connection, BY_UUID, [uuid]):
+                    _set_mark(connection, claim)
+        except db_error.DBDuplicateEntry as error:
+            raise errors.StoreBusy('a scheduler claims for the same instance now') from error
+
+    def _add_up(self, node_uuid):
+        with self._sessions.transaction() as connection:
+            _add_up(connection, [node_uuid])
+
+
+def _node(row, text):
+    return Node(
+        uuid=row.uuid,
+        host=row.host,
+        nodename=row.nodename,
+        seen_s=row.seen_s,
+        inventories={name: Inventory(*values) for name, values in json.loads(row.inventories).items()},
+        used=json.loads(row.used),
+        foreign=json.loads(row.foreign_use),
+        report=Report.from_json(text) if text else None,
+    )
+
+
+def _lock_claims(connection, statement, given):
+    """Claims as they are once nobody else can change them: their nodes are locked, in the order of all."""
+    nodes = {claim.node_uuid for claim in sql.read_claims(connection, statement, given)}
+    sql.rows(connection, sql.LOCK_LEDGERS, nodes)
+    found = sql.read_claims(connection, statement, given)
+    return [claim for claim in found if claim.node_uuid in nodes]
+
+
+def _end(connection, claims):
+    for chunk in sql.chunks(sorted(claim.uuid for claim in claims)):
+        connection.execute(sql.END_CLAIMS, {'given': chunk})
+    _add_up(connection, {claim.node_uuid for claim in claims}, changed=True)
+
+
+def _add_up(connection, nodes, changed=False):
+    """Make the use that claims are judged by what the nodes' claims and their foreign use come to."""
+    rows = sql.rows(connection, sql.LOCK_NODES, nodes)
+    claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, nodes))
+    for row in rows:
+        ledger = Ledger({}, json.loads(row.foreign_use), row.generation)
+        for claim in claims.get(row.uuid, ()):
+            ledger.take(claim.resources)
+        used = sql.use_text(ledger)
+        if changed or json.loads(used) != json.loads(row.used):
+            connection.execute(sql.WRITE_USE, {'node': row.uuid, 'now_used': used})
+
+
+def _set_mark(connection, claim):
+    mark = None if claim.is_confirmed else claim.consumer_uuid
+    connection.execute(SET_MARK, {'claim': claim.uuid, 'mark': mark})

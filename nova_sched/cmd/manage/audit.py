@@ -1,0 +1,130 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""`claim audit`: whatever is wrong with the books, and its repair."""
+
+import time
+
+from nova_sched.claims.audit import audit
+from nova_sched.claims.findings import UNLISTED
+from nova_sched.cmd.manage import store, tables
+
+
+def look(args, conf):
+    """Look whether the books add up, and repair them with --fix
+
+    Nodes, claims and server groups are read as they are at one moment, so schedulers may be at work
+    meanwhile. An audit should find nothing but notes, which are no errors: what will pass by itself, or
+    should be known. With --fix, whatever can be repaired is, each in a transaction of its own, and then all
+    is looked at again. The exit status is 1 if an error is left.
+
+    Kinds: drift (a node's use is not that of its claims and foreign use), capacity (more in use than there
+    is), orphan (a claim on a node that is gone), duplicate (an instance with two claims on its way), mark (a
+    claim that the database does not know to be, or not to be, on its way), overdue (expired, and not ended),
+    unlisted (confirmed, and not in its node's list of instances), shared (a CPU for one guest alone that two
+    have), policy (a server group's hard policy is broken), empty-group, open-move, open-resize (not settled
+    for a day).
+
+    Keys with --format json: ok, nodes, claims, groups (how many were looked at), findings (kind, severity:
+    error or note, problem, found, expected (both sides' figures), repair (what --fix does, null for nothing),
+    advice, fixed, host, node_uuid, consumer_uuid, claim_uuid, group_uuid).
+    """
+    upkeep = store.upkeep(conf)
+    books = upkeep.books()
+    found = audit(books, time.time())
+    if args.wait and any(one.kind == UNLISTED for one in found):
+        time.sleep(args.wait)
+        before, books = books, upkeep.books()
+        found = audit(books, time.time(), before)
+    left = {one.about for one in found}
+    if args.fix and any(one.repair for one in found):
+        upkeep.repair(found, time.time())
+        again = audit(upkeep.books(), time.time())
+        left = {one.about for one in again}
+        known = {one.about for one in found}
+        found += [one for one in again if one.about not in known]
+    ok = not any(one.is_error and not _is_fixed(one, left) for one in found)
+    if args.format == 'json':
+        tables.show(tables.as_json(document(books, found, left, ok)))
+    else:
+        tables.show(page(books, found, left))
+    return 0 if ok else 1
+
+
+def _is_fixed(finding, left):
+    """Whether it can be repaired, and is gone."""
+    return bool(finding.repair) and finding.about not in left
+
+
+def document(books, found, left, ok):
+    return {
+        'ok': ok,
+        'nodes': len(books.nodes),
+        'claims': len(books.claims),
+        'groups': len(books.policies),
+        'findings': [
+            {
+                'kind': one.kind,
+                'severity': one.severity,
+                'problem': one.words,
+                'found': one.found,
+                'expected': one.expected,
+                'repair': one.repair or None,
+                'advice': one.advice or None,
+                'fixed': _is_fixed(one, left),
+                'host': one.host,
+                'node_uuid': one.node_uuid,
+                'consumer_uuid': one.consumer_uuid,
+                'claim_uuid': one.claim_uuid,
+                'group_uuid': one.group_uuid,
+            }
+            for one in found
+        ],
+    }
+
+
+def page(books, found, left):
+    """The findings for people."""
+    lines = []
+    for one in found:
+        about = (('host', one.host), ('instance', one.consumer_uuid), ('group', one.group_uuid))
+        where = ', '.join(f'{word} {name}' for word, name in about if name)
+        lines += [
+            f'{one.severity.upper()} {one.kind}: {where}',
+            tables.fill(one.words, '  '),
+            _outlook(one, left),
+            '',
+        ]
+    counts = (len(books.nodes), 'node'), (len(books.claims), 'claim'), (len(books.policies), 'server group')
+    wrong = sum(one.is_error for one in found)
+    fixed = sum(_is_fixed(one, left) for one in found)
+    verdict = f'{tables.count(wrong, "error")}, {tables.count(len(found) - wrong, "note")}'
+    verdict += f'; {fixed} repaired' if fixed else ''
+    return '\n'.join([*lines, f'{", ".join(tables.count(*one) for one in counts)}: {verdict}.'])
+
+
+def _outlook(finding, left):
+    """What became of a finding, or can become of it."""
+    if _is_fixed(finding, left):
+        return tables.fill('repaired', '  -> ')
+    return tables.fill(f'with --fix, {finding.repair}' if finding.repair else finding.advice, '  -> ')
+
+
+def arguments(parser):
+    parser.add_argument('--fix', action='store_true', help='repair what can be repaired')
+    parser.add_argument(
+        '--wait',
+        metavar='SECONDS',
+        type=float,
+        default=0,
+        help='look again after that time if a host does not list a confirmed instance:'
+        ' an error only if it has reported again since',
+    )

@@ -1,0 +1,131 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Many rows of one table written in one statement: on a server, each statement costs a round trip.
+
+Drivers run a statement for many rows as one for each row, but for an INSERT. Here rows go into one statement,
+up to as many as a server likes in one. SQLite has no round trips, and is fastest with a plain statement for
+each row. Rows are mappings by column; they are found by the table's primary key, of one column.
+"""
+
+# A server looks for a row's case from the first on, so more of them cost more than another round trip.
+ROWS = 128
+# A server refuses a message that is too long: of 4 MiB, where nobody has allowed more.
+LETTERS = 1_000_000
+
+
+class Insert:
+    """New rows, with a value for each column."""
+
+    def __init__(self, table):
+        self._columns = table.columns.keys()
+        self._head = f'INSERT INTO {table.name} ({", ".join(self._columns)}) VALUES '
+
+    def run(self, connection, rows):
+        values = [tuple(row[name] for name in self._columns) for row in rows]
+        if connection.dialect.name == 'sqlite':
+            _each(connection, self._head + _marks('?', self._columns), values)
+            return
+        for chunk in _chunks(values):
+            text = self._head + ', '.join([_marks('%s', self._columns)] * len(chunk))
+            connection.exec_driver_sql(text, tuple(value for row in chunk for value in row))
+
+
+class Update:
+    """Rows with a key and a value for each of ``columns``; ``also`` is what all get besides, in SQL."""
+
+    def __init__(self, table, *columns, also=''):
+        self._table, self._key, self._columns = table.name, _key_of(table), columns
+        self._also = [also] if also else []
+
+    def run(self, connection, rows):
+        if connection.dialect.name == 'sqlite':
+            sets = ', '.join([f'{name} = ?' for name in self._columns] + self._also)
+            text = f'UPDATE {self._table} SET {sets} WHERE {self._key} = ?'
+            _each(connection, text, [self._values(row, *self._columns, self._key) for row in rows])
+            return
+        for chunk in _chunks([self._values(row, self._key, *self._columns) for row in rows]):
+            self._run_at_once(connection, chunk)
+
+    def _values(self, row, *names):
+        return tuple(row[name] for name in names)
+
+    def _run_at_once(self, connection, rows):
+        keys, *columns = zip(*rows, strict=True)
+        # No row comes to the ELSE: it is there to give its type to values that have none.
+        cases = f'CASE {self._key} {"WHEN %s THEN %s " * len(keys)}ELSE '
+        sets = ', '.join([f'{name} = {cases}{name} END' for name in self._columns] + self._also)
+        # MySQL would rather read all of a table of a few hundred rows.
+        by = ' FORCE INDEX (PRIMARY)' if _is_mysql(connection) else ''
+        text = f'UPDATE {self._table}{by} SET {sets} WHERE {self._key} IN {_marks("%s", keys)}'
+        pairs = [value for column in columns for pair in zip(keys, column, strict=True) for value in pair]
+        connection.exec_driver_sql(text, (*pairs, *keys))
+
+
+class Delete:
+    """Rows by their keys."""
+
+    def __init__(self, table):
+        self._table, self._key = table.name, _key_of(table)
+
+    def run(self, connection, keys):
+        one = [(key,) for key in keys]
+        if connection.dialect.name == 'sqlite':
+            _each(connection, f'DELETE FROM {self._table} WHERE {self._key} = ?', one)
+            return
+        for chunk in _chunks(one):
+            text = self._from_keys(chunk) if _is_mysql(connection) else self._among(chunk)
+            connection.exec_driver_sql(text, tuple(key for (key,) in chunk))
+
+    def _among(self, keys):
+        return f'DELETE FROM {self._table} WHERE {self._key} IN {_marks("%s", keys)}'
+
+    def _from_keys(self, keys):
+        """For MySQL: a join from the keys to the rows, in this order.
+
+        It takes no hint for the plain form, and where it reads all of a table, it waits for each lock.
+        """
+        given = 'SELECT %s AS given' + ' UNION ALL SELECT %s' * (len(keys) - 1)
+        rows = f'{self._table} FORCE INDEX (PRIMARY)'
+        on = f'{self._table}.{self._key} = one.given'
+        return f'DELETE {self._table} FROM ({given}) AS one STRAIGHT_JOIN {rows} ON {on}'
+
+
+def _key_of(table):
+    (column,) = table.primary_key.columns
+    return column.name
+
+
+def _is_mysql(connection):
+    return connection.dialect.name in ('mysql', 'mariadb')
+
+
+def _marks(mark, values):
+    return f'({", ".join([mark] * len(values))})'
+
+
+def _each(connection, text, rows):
+    if rows:
+        connection.exec_driver_sql(text, rows)
+
+
+def _chunks(rows):
+    """Rows in lists, each of them small enough for one statement."""
+    chunk, letters = [], 0
+    for row in rows:
+        size = sum(len(value) for value in row if isinstance(value, str))
+        if chunk and (len(chunk) == ROWS or letters + size > LETTERS):
+            yield chunk
+            chunk, letters = [], 0
+        chunk.append(row)
+        letters += size
+    if chunk:
+        yield chunk

@@ -1,0 +1,143 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Candidates: hosts that are offered for an instance, kept for a while, and claimed by UUID later."""
+
+import dataclasses
+import threading
+import uuid
+
+from nova_sched import errors
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Candidate:
+    """A host that is offered for an instance, in order of ``rank`` from 1, the best.
+
+    ``expires_s`` is in seconds since the epoch: from then on it cannot be claimed.
+    """
+
+    uuid: str
+    instance_uuid: str
+    node_uuid: str
+    host: str
+    nodename: str
+    rank: int
+    expires_s: float
+
+
+class MemoryCandidates:
+    """Candidates in this process alone."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._kept: dict[str, dict] = {}
+
+    def write(self, spec, expires_s, candidates):
+        """Keep the candidates of one request: mappings with ``uuid`` and whatever else."""
+        with self._lock:
+            self._kept.update(
+                {one['uuid']: {**one, 'spec': spec, 'expires_s': expires_s} for one in candidates}
+            )
+
+    def read(self, candidate_uuid):
+        """A candidate as it was written, with ``spec`` and ``expires_s``; None for one that is not kept."""
+        with self._lock:
+            found = self._kept.get(candidate_uuid)
+            return None if found is None else dict(found)
+
+    def forget(self, before_s):
+        """Drop what expired before that time."""
+        with self._lock:
+            self._kept = {key: one for key, one in self._kept.items() if one['expires_s'] >= before_s}
+
+
+class Candidates:
+    """Offers hosts, and claims one of those that were offered, by any scheduler, maybe much later.
+
+    ``place`` chooses, ``persist`` does the store's work and waits for a database that is away. An offer
+    holds nothing: what is offered may be gone when it is claimed. ``offer`` and ``find`` may be called from
+    any thread, ``claim`` in the loop only.
+    """
+
+    def __init__(self, place, persist, books, settings, clock, store=None):
+        self._place = place
+        self._persist = persist
+        self._books = books
+        self._settings = settings
+        self._clock = clock
+        self._store = MemoryCandidates() if store is None else store
+
+    def offer(self, requests, spec, count=None, context=None):
+        """For each request up to ``count`` Candidates, best first; None, or too many: as many as allowed.
+
+        Each is ranked as if the requests before it had taken their best. ``spec`` is text, kept for whoever
+        claims. Raises NoValidHost.
+        """
+        most = self._settings().candidates_max
+        placed = self._place(requests, claim=False, context=context, ranked=min(count or most, most))
+        return self._persist(self._keep, requests, placed, spec)
+
+    def _keep(self, requests, placed, spec):
+        """UUIDs are new each time: a try that failed may have left its own in the database."""
+        expires_s = self._clock() + self._settings().candidates_ttl_s
+        offered = [
+            [_candidate(request, one, rank, expires_s) for rank, one in enumerate(found, start=1)]
+            for request, found in zip(requests, placed, strict=True)
+        ]
+        rows = [dataclasses.asdict(one) for found in offered for one in found]
+        for row in rows:
+            del row['expires_s']
+        self._store.write(spec, expires_s, rows)
+        return offered
+
+    def find(self, candidate_uuid):
+        """A Candidate, and the text that was kept with it. Raises CandidateNotFound."""
+        found = self._persist(self._store.read, candidate_uuid)
+        if found is None or found['expires_s'] <= self._clock():
+            raise errors.CandidateNotFound(candidate_uuid)
+        spec = found.pop('spec')
+        return Candidate(**found), spec
+
+    def claim(self, candidate, request, request_id=None):
+        """Claim what was offered; the same one claimed twice is one claim.
+
+        Raises NodeNotFound, or ComputeResourcesUnavailable with what is short; then nothing changed.
+        """
+        try:
+            return self._claim(candidate, request, request_id)
+        except (errors.NodeNotFound, errors.ComputeResourcesUnavailable):
+            # Another scheduler may have offered it, and know more of the node than this one.
+            self._books.catch_up([candidate.node_uuid], {})
+            return self._claim(candidate, request, request_id)
+
+    def _claim(self, candidate, request, request_id):
+        """The node goes by its UUID: the same name may be another machine by now."""
+        host, nodename = self._books.names([candidate.node_uuid])[candidate.node_uuid]
+        if not host:
+            raise errors.NodeNotFound(f'{candidate.nodename} on host {candidate.host}')
+        return self._books.claim(request, host, nodename, request_id)
+
+    def forget(self):
+        """Drop what has expired. Raises StoreUnavailable."""
+        self._store.forget(self._clock())
+
+
+def _candidate(request, selected, rank, expires_s):
+    return Candidate(
+        uuid=str(uuid.uuid4()),
+        instance_uuid=request.instance_uuid,
+        node_uuid=selected.node_uuid,
+        host=selected.host,
+        nodename=selected.nodename,
+        rank=rank,
+        expires_s=expires_s,
+    )

@@ -1,0 +1,112 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What a scheduler counts and measures of itself."""
+
+import collections
+import dataclasses
+import logging
+import time
+
+LOG = logging.getLogger(__name__)
+
+MINUTE_S = 60.0
+LATEST = 32768  # decisions whose times are kept
+
+
+def _latest():
+    return collections.deque(maxlen=LATEST)
+
+
+@dataclasses.dataclass(slots=True)
+class Figures:
+    """Counts since the start, and what the latest decisions took, in seconds.
+
+    ``placed`` and ``conflicts`` are instances that got a host and requests whose claims others took first;
+    ``retries`` are requests that were decided again. ``decided_s`` is filters, weighers and booking of one
+    request; ``answered_s`` all of its time in the engine, from the queue until its claims are durable.
+
+    How fresh its knowledge is: ``stale_nodes`` differed from the database when that was looked at last;
+    ``looked_s`` is when that was (time.monotonic); ``news_lag_s`` is how old the latest news was when it was
+    heard. ``told``, ``heard`` and ``dropped`` count the messages to and from other schedulers.
+    """
+
+    placed: int = 0
+    refused: int = 0
+    conflicts: int = 0
+    retries: int = 0
+    batches: int = 0
+    stale_nodes: int = 0
+    looked_s: float = dataclasses.field(default_factory=time.monotonic)
+    news_told: int = 0
+    news_heard: int = 0
+    news_dropped: int = 0
+    news_lag_s: float | None = None
+    decided_s: collections.deque = dataclasses.field(default_factory=_latest)
+    answered_s: collections.deque = dataclasses.field(default_factory=_latest)
+
+    @property
+    def look_lag_s(self):
+        """Seconds since the database was looked at last."""
+        return time.monotonic() - self.looked_s
+
+    def plain(self):
+        """All of it but the times of decisions, as values that JSON has."""
+        lag_s = self.news_lag_s
+        return {
+            **{name: getattr(self, name) for name in COUNTS},
+            'stale_nodes': self.stale_nodes,
+            'look_lag_s': round(self.look_lag_s, 3),
+            'news_lag_s': None if lag_s is None else round(lag_s, 3),
+        }
+
+
+# Figures that only grow.
+COUNTS = ('placed', 'refused', 'conflicts', 'retries', 'batches', 'news_told', 'news_heard', 'news_dropped')
+
+
+class Minute:
+    """Says what happened in the last minute, if anything did."""
+
+    def __init__(self, figures):
+        self._figures = figures
+        self._before = self._counts()
+        self._since_s = time.monotonic()
+
+    def _counts(self):
+        return {name: getattr(self._figures, name) for name in COUNTS}
+
+    def tell(self, crowd, now_s=None):
+        """Say it, if the minute is over; ``crowd`` is a scheduler's place and their number."""
+        now_s = time.monotonic() if now_s is None else now_s
+        if now_s - self._since_s < MINUTE_S:
+            return
+        now, before, figures = self._counts(), self._before, self._figures
+        self._before, self._since_s = now, now_s
+        if now == before:
+            return
+        new = {name: now[name] - before[name] for name in COUNTS}
+        LOG.info(
+            'Scheduler %d of %d, in the last minute: %d instances placed, %d requests refused; %d conflicts, '
+            '%d retries; looked %.1f s ago, %d nodes stale; %d news told, %d heard, %d dropped, the latest %s',
+            crowd[0] + 1,
+            crowd[1],
+            new['placed'],
+            new['refused'],
+            new['conflicts'],
+            new['retries'],
+            figures.look_lag_s,
+            figures.stale_nodes,
+            new['news_told'],
+            new['news_heard'],
+            new['news_dropped'],
+            'never' if figures.news_lag_s is None else f'{figures.news_lag_s * 1000:.0f} ms old',
+        )

@@ -1,0 +1,155 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""News: what a scheduler has made durable, told to the others beside the loop and never waited for."""
+
+import dataclasses
+import logging
+import queue
+import threading
+import time
+from collections.abc import Mapping
+
+from nova_sched import errors
+from nova_sched.engine.figures import Figures
+from nova_sched.objects.claim import Claim
+
+LOG = logging.getLogger(__name__)
+
+GATHER_S = 0.015  # what comes within this time is told together
+MOST = 500  # changes and claims told in one message
+WAITING = 2000  # changes that wait to be told, at most
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Commit:
+    """Claims that one transaction changed.
+
+    ``nodes`` maps the UUID of each node to its generation before and after. What the ``consumers`` held
+    there before has ended, and is ``claims`` now.
+    """
+
+    nodes: Mapping[str, tuple[int, int]]
+    consumers: tuple[str, ...]
+    claims: tuple[Claim, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class News:
+    """What one scheduler did to the store; ``made_s`` (seconds since the epoch) is when it began to.
+
+    ``looks`` are nodes that changed in another way than by claims, each with its generation by then, or None
+    if that is not known. ``tables``: services, aggregates or instance lists changed.
+    """
+
+    made_s: float
+    commits: tuple[Commit, ...] = ()
+    looks: Mapping[str, int | None] = dataclasses.field(default_factory=dict)
+    tables: bool = False
+
+    @property
+    def size(self):
+        return 1 + sum(len(commit.claims) for commit in self.commits)
+
+
+def together(changes):
+    """Several News as one, in their order."""
+    looks: dict[str, int | None] = {}
+    for one in changes:
+        looks |= one.looks
+    return News(
+        min(one.made_s for one in changes),
+        tuple(commit for one in changes for commit in one.commits),
+        looks,
+        any(one.tables for one in changes),
+    )
+
+
+class Herald:
+    """Tells the other schedulers, by a thread of its own.
+
+    ``send`` takes News to them, and raises SchedError if it cannot; without it nobody is told. Nor is anybody
+    while ``alone()``. When more than ``waiting`` changes wait, or they cannot be sent, news are dropped: the
+    others find what changed at their next look at the database.
+    """
+
+    def __init__(self, send=None, alone=lambda: False, clock=time.time, waiting=WAITING):
+        self._send = send
+        self._alone = alone
+        self._clock = clock
+        self._waiting = waiting
+        self.figures = Figures()
+        self._queue: queue.SimpleQueue = queue.SimpleQueue()
+        self._leaving = threading.Event()
+        self._away = False
+        self._thread = threading.Thread(target=self._run, name='nova-sched-news', daemon=True)
+
+    def start(self):
+        if self._send is not None:
+            self._thread.start()
+
+    def stop(self, patience_s=5.0):
+        """Tell what waits, and take no more; a bus that holds us up for so long is left alone."""
+        self._leaving.set()
+        self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join(patience_s)
+
+    @property
+    def is_heard(self):
+        """Whether there is anybody to tell."""
+        return self._send is not None and not self._alone()
+
+    def tell(self, commits=(), looks=None, tables=False):
+        """Have the others told. Never waits."""
+        if not self.is_heard:
+            return
+        if self._queue.qsize() >= self._waiting:
+            self.figures.news_dropped += 1
+        else:
+            self._queue.put(News(self._clock(), tuple(commits), looks or {}, tables))
+
+    def flush(self, first=()):
+        """Tell what waits now, after the ``first`` ones."""
+        changes, size = list(first), sum(one.size for one in first)
+        while not self._queue.empty():
+            found = self._queue.get()
+            if found is None:
+                continue
+            if size + found.size > MOST and changes:
+                self._tell(changes)
+                changes, size = [], 0
+            changes.append(found)
+            size += found.size
+        if changes:
+            self._tell(changes)
+
+    def _run(self):
+        while not self._leaving.is_set():
+            first = self._queue.get()
+            if first is not None:
+                self._leaving.wait(GATHER_S)
+                self.flush([first])
+        self.flush()
+
+    def _tell(self, changes):
+        try:
+            self._send(together(changes))
+            self.figures.news_told += 1
+            self._away = False
+        except errors.SchedError as error:
+            self.figures.news_dropped += len(changes)
+            if not self._away:
+                LOG.warning('%s; other schedulers find in the database what is done here', error)
+            self._away = True
+        except Exception:
+            self.figures.news_dropped += len(changes)
+            LOG.exception('%d changes cannot be told to other schedulers', len(changes))

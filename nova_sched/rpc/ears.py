@@ -1,0 +1,79 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A scheduler's ears: the server of a topic of its own, where each process hears the news of all."""
+
+import itertools
+import logging
+import threading
+
+import oslo_messaging as messaging
+
+from nova_sched import rpc
+from nova_sched.rpc.endpoints.news import News
+from nova_sched.rpc.news import TOPIC
+
+LOG = logging.getLogger(__name__)
+
+PATIENCE_S = 1.0  # in which a server that is about to listen does so, before it is left alone
+RETRY_S = 10.0  # after which a topic that refused us is tried again
+
+# Servers of one process need names of their own; those of several processes on a host may share theirs.
+_numbers = itertools.count()
+
+
+class Ears:
+    """Has a scheduler hear the others, by a thread of its own: it goes on where the bus does not let it."""
+
+    def __init__(self, bus, host, scheduler):
+        number = next(_numbers)
+        name, plain = f'{host}-{number}' if number else host, messaging.NoOpSerializer()
+        self._make = lambda: rpc.server(bus, name, [News(scheduler)], TOPIC, plain)
+        self._leaving, self._listening = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name='nova-sched-ears', daemon=True)
+
+    def start(self):
+        self._thread.start()
+
+    def leave(self):
+        """Hear no more; does not wait."""
+        self._leaving.set()
+
+    def stop(self):
+        """Hear no more. A server that still looks for its bus cannot be stopped, and is left alone."""
+        self.leave()
+        if self._thread.is_alive():
+            self._thread.join(None if self._listening.is_set() else PATIENCE_S)
+
+    def _run(self):
+        server = self._listen()
+        if server is not None:
+            self._leaving.wait()
+            server.stop()
+            server.finish()
+
+    def _listen(self):
+        """The server, once it listens; None if this ends before."""
+        told = False
+        while not self._leaving.is_set():
+            server = self._make()
+            try:
+                # One after the other: of news that overtake each other the nodes are read from the database.
+                server.start(override_pool_size=1)
+            except Exception as error:  # noqa: BLE001, each driver of the bus has its own
+                if not told:
+                    LOG.warning('News of other schedulers are not heard, and seen late: %s', error)
+                told = True
+                self._leaving.wait(RETRY_S)
+            else:
+                self._listening.set()
+                return server
+        return None

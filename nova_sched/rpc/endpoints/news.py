@@ -1,0 +1,39 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The namespace `news` 1.0, on a topic of its own: what schedulers tell each other."""
+
+import logging
+
+import oslo_messaging as messaging
+
+from nova_sched.rpc import news
+
+LOG = logging.getLogger(__name__)
+
+
+class News:
+    target = messaging.Target(namespace='news', version='1.0')
+
+    def __init__(self, scheduler):
+        self._scheduler = scheduler
+
+    @messaging.expose
+    def changed(self, context, origin, **told):
+        """A scheduler changed the store. Nobody is waited for, and nobody is told what is wrong with it."""
+        if origin == self._scheduler.uuid:
+            return
+        try:
+            heard = news.from_plain(**told)
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            LOG.warning('News of scheduler %s cannot be read: %r', origin, error)
+        else:
+            self._scheduler.hear(heard)

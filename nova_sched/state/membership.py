@@ -1,0 +1,67 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Who is in a server group, as far as claims tell, and where that leaves room for one more."""
+
+import collections
+import dataclasses
+
+from nova_sched.state.request import AFFINITY
+
+
+class Membership:
+    """Server group UUID -> its members that have claims."""
+
+    def __init__(self):
+        self._claims = {}  # group UUID -> consumer -> number of its claims
+
+    def of(self, group_uuid):
+        return self._claims.get(group_uuid, {}).keys()
+
+    def enter(self, claim):
+        if claim.group_uuid:
+            self._claims.setdefault(claim.group_uuid, collections.Counter())[claim.consumer_uuid] += 1
+
+    def leave(self, claim):
+        if not claim.group_uuid:
+            return
+        members = self._claims[claim.group_uuid]
+        members[claim.consumer_uuid] -= 1
+        if not members[claim.consumer_uuid]:
+            del members[claim.consumer_uuid]
+        if not members:
+            del self._claims[claim.group_uuid]
+
+
+def group_now(cluster, request, also=()):
+    """The request's group as it is by now, with the instances ``also`` among its members; None without one.
+
+    Where members of an affinity group are, their claims say. Only of those that nobody has claimed for, the
+    caller and the hosts' messages tell.
+    """
+    group = request.group
+    if group is None:
+        return None
+    members = group.members | set(also) | cluster.members_of(group.uuid)
+    if group.policy != AFFINITY:
+        return dataclasses.replace(group, members=frozenset(members))
+    others = members - {request.instance_uuid}
+    claimed = [found for other in others if (found := _claimed_hosts(cluster, other))]
+    known = frozenset().union(*claimed)
+    if not known:
+        rows = (row for other in others for row in cluster.hosts.places.get(other, ()))
+        known = group.hosts | {cluster.hosts.nodes[row].host for row in rows}
+    in_transit = any(found != known for found in claimed) or (len(known) > 1 and bool(claimed))
+    return dataclasses.replace(group, members=frozenset(members), hosts=known, in_transit=in_transit)
+
+
+def _claimed_hosts(cluster, instance):
+    return {cluster.node(claim.node_uuid).host for claim in cluster.claims_of(instance)}

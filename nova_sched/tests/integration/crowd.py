@@ -1,0 +1,192 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A crowd of callers at many schedulers on a cluster that is nearly full: was every answer right?
+
+    python -m nova_sched.tests.integration.crowd --database mariadb --schedulers 8 --requests 20000
+
+RabbitMQ and the database are private. With --storm schedulers are killed all the time, the database and
+RabbitMQ once. Ends with status 1 if anything was wrong: see `audit`, `audit_answers`, `audit_refusals`.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import json
+import re
+import sys
+import time
+
+from nova_sched.cmd import backend
+
+# Before the rest, which goes by it.
+# ruff: noqa: E402
+backend.choose([])
+
+from nova_sched.tests.fixtures.process import ServerFailed
+from nova_sched.tests.integration import audit, audit_answers, audit_refusals, orders, stage
+from nova_sched.tests.integration.cloud import DURABLE
+from nova_sched.tests.integration.storm import Storm
+from nova_sched.tests.options import settings
+
+ATTEMPT = re.compile(r'; attempt (\d+), ')
+SILENCE_S = 10  # after which a caller in a storm asks again
+CALM_S = 3.0  # after a storm, until what was on its way has ended
+STEP_S = 5.0
+
+
+@dataclasses.dataclass
+class Plan:
+    """How big a crowd, and what it goes through. ``outages``: servers that go down once, in this order."""
+
+    requests: int
+    schedulers: int
+    callers: int = 64
+    processes: int = 4
+    outages: tuple = ()
+    pause_s: float = 5.0
+    seed: int = 0
+    limit_s: float = 3600.0
+
+    @property
+    def hosts(self):
+        return min(300, max(20, self.requests // 40))
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What came of it: the callers' answers, what is wrong, by what it is about, and figures to print."""
+
+    answers: list
+    faults: dict
+    figures: dict
+
+
+def run(cloud, plan, tell=stage.tell):
+    """Let the crowd call, and check all that came of it."""
+    asked = orders.crowd(plan.requests, plan.seed)
+    audit_refusals.keep_ended(cloud.database)
+    with settings(DURABLE if plan.outages else {}):
+        daemons, crowd = _gather(cloud, plan, asked)
+        tell(f'{plan.callers} callers, {plan.schedulers} schedulers, {plan.hosts} hosts are ready')
+        begin = time.monotonic()
+        with _weather(plan, daemons, crowd.answers, tell) as storm:
+            crowd.send(asked)
+            _watch(crowd, plan, begin, tell)
+        took_s = time.monotonic() - begin
+        if storm:
+            time.sleep(CALM_S)
+    answers = list(crowd.answers)
+    lies, faults = _judged(cloud.database, asked, answers, storm)
+    figures = {**_figures(answers, lies, took_s), **_conflicts(daemons)}
+    if storm:
+        figures['schedulers killed'] = storm.kills
+    return Outcome(answers, faults, figures)
+
+
+def _gather(cloud, plan, asked):
+    """The daemons and the callers, before hosts that have room for nearly all."""
+    durable = {key.replace('.', '__'): value for key, value in DURABLE.items()} if plan.outages else {}
+    daemons = cloud.daemons(plan.schedulers, **stage.DAEMONS, **durable)
+    cloud.report(list(orders.hosts_for(asked, plan.hosts)))
+    each, patience_s = plan.callers // plan.processes, SILENCE_S if plan.outages else 0
+    return daemons, cloud.crowd(daemons[0], processes=plan.processes, at_once=each, patience_s=patience_s)
+
+
+def _weather(plan, daemons, answers, tell):
+    """A storm, if there is to be one; the outages come at even distances."""
+    if not plan.outages:
+        return contextlib.nullcontext()
+    step = plan.requests // (len(plan.outages) + 1)
+    outages = [(server, step * place) for place, server in enumerate(plan.outages, 1)]
+    return Storm(daemons, outages, answers, plan.pause_s, plan.seed, tell)
+
+
+def _watch(crowd, plan, begin, tell):
+    """Come back when all is answered, or the time is over; say how far it is."""
+    while not crowd.until(plan.requests, STEP_S):
+        answers, passed_s = list(crowd.answers), time.monotonic() - begin
+        refused = sum(answer['error'] is not None for answer in answers)
+        tell(f'{len(answers):,} of {plan.requests:,} answered, {refused:,} without a host, {passed_s:.0f} s')
+        if passed_s > plan.limit_s:
+            tell('the time is over')
+            return
+
+
+def _judged(database, asked, answers, storm):
+    """False refusals with the hosts that had room; and all that is wrong, they among it, in words."""
+    claims, ended, nodes, reports = audit.rows(database, 'claims', 'ended_claims', 'nodes', 'reports')
+    lies = list(audit_refusals.false_refusals(answers, claims, ended, nodes, reports))
+    faults = {
+        'books': audit.faults(database),
+        'answers': list(audit_answers.wrong(asked, answers, claims)),
+        'policies': list(audit_answers.broken(answers, claims, nodes)),
+        'false refusals': [audit_refusals.told(*lie) for lie in lies],
+    }
+    if storm is None:
+        faults['ended'] = [f'a claim of {row["consumer_uuid"]} ended' for row in ended]
+    elif storm.failure or not storm.is_over:
+        faults['storm'] = [f'it did not do its work: {storm.failure or "it was too late"}']
+    return lies, faults
+
+
+def _figures(answers, lies, took_s):
+    placed = [answer for answer in answers if answer['error'] is None]
+    instances = sum(len(answer['instances']) for answer in placed)
+    kinds = collections.Counter(answer['kind'] for answer in answers)
+    refused = collections.Counter(answer['kind'] for answer in answers if answer['error'])
+    false = collections.Counter(answer['kind'] for answer, _ in lies)
+    return {
+        'seconds': f'{took_s:.1f}',
+        'decisions a second': f'{len(answers) / took_s:.0f}',
+        'placed': f'{len(placed)} orders, {instances} instances',
+        'errors': dict(collections.Counter(answer['error'] for answer in answers if answer['error'])),
+        'of them conflicts': sum('taken by other requests' in answer['reason'] for answer in answers),
+        'asked again': sum(len(answer['sent_s']) > 1 for answer in answers),
+        'without a host': ', '.join(f'{kind} {refused[kind]} of {kinds[kind]}' for kind in sorted(kinds)),
+        'false refusals': dict(false) or 0,
+    }
+
+
+def _conflicts(daemons):
+    """From the daemons' logs: how often a decision was made again because its claim was lost."""
+    attempts = [int(text) for daemon in daemons for text in ATTEMPT.findall(daemon.log.read_text('utf-8'))]
+    again = sum(attempt - 1 for attempt in attempts)
+    return {'decided again': f'{again} times, one {max(attempts, default=1) - 1} times'}
+
+
+def main():
+    parser = stage.arguments(__doc__.splitlines()[0], schedulers=8, callers=64, requests=20_000, seed=0)
+    parser.add_argument('--storm', action='store_true', help='kill schedulers, the database and RabbitMQ')
+    chosen = parser.parse_args()
+    stage.prepare()
+    try:
+        with (
+            stage.folder(chosen.keep) as home,
+            stage.private(chosen.database, home) as (cloud, server, broker),
+        ):
+            plan = Plan(
+                chosen.requests,
+                chosen.schedulers,
+                chosen.callers,
+                outages=(server, broker) if chosen.storm else (),
+                seed=chosen.seed,
+                limit_s=chosen.limit,
+            )
+            outcome = run(cloud, plan)
+            (home / 'answers.json').write_text('\n'.join(map(json.dumps, outcome.answers)))
+    except (KeyboardInterrupt, ServerFailed) as error:
+        sys.exit(f'ended: {error or "interrupted"}')
+    sys.exit(stage.finish(outcome.figures, outcome.faults))
+
+
+if __name__ == '__main__':
+    main()

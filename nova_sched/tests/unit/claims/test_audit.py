@@ -1,0 +1,439 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Books that somebody has cooked with plain SQL: the audit finds it, with figures, and repairs it."""
+
+import json
+
+import pytest
+import sqlalchemy as sa
+
+from nova_sched.claims import Placement
+from nova_sched.claims.audit import audit
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.claims.upkeep import Upkeep
+from nova_sched.db import engine, schema
+from nova_sched.hardware.machine import Parts
+from nova_sched.hardware.providers import Allotted
+from nova_sched.objects.claim import CONFIRMED, MIGRATION, Resizing
+from nova_sched.tests.builders import NOW, claim, report, uuid_of
+from nova_sched.tests.clean import faults
+from nova_sched.tests.unit.claims.databases import cleared
+from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted
+from nova_sched.tests.unit.hardware.builders import request as device
+
+A, B, C, GROUP = (uuid_of(name) for name in ('a', 'b', 'c', 'group'))
+ZERO, ONE = (uuid_of(f'node host-{number}') for number in (0, 1))
+HOUR, DAY = 3600.0, 86400.0
+
+
+@pytest.fixture(scope='module')
+def sqlite(tmp_path_factory):
+    made = engine.create(f'sqlite:///{tmp_path_factory.mktemp("audit")}/claims.sqlite')
+    schema.upgrade(made)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def database(sqlite):
+    return cleared(sqlite)
+
+
+@pytest.fixture
+def store(database):
+    """Two hosts of 4 vCPUs; A is on its way to host-0, B is on host-1, where something else runs too."""
+    made = SqlClaimStore(database)
+    reports = [
+        report('host-0', vcpus=4, instances=frozenset()),
+        report('host-1', vcpus=4, vcpus_used=2, memory_mb_used=512, instances=frozenset([B])),
+    ]
+    held = [
+        claim(A, ZERO, created_s=NOW, expires_s=NOW + HOUR, uuid=uuid_of('claim a')),
+        claim(B, ONE, created_s=NOW, uuid=uuid_of('claim b')),
+    ]
+    made.report(reports, NOW)
+    assert all(one.won for one in made.commit([Placement((one,)) for one in held]))
+    made.report(reports, NOW + 1)
+    return made
+
+
+def run(database, *statements):
+    with database.begin() as connection:
+        for statement in statements:
+            connection.execute(sa.text(statement))
+
+
+def found(database, now_s=NOW + 2):
+    return audit(Upkeep(database).books(), now_s)
+
+
+def copied(uuid, **changes):
+    """SQL that copies A's claim, with other values in these columns, given as SQL."""
+    columns = (
+        'uuid consumer_uuid node_uuid state unconfirmed resources group_uuid created_s expires_s move'.split()
+    )
+    values = [changes.get(name, f"'{uuid}'" if name == 'uuid' else name) for name in columns]
+    return (
+        f'INSERT INTO claims ({", ".join(columns)}) SELECT {", ".join(values)} FROM claims'
+        f" WHERE consumer_uuid = '{A}' AND node_uuid = '{ZERO}'"
+    )
+
+
+def use(vcpus, node=ZERO):
+    """SQL that makes the node's books say so."""
+    used = json.dumps({'MEMORY_MB': 512 * vcpus, 'VCPU': vcpus})
+    return f"UPDATE nodes SET used = '{used}' WHERE uuid = '{node}'"
+
+
+# host-1 has a claim more than before.
+ONE_MORE = f"UPDATE nodes SET used = json_set(used, '$.VCPU', 3, '$.MEMORY_MB', 1024) WHERE uuid = '{ONE}'"
+A_CONFIRMED = f"UPDATE claims SET state = 'confirmed', unconfirmed = NULL WHERE consumer_uuid = '{A}'"
+OF_A = {'consumer_uuid': A, 'claim_uuid': uuid_of('claim a'), 'node_uuid': ZERO, 'host': 'host-0'}
+
+# Each with the SQL, and of the one finding: its kind, what it is about, both sides' figures.
+REPAIRED = [
+    pytest.param(
+        [use(3)],
+        'drift',
+        {'node_uuid': ZERO, 'host': 'host-0'},
+        {'MEMORY_MB': 1536, 'VCPU': 3},
+        {'MEMORY_MB': 512, 'VCPU': 1},
+        id='more in the books than claimed',
+    ),
+    pytest.param(
+        [f"UPDATE nodes SET used = '{{}}' WHERE uuid = '{ONE}'"],
+        'drift',
+        {'node_uuid': ONE, 'host': 'host-1'},
+        {},
+        {'MEMORY_MB': 512, 'VCPU': 2},
+        id='less in the books than claims and foreign use',
+    ),
+    pytest.param(
+        [copied('lost', consumer_uuid=f"'{C}'", unconfirmed=f"'{C}'", node_uuid="'nowhere'")],
+        'orphan',
+        {'consumer_uuid': C, 'claim_uuid': 'lost', 'node_uuid': 'nowhere'},
+        {'MEMORY_MB': 512, 'VCPU': 1},
+        {},
+        id='a claim on no node',
+    ),
+    pytest.param(
+        [
+            copied('second', node_uuid=f"'{ONE}'", unconfirmed='NULL', created_s='created_s + 1'),
+            ONE_MORE,
+            'UPDATE claims SET unconfirmed = NULL',
+            f"UPDATE claims SET unconfirmed = consumer_uuid WHERE uuid = '{uuid_of('claim a')}'",
+        ],
+        'duplicate',
+        {'consumer_uuid': A},
+        2,
+        1,
+        id='two claims wait for one instance',
+    ),
+    pytest.param(
+        [f"UPDATE claims SET unconfirmed = NULL WHERE consumer_uuid = '{A}'"],
+        'mark',
+        OF_A,
+        None,
+        A,
+        id='a claim that waits and is not marked',
+    ),
+    pytest.param(
+        [f"UPDATE claims SET unconfirmed = consumer_uuid WHERE consumer_uuid = '{B}'"],
+        'mark',
+        {'consumer_uuid': B, 'claim_uuid': uuid_of('claim b'), 'node_uuid': ONE, 'host': 'host-1'},
+        B,
+        None,
+        id='a confirmed one that is marked',
+    ),
+    pytest.param(
+        [f'UPDATE claims SET expires_s = {NOW - 1000} WHERE state <> \'confirmed\''],
+        'overdue',
+        OF_A,
+        NOW - 1000,
+        NOW + 2,
+        id='an expired claim that nobody ended',
+    ),
+    pytest.param(
+        [f"INSERT INTO server_groups VALUES ('{GROUP}', 'affinity', 1, 5)"],
+        'empty-group',
+        {'group_uuid': GROUP},
+        0,
+        None,
+        id='a group without members',
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize('statements, kind, about, booked, expected', REPAIRED)
+def test_what_can_be_repaired(database, store, statements, kind, about, booked, expected):
+    assert found(database) == []
+    run(database, *statements)
+    findings = found(database)
+    ours = [one for one in findings if one.kind == kind]
+    assert [(one.found, one.expected, bool(one.repair)) for one in ours] == [(booked, expected, True)]
+    named = ('node_uuid', 'host', 'consumer_uuid', 'claim_uuid', 'group_uuid')
+    assert {name: value for name in named if (value := getattr(ours[0], name))} == about
+    assert ours[0].words
+    heads = store.heads()
+    Upkeep(database).repair(findings, NOW + 2)
+    assert found(database) == []
+    if kind == 'drift':  # whoever knows the node from before has to look again
+        assert store.heads()[about['node_uuid']][0] == heads[about['node_uuid']][0] + 1
+
+
+RESIZING = Resizing({'VCPU': 1}, {'VCPU': 2}).to_json()
+NODE_ZERO, NODE_ONE = {'node_uuid': ZERO, 'host': 'host-0'}, {'node_uuid': ONE, 'host': 'host-1'}
+
+
+@pytest.mark.parametrize(
+    'statements, kind, severity, about, booked, expected',
+    [
+        pytest.param(
+            [f"UPDATE claims SET resources = '{{\"VCPU\": 9}}' WHERE consumer_uuid = '{A}'",
+             f"UPDATE nodes SET used = '{{\"VCPU\": 9}}' WHERE uuid = '{ZERO}'"],
+            'capacity', 'error', NODE_ZERO, {'VCPU': 9}, {'VCPU': 4}, id='more claimed than there is',
+        ),
+        pytest.param(
+            [f"UPDATE claims SET resources = '{{\"GOLD\": 1}}' WHERE consumer_uuid = '{A}'",
+             f"UPDATE nodes SET used = '{{\"GOLD\": 1}}' WHERE uuid = '{ZERO}'"],
+            'capacity', 'error', NODE_ZERO, {'GOLD': 1}, {'GOLD': 0}, id='a class that the node has not',
+        ),
+        pytest.param(
+            [f"UPDATE nodes SET foreign_use = '{{\"VCPU\": 4}}' WHERE uuid = '{ZERO}'",
+             f"UPDATE nodes SET used = json_set(used, '$.VCPU', 5) WHERE uuid = '{ZERO}'"],
+            'capacity', 'error', NODE_ZERO, {'VCPU': 5}, {'VCPU': 4}, id='too much with foreign use',
+        ),
+        pytest.param(
+            [f"INSERT INTO server_groups VALUES ('{GROUP}', 'anti-affinity', 2, 1)",
+             f"UPDATE claims SET group_uuid = '{GROUP}' WHERE consumer_uuid = '{A}'",
+             *(copied(name, consumer_uuid=f"'{name}'", unconfirmed=f"'{name}'") for name in ('x', 'y')),
+             use(3)],
+            'policy', 'error', {**NODE_ZERO, 'group_uuid': GROUP}, 3, 2, id='anti-affinity',
+        ),
+        pytest.param(
+            [f"INSERT INTO server_groups VALUES ('{GROUP}', 'affinity', 1, 1)",
+             f"UPDATE claims SET group_uuid = '{GROUP}'"],
+            'policy', 'error', {'group_uuid': GROUP}, ['host-0', 'host-1'], ['host-0'], id='affinity',
+        ),
+        pytest.param(
+            [A_CONFIRMED],
+            'unlisted', 'note', OF_A, CONFIRMED, None, id='a node that lists other instances',
+        ),
+        pytest.param(
+            [copied('there', node_uuid=f"'{ONE}'", state="'confirmed'", unconfirmed='NULL', expires_s='NULL',
+                    created_s=f'{NOW + 2 - 3 * DAY}', move="'live-migration'"),
+             ONE_MORE,
+             f"UPDATE reports SET report = json_set(report, '$.instances', json_array('{A}', '{B}'))"],
+            'open-move', 'note', {**NODE_ONE, 'consumer_uuid': A, 'claim_uuid': 'there'},
+            NOW + 2 - 3 * DAY, None, id='a move that nobody settles',
+        ),
+        pytest.param(
+            [f"UPDATE claims SET expires_s = {NOW - 2 * DAY} WHERE consumer_uuid = '{B}'",
+             f"UPDATE claims SET resizing = '{RESIZING}' WHERE consumer_uuid = '{B}'"],
+            'open-resize', 'note',
+            {**NODE_ONE, 'consumer_uuid': B, 'claim_uuid': uuid_of('claim b')}, NOW - 2 * DAY, None,
+            id='a resize that nobody settles',
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_for_somebody_else(database, store, statements, kind, severity, about, booked, expected):
+    run(database, *statements)
+    (one,) = findings = found(database)
+    assert (one.kind, one.severity, one.found, one.expected) == (kind, severity, booked, expected)
+    named = ('node_uuid', 'host', 'consumer_uuid', 'claim_uuid', 'group_uuid')
+    assert {name: value for name in named if (value := getattr(one, name))} == about
+    assert one.words
+    assert one.advice
+    assert not one.repair
+    Upkeep(database).repair(findings, NOW + 2)
+    assert found(database) == findings
+
+
+@pytest.mark.parametrize(
+    'statements',
+    [
+        pytest.param(
+            [f"UPDATE claims SET expires_s = {NOW - 200} WHERE consumer_uuid = '{A}'"],
+            id='an expired claim that is about to be ended',
+        ),
+        pytest.param(
+            [f"INSERT INTO server_groups VALUES ('{GROUP}', 'anti-affinity', 1, 1)",
+             f"UPDATE claims SET group_uuid = '{GROUP}'"],
+            id='anti-affinity, one on each node',
+        ),
+        pytest.param(
+            [f"INSERT INTO server_groups VALUES ('{GROUP}', 'affinity', 1, 1)",
+             f"UPDATE claims SET group_uuid = '{GROUP}' WHERE consumer_uuid = '{A}'",
+             A_CONFIRMED,
+             f"UPDATE reports SET report = json_set(report, '$.instances', json_array('{A}', '{B}'))",
+             copied('there', node_uuid=f"'{ONE}'", state="'pending'", unconfirmed=f"'{A}'",
+                    expires_s=f'{NOW + HOUR}', move="'resize'"),
+             ONE_MORE],
+            id='affinity of one that moves',
+        ),
+        pytest.param(
+            [A_CONFIRMED, f"UPDATE claims SET created_s = {NOW + 2} WHERE consumer_uuid = '{A}'"],
+            id='confirmed since the last report',
+        ),
+        pytest.param(
+            [A_CONFIRMED,
+             copied('there', node_uuid=f"'{ONE}'", state="'pending'", unconfirmed=f"'{A}'",
+                    expires_s=f'{NOW + HOUR}', move=f"'{MIGRATION}'"),
+             ONE_MORE],
+            id='the source of an open move, not listed any more',
+        ),
+        pytest.param(
+            [f"UPDATE claims SET move = 'resize', created_s = {NOW - 9 * DAY} WHERE consumer_uuid = '{B}'"],
+            id='a move whose source is gone',
+        ),
+        pytest.param(
+            ["UPDATE nodes SET used = json_set(used, '$.GOLD', 0)"], id='nothing of a class is no difference'
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_as_it_should_be(database, store, statements):
+    run(database, *statements)
+    assert found(database) == []
+
+
+def test_a_claim_that_a_second_report_did_not_settle(database, store):
+    """To be an error it has to outlive a report; and a report ends it."""
+    before = Upkeep(database).books()
+    assert [one.severity for one in audit(before, NOW, before)] == []
+    run(database, A_CONFIRMED)
+    before = Upkeep(database).books()
+    assert [one.severity for one in audit(before, NOW, before)] == ['note']
+    run(database, f"UPDATE nodes SET seen_s = {NOW + 20} WHERE uuid = '{ZERO}'")
+    (one,) = audit(Upkeep(database).books(), NOW, before)
+    assert (one.kind, one.severity) == ('unlisted', 'error')
+    store.report([report('host-0', vcpus=4, instances=frozenset())], NOW + 30)
+    assert audit(Upkeep(database).books(), NOW, before) == []
+
+
+def test_what_somebody_else_repaired_meanwhile_stays(database, store):
+    """A finding is of the past when it is repaired: what counts is what stands there by then."""
+    run(database, copied('lost', consumer_uuid=f"'{C}'", unconfirmed=f"'{C}'", node_uuid="'back'"))
+    run(database, use(3), f"UPDATE claims SET expires_s = {NOW - 1000} WHERE consumer_uuid = '{A}'")
+    run(database, f"INSERT INTO server_groups VALUES ('{GROUP}', 'affinity', 1, 5)")
+    stale = found(database)
+    assert {one.kind for one in stale} == {'drift', 'overdue', 'orphan', 'empty-group'}
+    run(database, use(1), f"UPDATE claims SET expires_s = {NOW + HOUR} WHERE consumer_uuid = '{A}'")
+    store.report([report('host-9', node_uuid='back', vcpus=4, instances=frozenset())], NOW + 2)
+    run(database, f"UPDATE claims SET group_uuid = '{GROUP}' WHERE consumer_uuid = '{A}'")
+    claims, heads = store.claims(), store.heads()
+    Upkeep(database).repair(stale, NOW + 2)
+    assert (store.claims(), store.heads()) == (claims, heads)
+    assert found(database) == []
+
+
+def test_all_at_once(database, store):
+    """Repairs do not stand in each other's way."""
+    run(database, *(statement for case in REPAIRED for statement in case.values[0]))
+    findings = found(database)
+    assert {one.kind for one in findings} == {case.values[1] for case in REPAIRED}
+    Upkeep(database).repair(findings, NOW + 2)
+    assert found(database) == []
+
+
+# Piece by piece.
+
+HAS = machine(cell(0, [], range(4), pages=[(2048, 8)], memory_mb=4096), pools=[pool(1, x='1')])
+PAIR = HAS.fit(wanted(dedicated(2, memory_mb=8, pagesize_kb=2048)))
+REST = HAS.hold(PAIR).fit(wanted(dedicated(2, memory_mb=8, pagesize_kb=2048)))
+NIC = HAS.fit(wanted(requests=[device(1)]))
+MANY_PAGES = (
+    machine(cell(0, [], range(4), pages=[(2048, 99)]))
+    .hold(PAIR)
+    .fit(wanted(dedicated(2, memory_mb=10, pagesize_kb=2048)))
+)
+GPU = {
+    ZERO: {'inventories': {'VCPU': {'total': 16}}},
+    'gpu': {'parent_provider_uuid': ZERO, 'inventories': {'CUSTOM_GPU': {'total': 10}}},
+}
+
+
+def allotted(units):
+    return Parts(providers=(Allotted('1', 'gpu', {'CUSTOM_GPU': units}),))
+
+
+@pytest.mark.parametrize(
+    'reported, held, expected',
+    [
+        pytest.param(told(HAS), [PAIR, REST, NIC], [], id='all of it, once'),
+        pytest.param(
+            told(HAS),
+            [PAIR, PAIR],
+            [('shared', {'CPU 0': 2}, {'CPU 0': 1}), ('shared', {'CPU 1': 2}, {'CPU 1': 1})],
+            id='two CPUs for two',
+        ),
+        pytest.param(
+            told(HAS.hold(PAIR)),
+            [REST, PAIR],
+            [('capacity', {'CPUs for one guest alone': 4}, {'CPUs for one guest alone': 2}),
+             ('capacity', {'pages of 2048 KiB in cell 0': 8}, {'pages of 2048 KiB in cell 0': 4})],
+            id='CPUs and pages that the node uses for somebody else',
+        ),
+        pytest.param(
+            told(HAS),
+            [PAIR, MANY_PAGES],
+            [('capacity', {'pages of 2048 KiB in cell 0': 9}, {'pages of 2048 KiB in cell 0': 8})],
+            id='pages',
+        ),
+        pytest.param(
+            told(HAS),
+            [NIC, NIC],
+            [('capacity', {'PCI devices 8086:1572 in cell 0': 2}, {'PCI devices 8086:1572 in cell 0': 1})],
+            id='a device for two',
+        ),
+        pytest.param(
+            {'providers': json.dumps(GPU)},
+            [allotted(6), allotted(5)],
+            [('capacity', {'CUSTOM_GPU of provider gpu': 11}, {'CUSTOM_GPU of provider gpu': 10})],
+            id='a device below the node',
+        ),
+        pytest.param({'providers': json.dumps(GPU)}, [allotted(5), allotted(5)], [], id='that is full'),
+    ],
+)  # fmt: skip
+def test_pieces(database, reported, held, expected):
+    store = SqlClaimStore(database)
+    store.report([report(instances=frozenset(), **reported)], NOW)
+    for number, parts in enumerate(held):  # without the generation that they were picked at
+        assert store.commit([Placement((claim(uuid_of(str(number)), ZERO, parts=parts),))])[0].won
+    assert [(one.kind, one.found, one.expected) for one in found(database)] == expected
+    assert all(one.is_error for one in found(database))
+
+
+ALL = ['shared', 'shared', 'capacity', 'capacity']
+
+
+@pytest.mark.parametrize(
+    'reported, listed, certain',
+    [
+        pytest.param(HAS.hold(PAIR), [A], True, id='what was claimed'),
+        pytest.param(HAS.hold(REST), [A], False, id='others'),
+        pytest.param(HAS.hold(PAIR), None, False, id='without a word on which instances they are for'),
+        pytest.param(HAS.hold(PAIR).hold(REST), [A, B], False, id='others for one of two'),
+    ],
+)
+def test_a_node_may_have_given_an_instance_other_cpus(database, reported, listed, certain):
+    """Then what looks wrong is a note."""
+    store = SqlClaimStore(database)
+    store.report([report(instances=frozenset(), **told(HAS))], NOW)
+    for consumer, parts in ((A, PAIR), (B, PAIR), (C, REST)):
+        assert store.commit([Placement((claim(consumer, ZERO, parts=parts),))])[0].won
+    store.confirm([A], [ZERO])
+    used = {'vcpus_used': len(listed or [A]), 'memory_mb_used': 512 * len(listed or [A])}
+    instances = None if listed is None else frozenset(listed)
+    store.report([report(instances=instances, **used, **told(reported))], NOW)
+    assert [one.kind for one in found(database)] == ALL
+    assert [one.is_error for one in found(database)] == [certain] * 4
+    assert len(faults(database, NOW)) == 4 * certain

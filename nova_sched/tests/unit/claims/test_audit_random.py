@@ -1,0 +1,163 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Whatever schedulers, nodes and callers do in whatever order, an audit finds nothing."""
+
+import random
+
+import pytest
+
+from nova_sched.claims import Placement, Policy
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.db import engine, schema
+from nova_sched.hardware.machine import Machine
+from nova_sched.objects.claim import DISK_GB, MEMORY_MB, MOVES, VCPU
+from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
+from nova_sched.tests.builders import NOW, claim, report, uuid_of
+from nova_sched.tests.clean import assert_clean
+from nova_sched.tests.unit.claims.databases import cleared
+from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted
+from nova_sched.tests.unit.hardware.builders import request as device
+
+HOSTS = [f'host-{number}' for number in range(4)]
+HAS = machine(cell(0, [], range(4), memory_mb=4096), pools=[pool(2, x='1')])
+GROUPS = [Policy(uuid_of('together'), AFFINITY), Policy(uuid_of('apart'), ANTI_AFFINITY, 1)]
+WISHES = [wanted(dedicated(1)), wanted(dedicated(2)), wanted(requests=[device(1)])]
+
+
+class World:
+    """Nodes that have instances, and a store that is told of it; ``now_s`` goes on with each step."""
+
+    def __init__(self, store, chance):
+        self.store, self.chance, self.now_s = store, chance, NOW
+        self.has = {host: set() for host in HOSTS}
+        self.consumers = [uuid_of(f'instance {number}') for number in range(12)]
+        self.groups = {one: chance.choice([None, *GROUPS]) for one in self.consumers}
+        self.won = 0
+        for host in HOSTS:
+            self.report(host)
+
+    def step(self):
+        self.now_s += self.chance.randrange(60)
+        self.chance.choice([self.place, self.place, self.place, self.resize, self.move, self.tell, self.tell,
+                            self.settle, self.take_back, self.release, self.expire, self.leave])()  # fmt: skip
+
+    # What callers ask for.
+
+    def place(self):
+        self.commit(self.chance.choice(self.consumers), self.chance.choice(HOSTS))
+
+    def move(self):
+        mine = [one for one in self.store.claims() if one.is_confirmed]
+        if mine:
+            one = self.chance.choice(mine)
+            self.commit(one.consumer_uuid, self.chance.choice(HOSTS), move=self.chance.choice(MOVES))
+
+    def resize(self):
+        mine = [one for one in self.store.claims() if one.is_confirmed]
+        if mine:
+            one = self.chance.choice(mine)
+            host = next(host for host in HOSTS if uuid_of(f'node {host}') == one.node_uuid)
+            self.commit(one.consumer_uuid, host, vcpus=self.chance.randrange(1, 4))
+
+    def commit(self, consumer, host, vcpus=1, move=None):
+        facts = {one.report.host: one for one in self.store.changes({}).nodes}.get(host)
+        if facts is None:
+            return
+        free = Machine.from_texts(*facts.report.pieces)
+        for held in facts.claims:
+            for parts in held.uncounted:
+                free = free.hold(parts)
+        wish = self.chance.choice([None, *WISHES])
+        parts = wish and free.fit(wish)
+        if wish and not parts:
+            return
+        group = self.groups[consumer]
+        made = claim(
+            consumer,
+            facts.report.node_uuid,
+            vcpus,
+            parts=parts,
+            move=move,
+            group_uuid=group and group.group_uuid,
+            created_s=self.now_s,
+            expires_s=self.now_s + 300,
+        )
+        # Now and then on an old picture of the node.
+        generations = {facts.report.node_uuid: facts.generation - (self.chance.random() < 0.1)}
+        policies = (group,) if group else ()
+        placement = Placement((made,), (), generations if parts else {}, policies)
+        self.won += self.store.commit([placement])[0].won
+
+    def settle(self):
+        consumer, host = self.chance.choice(self.consumers), self.chance.choice(HOSTS)
+        change = self.chance.choice([self.store.finish, lambda one, nodes: self.store.confirm([one], nodes)])
+        change(consumer, [uuid_of(f'node {host}')])
+
+    def take_back(self):
+        self.store.revert(self.chance.choice(self.consumers))
+
+    def release(self):
+        claims = self.store.claims()
+        if claims:
+            self.store.release([self.chance.choice(claims).key])
+
+    def expire(self):
+        self.store.expire(self.now_s)
+
+    # What happens on nodes.
+
+    def tell(self):
+        """A node builds some of what waits for it and loses some of what it has, and reports."""
+        host = self.chance.choice(HOSTS)
+        waiting = {
+            one.consumer_uuid for one in self.store.claims() if one.node_uuid == uuid_of(f'node {host}')
+        }
+        self.has[host] = {one for one in self.has[host] & waiting if self.chance.random() < 0.8}
+        self.has[host] |= {one for one in waiting if self.chance.random() < 0.6}
+        self.report(host)
+
+    def report(self, host):
+        """All that it has is in use, and of nobody else."""
+        free, used, uuid = HAS, dict.fromkeys((VCPU, MEMORY_MB, DISK_GB), 0), uuid_of(f'node {host}')
+        for one in self.store.claims():
+            if one.node_uuid == uuid and one.consumer_uuid in self.has[host]:
+                for name, amount in one.resources.items():
+                    used[name] += amount
+                free = free.hold(one.parts) if one.parts else free
+        words = {'instances': frozenset(self.has[host]), 'used': used, **told(free)}
+        self.store.report([report(host, vcpus=6, **words)], self.now_s)
+
+    def leave(self):
+        if self.chance.random() < 0.1:
+            host = self.chance.choice(HOSTS)
+            self.has[host] = set()
+            self.store.remove_node(uuid_of(f'node {host}'))
+
+
+@pytest.fixture(scope='module')
+def sqlite(tmp_path_factory):
+    made = engine.create(f'sqlite:///{tmp_path_factory.mktemp("audit")}/claims.sqlite')
+    schema.upgrade(made)
+    yield made
+    made.dispose()
+
+
+@pytest.mark.parametrize('seed', range(6))
+def test_nothing_is_found(sqlite, seed):
+    database = cleared(sqlite)
+    world = World(SqlClaimStore(database), random.Random(seed))
+    for _ in range(10):
+        for _ in range(15):
+            world.step()
+        world.expire()
+        assert_clean(database, world.now_s)
+    assert world.won > 20

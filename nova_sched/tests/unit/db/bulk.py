@@ -1,0 +1,155 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What many rows in one statement come to, on every database: tests that each database runs.
+
+A module of tests brings the fixture ``database``: an engine on an empty database.
+"""
+
+import contextlib
+
+import pytest
+import sqlalchemy as sa
+
+from nova_sched.db import bulk
+from nova_sched.db.tables import JSON_TEXT, MYSQL, NAME, SECONDS, UUID
+
+# Of each type that our tables have, and a name that only quotes could spoil.
+TABLE = sa.Table(
+    'rows_in_bulk',
+    sa.MetaData(),
+    sa.Column('uuid', UUID, primary_key=True),
+    sa.Column('name', NAME, unique=True),
+    sa.Column('number', sa.BigInteger),
+    sa.Column('seconds', SECONDS),
+    sa.Column('words', JSON_TEXT),
+    sa.Column('flag', sa.Boolean(create_constraint=False)),
+    **MYSQL,
+)
+INSERT, DELETE = bulk.Insert(TABLE), bulk.Delete(TABLE)
+MANY = 2 * bulk.ROWS + 1
+
+
+def row(number, /, **facts):
+    return {
+        'uuid': f'key {number:05}',
+        'name': f'%s "ü\' \\ {number}',
+        'number': 2**40 + number,
+        'seconds': number + 0.25,
+        'words': '{"a": [%(b)s, ?]}',
+        'flag': bool(number % 2),
+        **facts,
+    }
+
+
+def key(number):
+    return row(number)['uuid']
+
+
+@contextlib.contextmanager
+def sent(database):
+    """The statements that are sent inside the block, each as often as the driver sends it."""
+    found = []
+
+    def listen(_connection, _cursor, statement, parameters, _context, executemany):
+        found.extend([statement] * (len(parameters) if executemany else 1))
+
+    sa.event.listen(database, 'before_cursor_execute', listen)
+    yield found
+    sa.event.remove(database, 'before_cursor_execute', listen)
+
+
+class Bulk:
+    @pytest.fixture(autouse=True)
+    def table(self, database):
+        TABLE.metadata.create_all(database)
+        yield
+        TABLE.metadata.drop_all(database)
+
+    @pytest.fixture
+    def write(self, database):
+        def write(statement, rows):
+            with database.begin() as connection:
+                statement.run(connection, rows)
+
+        return write
+
+    @pytest.fixture
+    def read(self, database):
+        def read():
+            with database.begin() as connection:
+                return [dict(one) for one in connection.execute(sa.select(TABLE)).mappings()]
+
+        return lambda: sorted(read(), key=lambda one: one['uuid'])
+
+    @pytest.mark.parametrize('count', [0, 1, 2, MANY])
+    def test_new_rows(self, write, read, count):
+        rows = [row(number) for number in range(count)]
+        write(INSERT, rows)
+        assert read() == rows
+
+    def test_a_row_without_values(self, write, read):
+        empty = {name: None for name in row(0) if name != 'uuid'}
+        write(INSERT, [row(0, **empty), row(1)])
+        assert read() == [row(0, **empty), row(1)]
+
+    @pytest.mark.parametrize('count', [0, 1, 2, MANY])
+    def test_values_by_key(self, write, read, count):
+        """Those of other rows, and of other columns, stay."""
+        write(INSERT, [row(number) for number in range(count + 1)])
+        now = {number: {'number': -number, 'words': f'now %s {number}'} for number in range(count)}
+        update = bulk.Update(TABLE, 'number', 'words')
+        write(update, [{'uuid': key(number), **values} for number, values in reversed(now.items())])
+        assert read() == [row(number, **now.get(number, {})) for number in range(count + 1)]
+
+    @pytest.mark.parametrize(
+        'values',
+        [
+            pytest.param({name: None for name in row(0) if name != 'uuid'}, id='none for all'),
+            pytest.param({'seconds': 3, 'number': 0, 'flag': False}, id='numbers'),
+            pytest.param({'words': 'x' * 100_000, 'name': ''}, id='long and short words'),
+        ],
+    )
+    def test_values_of_each_type(self, write, read, values):
+        write(INSERT, [row(0), row(1)])
+        write(bulk.Update(TABLE, *values), [{'uuid': key(0), **values}])
+        assert read() == [row(0, **values), row(1)]
+
+    @pytest.mark.parametrize('count', [0, 1, MANY])
+    def test_what_all_get(self, write, read, count):
+        write(INSERT, [row(number) for number in range(count + 1)])
+        update = bulk.Update(TABLE, 'words', also='number = number + 1, flag = NULL')
+        write(update, [{'uuid': key(number), 'words': 'w'} for number in range(count)])
+        now = [row(n, words='w', number=row(n)['number'] + 1, flag=None) for n in range(count)]
+        assert read() == [*now, row(count)]
+
+    def test_only_what_all_get(self, write, read):
+        write(INSERT, [row(0), row(1), row(2)])
+        write(bulk.Update(TABLE, also='name = NULL'), [{'uuid': key(0)}, {'uuid': key(2)}])
+        assert read() == [row(0, name=None), row(1), row(2, name=None)]
+
+    @pytest.mark.parametrize('count', [0, 1, 2, MANY])
+    def test_rows_that_end(self, write, read, count):
+        write(INSERT, [row(number) for number in range(count + 1)])
+        write(DELETE, [key(number) for number in range(count)])
+        assert read() == [row(count)]
+
+    def test_keys_that_are_not_there(self, write, read):
+        write(INSERT, [row(0)])
+        write(bulk.Update(TABLE, 'words'), [{'uuid': key(number), 'words': 'w'} for number in range(3)])
+        assert read() == [row(0, words='w')]
+        write(DELETE, [key(2), key(1), key(0)])
+        assert read() == []
+
+    def test_one_row_that_cannot_be_leaves_none(self, write, read):
+        with pytest.raises(Exception, match=r'(?i)unique|duplicate'):
+            write(INSERT, [row(0), row(1), row(2, name=row(0)['name'])])
+        assert read() == []
