@@ -53,8 +53,8 @@ def settle(report, claims, moving=frozenset(), now_s=0.0):
     With a list of instances: a claim whose instance is listed is confirmed, a confirmed one that
     is not listed any more ends, and one that the node does not know of yet stays as it is.
     Without a list, nothing changes state, and the confirmed claims explain the use. Those ``moving``,
-    by (consumer, node), stay, listed or not. A resize in place that nobody settled in time is taken back: what
-    it really takes is in the report.
+    by (consumer, node), stay, listed or not. A resize in place that nobody settled in time is taken back:
+    what it really takes is in the report.
     """
     gone = {consumer for consumer in absent(report, claims) if (consumer, report.node_uuid) not in moving}
     kept, explained = {}, []

@@ -90,7 +90,7 @@ class Upkeep:
     # Ends.
 
     def release(self, consumer, node_uuids=None, force=False):
-        """End the consumer's claims: on these nodes, or everywhere. Returns them, none if there are none.
+        """End the consumer's claims: on these nodes, or everywhere. Returns them, oldest first.
 
         Raises StillThere if one of them is confirmed and this is not by ``force``; then none has ended.
         """
@@ -101,7 +101,7 @@ class Upkeep:
             if confirmed and not force:
                 raise StillThere(consumer, confirmed)
             _end(connection, found)
-        return found
+        return sorted(found, key=_age)
 
     # Repairs.
 
@@ -136,7 +136,7 @@ class Upkeep:
             waiting = [claim for claim in _lock_claims(connection, sql.CLAIMS_OF, [consumer])
                        if not claim.is_confirmed]  # fmt: skip
             if waiting:
-                *older, newest = sorted(waiting, key=lambda claim: (claim.created_s, claim.uuid))
+                *older, newest = sorted(waiting, key=_age)
                 _end(connection, older)
                 _set_mark(connection, newest)
 
@@ -191,6 +191,10 @@ def _add_up(connection, nodes, changed=False):
         used = sql.use_text(ledger)
         if changed or json.loads(used) != json.loads(row.used):
             connection.execute(sql.WRITE_USE, {'node': row.uuid, 'now_used': used})
+
+
+def _age(claim):
+    return claim.created_s, claim.uuid
 
 
 def _set_mark(connection, claim):

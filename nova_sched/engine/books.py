@@ -18,6 +18,7 @@ import numpy as np
 
 from nova_sched import errors
 from nova_sched.claims import Placement, Policy, ServiceFacts
+from nova_sched.claims.reconcile import keeps_source
 from nova_sched.engine import catalog
 from nova_sched.engine.freshness import Freshness
 from nova_sched.objects.claim import CONFIRMED
@@ -238,9 +239,14 @@ class Books:
 
     def _release_confirmed(self, host, gone):
         keys = [claim.key for node in self._cluster.nodes_of(host) for claim in node.claims.values()
-                if claim.is_confirmed and gone(claim.consumer_uuid)]  # fmt: skip
+                if claim.is_confirmed and gone(claim.consumer_uuid) and not self._keeps(claim)]  # fmt: skip
         if keys:
             self._dropped(self._store.release(keys), 'their node does not report any more')
+
+    def _keeps(self, claim):
+        """Whether the instance is away on a move that keeps its source."""
+        others = self._cluster.claims_of(claim.consumer_uuid)
+        return any(keeps_source(one, *claim.key) for one in others)
 
     # Claims, as callers ask.
 
@@ -323,13 +329,34 @@ class Books:
             self._cluster.add(claim)
 
     def confirm_claim(self, consumer_uuid, host):
-        """The instance runs on the host. Returns its claims there; raises ClaimNotFound."""
+        """The instance runs on the host for good: its move to it, or its resize on it, is settled.
+
+        Returns its claims there; raises ClaimNotFound.
+        """
         nodes = {node.uuid for node in self._cluster.nodes_of(host)}
-        self._confirmed(self._store.confirm([consumer_uuid], sorted(nodes)))
+        self._catch_up_with(self._store.finish(consumer_uuid, sorted(nodes)))
         found = [claim for claim in self._store.claims(consumer_uuid) if claim.node_uuid in nodes]
         if not found:
             raise errors.ClaimNotFound(f'instance {consumer_uuid} on host {host}')
         return found
+
+    def revert_claim(self, consumer_uuid):
+        """The instance stays where it is, as it is: its move or its resize is taken back.
+
+        Returns its claims then; raises ClaimNotFound if there is none to take back.
+        """
+        changed = self._store.revert(consumer_uuid)
+        if not changed:
+            raise errors.ClaimNotFound(f'a move or resize of instance {consumer_uuid}')
+        self._catch_up_with(changed)
+        return self._store.claims(consumer_uuid)
+
+    def _catch_up_with(self, claims):
+        """Take over the nodes of claims that the store has changed."""
+        if claims:
+            nodes = sorted({claim.node_uuid for claim in claims})
+            self._fresh.changed(nodes)
+            self.catch_up(nodes, {})
 
     def abort_claim(self, consumer_uuid, host=None):
         """End the instance's claims: on one host, or everywhere. Returns them; raises ClaimNotFound."""

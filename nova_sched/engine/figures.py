@@ -76,10 +76,10 @@ COUNTS = ('placed', 'refused', 'conflicts', 'retries', 'batches', 'news_told', '
 class Minute:
     """Says what happened in the last minute, if anything did."""
 
-    def __init__(self, figures):
+    def __init__(self, figures, now_s=None):
         self._figures = figures
         self._before = self._counts()
-        self._since_s = time.monotonic()
+        self._since_s = time.monotonic() if now_s is None else now_s
 
     def _counts(self):
         return {name: getattr(self._figures, name) for name in COUNTS}
@@ -96,7 +96,7 @@ class Minute:
         new = {name: now[name] - before[name] for name in COUNTS}
         LOG.info(
             'Scheduler %d of %d, in the last minute: %d instances placed, %d requests refused; %d conflicts, '
-            '%d retries; looked %.1f s ago, %d nodes stale; %d news told, %d heard, %d dropped, the latest %s',
+            '%d retries; looked %.1f s ago, %d nodes stale; %d news told, %d heard, %d dropped, the last %s',
             crowd[0] + 1,
             crowd[1],
             new['placed'],

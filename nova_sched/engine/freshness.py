@@ -37,11 +37,20 @@ class Freshness:
     All but ``hear`` is called in the loop. ``wake`` is set while there is something to ``look`` at.
     """
 
-    def __init__(self, cluster, herald=None, turn=lambda: None, figures=None, clock=time.time):
+    def __init__(
+        self,
+        cluster,
+        herald=None,
+        turn=lambda: None,
+        figures=None,
+        clock=time.time,
+        at_once_s=AT_ONCE_S,
+    ):
         self._cluster = cluster
         self.herald = Herald() if herald is None else herald
         self._turn = turn
         self._clock = clock
+        self._at_once_s = at_once_s
         self.figures = self.herald.figures = Figures() if figures is None else figures
         self._waiting: collections.deque = collections.deque()
         self._has_turn = False
@@ -109,9 +118,11 @@ class Freshness:
 
     def take(self, messages):
         """Apply what was heard. One message to the loop stands for all news that wait."""
-        self._has_turn, end_s = False, time.monotonic() + AT_ONCE_S
-        while self._waiting and time.monotonic() < end_s:
+        self._has_turn, end_s = False, time.monotonic() + self._at_once_s
+        while self._waiting:
             self._apply(self._waiting.popleft())
+            if time.monotonic() > end_s:
+                break
         if self._waiting:
             self._call()
         for message in messages:

@@ -124,7 +124,7 @@ class Scheduler:
 
     @property
     def crowd(self):
-        """(place, count): how many schedulers share the store and are alive, and its place among them, from 0."""
+        """(place, count): how many schedulers share the store and are alive; its place among them, from 0."""
         return self._crowd.standing
 
     # Doors.

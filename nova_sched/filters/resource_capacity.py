@@ -22,12 +22,15 @@ class ResourceCapacity(Filter):
     No single instance gets more than the physical total (or the inventory's max_unit), whatever the ratio.
     What only devices below the host have is ChildProviders' question. Shared CPUs do for dedicated ones
     on a host that keeps none apart, unless [workarounds] disable_fallback_pcpu_query forbids it.
+    An instance that is resized needs on its own host what both sizes take together.
     """
 
     def mask(self, hosts, request):
         fits = True
         for resource_class in request.resources:
             fits = fits & self._gives(hosts, request, resource_class)
+        if fits is not True and (growing := hosts.growing(request)):
+            fits[growing] = True
         return fits
 
     @staticmethod

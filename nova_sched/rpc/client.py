@@ -143,9 +143,25 @@ class ClaimsClient(Client):
             nodename=nodename,
         )
 
+    def resize_claim(self, spec_obj, instance_uuid, host, nodename, move='resize', context=None):
+        """Raises NodeNotFound or ComputeResourcesUnavailable."""
+        return self.call(
+            context,
+            'resize_claim',
+            spec_obj=spec_obj,
+            instance_uuid=instance_uuid,
+            host=host,
+            nodename=nodename,
+            move=move,
+        )
+
     def confirm_claim(self, instance_uuid, host, context=None):
         """Raises ClaimNotFound."""
         return self.call(context, 'confirm_claim', instance_uuid=instance_uuid, host=host)
+
+    def revert_claim(self, instance_uuid, context=None):
+        """Raises ClaimNotFound."""
+        return self.call(context, 'revert_claim', instance_uuid=instance_uuid)
 
     def abort_claim(self, instance_uuid, host=None, context=None):
         """Raises ClaimNotFound."""

@@ -227,6 +227,7 @@ def claim_info(claim, node):
         host=node[0],
         nodename=node[1],
         state=claim.state,
+        move=claim.move,
         resources=dict(claim.resources),
         numa_topology=_cells(parts.cells) if parts.cells else None,
         pci_device_pools=_devices(parts.devices) if parts.devices else None,

@@ -135,6 +135,11 @@ class Hosts(Columns):
                 counts[row] += 1
         return counts
 
+    def growing(self, request):
+        """Rows where the instance is already, and has room for its old and its new size together."""
+        rows = self.places.get(request.instance_uuid, ())
+        return [row for row in rows if self.nodes[row].may_grow(request)]
+
     def count_images(self, name, text):
         """How many instances of an image with that property each row holds, as far as images are known."""
         return self.places.count_images((name, text), self.rows)

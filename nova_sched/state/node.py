@@ -18,6 +18,7 @@ from nova_sched import errors
 from nova_sched.conf import CONF
 from nova_sched.hardware import Overdrawn, providers
 from nova_sched.hardware.machine import Machine
+from nova_sched.objects.claim import Resizing
 from nova_sched.objects.claiming import ClaimableMixin, Usage
 from nova_sched.state import demand
 
@@ -90,6 +91,18 @@ class Node(ClaimableMixin):
 
     def take(self, resource_class, amount):
         self._hosts.resource(resource_class).take(self.row, amount)
+
+    def may_grow(self, request):
+        """Whether the instance is here, and there is room for its old and its new size together."""
+        held = self.claims.get(request.instance_uuid)
+        if held is None or not held.is_confirmed:
+            return False
+        both = Resizing(held.resizing.old if held.resizing else held.resources, request.resources).together
+        return all(self._may_grow(name, amount, held.resources.get(name, 0)) for name, amount in both.items())
+
+    def _may_grow(self, name, amount, held):
+        usage = self.usage(name)
+        return usage is not None and amount <= usage.largest and amount - held <= usage.available
 
     # From the providers below.
 

@@ -84,6 +84,10 @@ class OneHost:
             return service.get(name, default)
         return getattr(service, name, default)
 
+    def growing(self, request):
+        """A host state tells nothing of the sizes of its instances."""
+        return []
+
     def everywhere(self, value, dtype=bool):
         return np.full(1, value, dtype=dtype)
 

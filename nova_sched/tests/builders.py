@@ -161,9 +161,9 @@ def nova_like(state):
     return types.SimpleNamespace(**{name: getattr(state, name) for name in ATTRIBUTES})
 
 
-def _group(policy='affinity', members=(), hosts=(), rules=None):
+def _group(policy='affinity', members=(), hosts=(), rules=None, uuid=None):
     return types.SimpleNamespace(
-        uuid=uuid_of('group'),
+        uuid=uuid or uuid_of('group'),
         policy=policy,
         policies=[policy],
         members=list(members),

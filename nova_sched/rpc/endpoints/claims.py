@@ -13,6 +13,8 @@
 
 import oslo_messaging as messaging
 
+from nova_sched import errors
+from nova_sched.objects.claim import MOVES
 from nova_sched.rpc import translate, words
 from nova_sched.rpc.failures import expected
 
@@ -45,17 +47,44 @@ class Claims:
         leaving = words.name(failed_host, 'failed_host')
         return self._claim(context, spec_obj, instance_uuid, host, nodename, leaving)
 
-    def _claim(self, context, spec_obj, instance_uuid, host, nodename, leaving=None):
+    @expected
+    def resize_claim(self, context, spec_obj, instance_uuid, host, nodename, move='resize'):
+        """Claim for an instance that gets another size, or another place: ``spec_obj`` is of the new size.
+
+        ``move`` is `resize`, `migration`, `live-migration` or `evacuation`. On the node where the instance
+        is, what both sizes need together is held; elsewhere the new claim stands beside the old one. Of a
+        resize or migration the source is kept until `confirm_claim` or `revert_claim`, whatever its node
+        reports.
+        Raises as instance_claim does.
+        """
+        if move not in MOVES:
+            raise errors.InvalidRequest('move', f'{words.short(move)} is none of {", ".join(MOVES)}')
+        return self._claim(context, spec_obj, instance_uuid, host, nodename, move=move)
+
+    def _claim(self, context, spec_obj, instance_uuid, host, nodename, leaving=None, move=None):
         (request,) = translate.requests(translate.spec(spec_obj), [instance_uuid])
         node = words.name(host, 'host'), words.name(nodename, 'nodename')
-        claim = self._scheduler.call(self._scheduler.books.claim, request, *node, context.request_id, leaving)
+        claiming = self._scheduler.books.claim
+        claim = self._scheduler.call(claiming, request, *node, context.request_id, leaving, move)
         return self._infos([claim])[0]
 
     @expected
     def confirm_claim(self, context, instance_uuid, host):
-        """The instance runs on the host. Returns its claims there. Raises ClaimNotFound."""
+        """The instance runs on the host for good; the source of its move ends, and so does its old size.
+
+        Returns its claims there. Raises ClaimNotFound.
+        """
         uuid, host = words.uuid(instance_uuid, 'instance_uuid'), words.name(host, 'host')
         return self._infos(self._scheduler.call(self._scheduler.books.confirm_claim, uuid, host))
+
+    @expected
+    def revert_claim(self, context, instance_uuid):
+        """Take back the instance's move or resize: it stays where it is, as it is.
+
+        Returns its claims then. Raises ClaimNotFound if there is no move or resize to take back.
+        """
+        uuid = words.uuid(instance_uuid, 'instance_uuid')
+        return self._infos(self._scheduler.call(self._scheduler.books.revert_claim, uuid))
 
     @expected
     def abort_claim(self, context, instance_uuid, host=None):

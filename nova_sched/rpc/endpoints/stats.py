@@ -30,8 +30,8 @@ class Stats:
         """Take the report of one node of host ``name``; ``stats`` is a ComputeNode.
 
         Returns what was accepted: the node's generation in the store, the state of each claim on it, the use
-        that no claim explains, by resource class, and all that is counted there. Raises BadReport, and nothing
-        changed.
+        that no claim explains, by resource class, and all that is counted there. Raises BadReport, and
+        nothing changed.
         """
         facts = self._scheduler.report(reports.report(stats, name, instances, inventories, cell_uuid))
         return {

@@ -305,16 +305,26 @@ def test_a_size_that_was_not_claimed_is_told_once(cloud, caplog, vcpus, text):
     assert disputes(caplog) == ([f'{head}. instance {instance}: {text}'] if text else [])
 
 
-def test_an_instance_without_a_claim_is_told_once_until_it_is_gone(cloud, caplog):
+@pytest.mark.parametrize(
+    'end',
+    [
+        pytest.param(lambda cloud, stray: AgentClient(cloud.bus, 'cmp1').destroy(stray), id='it goes'),
+        pytest.param(
+            lambda cloud, stray: cloud.claims.instance_claim(asked(vcpus=3), stray, 'cmp1', 'cmp1'),
+            id='it gets a claim',
+        ),
+    ],
+)
+def test_an_instance_without_a_claim_is_told_once_until_that_is_over(cloud, caplog, end):
     caplog.set_level(logging.INFO, 'nova_sched.agent')
     cloud.scheduler()
     cloud.agent('cmp1')
     until(cloud.takes)
     instance, _ = cloud.boot(asked())
-    agent, stray = AgentClient(cloud.bus, 'cmp1'), str(uuid.uuid4())
-    agent.build(asked(vcpus=3), stray)
+    stray = str(uuid.uuid4())
+    AgentClient(cloud.bus, 'cmp1').build(asked(vcpus=3), stray)
     until(lambda: disputes(caplog))
-    agent.destroy(stray)
+    end(cloud, stray)
     until(lambda: AGREED in disputes(caplog))
     warning, _ = disputes(caplog)
     assert warning.endswith(f'. instance {stray}: MEMORY_MB=16 VCPU=3 here, no claim')

@@ -13,8 +13,8 @@
 
     python -m nova_sched.tests.integration.anti_affinity --schedulers 4 --boots 10000 --groups 1000
 
-RabbitMQ and the database are private. Slices of group members and as many plain boots take turns, so that both
-rates are of one run. Ends with status 1 if anything was wrong.
+RabbitMQ and the database are private. Slices of group members and as many plain boots take turns, so that
+both rates are of one run. Ends with status 1 if anything was wrong.
 """
 
 import collections
@@ -34,7 +34,7 @@ from nova_sched.tests.integration import audit, audit_answers, orders, stage
 
 POLICY, PLAIN = 'anti-affinity', 'plain'
 HOSTS = 200
-SLICES = 20  # of each kind
+SLICES, SMALLEST = 20, 100  # of each kind, and how many boots one has at least
 
 
 def run(cloud, schedulers, boots, groups, callers=64, limit_s=3600.0, tell=stage.tell):
@@ -70,7 +70,7 @@ def run(cloud, schedulers, boots, groups, callers=64, limit_s=3600.0, tell=stage
 def _slices(boots, groups):
     """The orders, slice by slice: members and plain boots take turns at being first."""
     members, plain = list(_members(boots, groups)), _plain(boots)
-    size, found = -(-boots // SLICES), []
+    size, found = max(SMALLEST, -(-boots // SLICES)), []
     for number, start in enumerate(range(0, boots, size)):
         pair = [members[start : start + size], plain[start : start + size]]
         found += pair[:: 1 - 2 * (number % 2)]

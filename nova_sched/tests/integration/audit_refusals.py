@@ -127,7 +127,7 @@ class Room:
         if asks['cpus']:
             return min(most, sum(self._slots_in(cell, asks) for cell in self._cells))
         if asks['devices']:
-            return min(most, sum(map(self._devices_in, {*self._cells, None})) // asks['devices'])
+            return min(most, sum(self._devices()) // asks['devices'])
         return most
 
     def _slots_in(self, cell, asks):
@@ -137,11 +137,14 @@ class Room:
         return min(
             cpus // asks['cpus'],
             self.pieces['pages', cell, PAGE_KB] // asks['pages'],
-            self._devices_in(cell) // asks['devices'] if asks['devices'] else cpus,
+            sum(self._devices(cell)) // asks['devices'] if asks['devices'] else cpus,
         )
 
-    def _devices_in(self, cell):
-        return sum(count for thing, count in self.pieces.items() if thing[0] == 'device' and thing[3] == cell)
+    def _devices(self, *cells):
+        """Free devices of each kind, in these cells; without any, wherever they are."""
+        for thing, count in self.pieces.items():
+            if thing[0] == 'device' and (not cells or thing[3] in cells):
+                yield count
 
 
 def told(order, found):

@@ -38,14 +38,17 @@ from nova_sched.tests.integration.storm import Storm
 from nova_sched.tests.options import settings
 
 ATTEMPT = re.compile(r'; attempt (\d+), ')
-SILENCE_S = 10  # after which a caller in a storm asks again
 CALM_S = 3.0  # after a storm, until what was on its way has ended
 STEP_S = 5.0
 
 
 @dataclasses.dataclass
 class Plan:
-    """How big a crowd, and what it goes through. ``outages``: servers that go down once, in this order."""
+    """How big a crowd, and what it goes through.
+
+    ``outages`` are servers that go down once, in this order: a storm, in which schedulers go down every
+    ``pause_s`` seconds, and callers who hear nothing for ``silence_s`` ask again.
+    """
 
     requests: int
     schedulers: int
@@ -53,6 +56,7 @@ class Plan:
     processes: int = 4
     outages: tuple = ()
     pause_s: float = 5.0
+    silence_s: float = 10.0
     seed: int = 0
     limit_s: float = 3600.0
 
@@ -97,7 +101,7 @@ def _gather(cloud, plan, asked):
     durable = {key.replace('.', '__'): value for key, value in DURABLE.items()} if plan.outages else {}
     daemons = cloud.daemons(plan.schedulers, **stage.DAEMONS, **durable)
     cloud.report(list(orders.hosts_for(asked, plan.hosts)))
-    each, patience_s = plan.callers // plan.processes, SILENCE_S if plan.outages else 0
+    each, patience_s = plan.callers // plan.processes, plan.silence_s if plan.outages else 0
     return daemons, cloud.crowd(daemons[0], processes=plan.processes, at_once=each, patience_s=patience_s)
 
 

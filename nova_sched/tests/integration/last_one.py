@@ -13,8 +13,9 @@
 
     python -m nova_sched.tests.integration.last_one --database postgresql --schedulers 4 --times 200
 
-RabbitMQ and the database are private. Rounds are of several shapes, one after the other; after each round all
-claims are aborted, and the next is called at once, on the same hosts. Ends with status 1 if anything was wrong.
+RabbitMQ and the database are private. Rounds are of several shapes, one after the other; after each round
+all claims are aborted, and the next is called at once, on the same hosts. Ends with status 1 if anything is
+wrong.
 """
 
 import collections

@@ -25,7 +25,7 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
 from nova_sched.db.tables import NODES
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
-from nova_sched.tests.unit.claims import battery, battery_parts
+from nova_sched.tests.unit.claims import battery, battery_groups, battery_lifecycle, battery_parts
 from nova_sched.tests.unit.claims.battery import A, B, node, place, ready
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.claims.test_sql import CALLS, LOOKS
@@ -66,6 +66,14 @@ class TestCommit(battery.Commit):
 
 
 class TestParts(battery_parts.Parts):
+    pass
+
+
+class TestGroups(battery_groups.Groups):
+    pass
+
+
+class TestLifecycle(battery_lifecycle.Lifecycle):
     pass
 
 

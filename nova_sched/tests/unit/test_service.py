@@ -64,7 +64,9 @@ def test_settings(option, value, setting, found):
 @pytest.mark.parametrize(
     'kept, kinds',
     [
-        pytest.param('memory', [MemoryClaimStore, MemoryTrails, MemoryCandidates, type(None)], id='in memory'),
+        pytest.param(
+            'memory', [MemoryClaimStore, MemoryTrails, MemoryCandidates, type(None)], id='in memory'
+        ),
         pytest.param('sql', [SqlClaimStore, SqlTrails, SqlCandidates, SqlSchedulers], id='in a database'),
     ],
 )

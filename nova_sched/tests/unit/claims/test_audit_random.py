@@ -11,13 +11,16 @@
 # under the License.
 """Whatever schedulers, nodes and callers do in whatever order, an audit finds nothing."""
 
+import functools
 import random
 
 import pytest
 
 from nova_sched.claims import Placement, Policy
+from nova_sched.claims.purge import forget_groups
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
+from nova_sched.db.engine import Sessions
 from nova_sched.hardware.machine import Machine
 from nova_sched.objects.claim import DISK_GB, MEMORY_MB, MOVES, VCPU
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
@@ -36,8 +39,9 @@ WISHES = [wanted(dedicated(1)), wanted(dedicated(2)), wanted(requests=[device(1)
 class World:
     """Nodes that have instances, and a store that is told of it; ``now_s`` goes on with each step."""
 
-    def __init__(self, store, chance):
-        self.store, self.chance, self.now_s = store, chance, NOW
+    def __init__(self, database, chance):
+        self.store, self.chance, self.now_s = SqlClaimStore(database), chance, NOW
+        self.forget_groups = functools.partial(forget_groups, Sessions(database))
         self.has = {host: set() for host in HOSTS}
         self.consumers = [uuid_of(f'instance {number}') for number in range(12)]
         self.groups = {one: chance.choice([None, *GROUPS]) for one in self.consumers}
@@ -47,8 +51,9 @@ class World:
 
     def step(self):
         self.now_s += self.chance.randrange(60)
-        self.chance.choice([self.place, self.place, self.place, self.resize, self.move, self.tell, self.tell,
-                            self.settle, self.take_back, self.release, self.expire, self.leave])()  # fmt: skip
+        often = self.place, self.place, self.place, self.tell, self.tell
+        seldom = self.resize, self.move, self.settle, self.take_back, self.release, self.expire, self.leave
+        self.chance.choice([*often, *seldom, self.forget_groups])()
 
     # What callers ask for.
 
@@ -154,7 +159,7 @@ def sqlite(tmp_path_factory):
 @pytest.mark.parametrize('seed', range(6))
 def test_nothing_is_found(sqlite, seed):
     database = cleared(sqlite)
-    world = World(SqlClaimStore(database), random.Random(seed))
+    world = World(database, random.Random(seed))
     for _ in range(10):
         for _ in range(15):
             world.step()

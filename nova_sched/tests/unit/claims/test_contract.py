@@ -16,7 +16,7 @@ import pytest
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
-from nova_sched.tests.unit.claims import battery, battery_parts
+from nova_sched.tests.unit.claims import battery, battery_groups, battery_lifecycle, battery_parts
 from nova_sched.tests.unit.claims.databases import cleared
 
 
@@ -50,6 +50,14 @@ class TestCommit(battery.Commit):
 
 
 class TestParts(battery_parts.Parts):
+    pass
+
+
+class TestGroups(battery_groups.Groups):
+    pass
+
+
+class TestLifecycle(battery_lifecycle.Lifecycle):
     pass
 
 

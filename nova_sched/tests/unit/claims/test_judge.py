@@ -237,7 +237,7 @@ class Naive:
         for key in placement.releases:
             old = after.pop(key, None)
             if old is not None and old.resizing:
-                after[key] = dataclasses.replace(old, resources=old.resizing.old, resizing=None, expires_s=None)
+                after[key] = old.reverted()
         for one in placement.claims:
             old = self.claims.get(one.key)
             for key in [key for key in after if key[0] == one.consumer_uuid and key != one.key]:

@@ -76,7 +76,10 @@ def test_the_schema_in_words(manage, tmp_path):
     assert manage('db version').out == f'{url} has schema {head}; this release needs {head}.\n'
 
 
-@pytest.mark.parametrize('words', ['db version', 'host list', 'claim list', 'host show x', 'host disable x'])
+@pytest.mark.parametrize(
+    'words',
+    ['db version', 'host list', 'claim list', 'claim audit', 'claim show x', 'host show x', 'host disable x'],
+)
 def test_only_upgrade_makes_a_database(manage, tmp_path, words):
     status, out, err = manage(words)
     assert (status, out) == (1, '')
@@ -284,6 +287,8 @@ def keys(value):
         'host show host-0',
         'host enable host-0',
         'claim list',
+        f'claim show {uuid_of("first")}',
+        'claim audit',
         'config check',
     ],
 )

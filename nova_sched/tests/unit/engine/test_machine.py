@@ -27,7 +27,7 @@ from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
 from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
-from nova_sched.objects.claim import VCPU
+from nova_sched.objects.claim import MOVES, VCPU
 from nova_sched.state.request import NO_PIECES
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.unit.claims.battery import check_books
@@ -42,7 +42,12 @@ LISTING, SILENT = (
 )  # hosts whose reports list their instances or do not
 HOSTS = LISTING + SILENT
 CPUS = {host: 3 + number for number, host in enumerate(HOSTS)}
-INSTANCES = [uuid_of(f'instance {number}') for number in range(5)]
+# Server groups, each with its instances.
+GROUPS = {
+    group: [uuid_of(f'instance {group} {number}') for number in range(3)]
+    for group in (None, 'anti-affinity', 'affinity', 'soft-anti-affinity')
+}
+INSTANCES = [uuid for members in GROUPS.values() for uuid in members]
 FAR_FUTURE_S = 9e9
 # What a node's generation vouches for; what hosts' messages tell of instances is not part of it.
 GUARDED = ('name', 'claims', 'foreign', 'foreign_instances', 'machine', 'num_instances', 'num_io_ops', 'use')
@@ -57,31 +62,33 @@ PIECES = [
 hosts, instances = st.sampled_from(HOSTS), st.sampled_from(INSTANCES)
 pieces = st.none() | st.sampled_from(PIECES)
 groups = st.sampled_from([None, None, 'anti-affinity', 'affinity', 'soft-anti-affinity'])
-orders = st.fixed_dictionaries(
-    {
-        'instances': st.lists(instances, min_size=1, max_size=3, unique=True),
-        'vcpus': st.integers(1, 3),
-        'pieces': pieces,
-        'group': groups,
-        'ignored': st.none() | hosts,
-        'claim': st.sampled_from([True, True, True, False]),
-        'alternates': st.booleans(),
-    }
+orders = groups.flatmap(
+    lambda group: st.fixed_dictionaries(
+        {
+            'instances': st.lists(st.sampled_from(GROUPS[group]), min_size=1, max_size=3, unique=True),
+            'vcpus': st.integers(1, 3),
+            'pieces': pieces,
+            'group': st.just(group),
+            'ignored': st.none() | hosts,
+            'claim': st.sampled_from([True, True, True, False]),
+            'alternates': st.booleans(),
+        }
+    )
 )
 
 
 def asked(order):
     """The requests of an order, for each of its instances."""
-    group = order['group'] and {'policy': order['group'], 'members': order['instances']}
     ignored = [order['ignored']] if order['ignored'] else []
-    return [
-        wants(uuid, order['vcpus'], order['pieces'], group=group, ignore_hosts=ignored)
-        for uuid in order['instances']
-    ]
+    return [wants(uuid, order['vcpus'], order['pieces'], ignore_hosts=ignored) for uuid in order['instances']]
 
 
 def wants(uuid, vcpus, inside, **words):
-    return request(instance_uuid=uuid, vcpus=vcpus, memory_mb=1, pieces=inside or NO_PIECES, **words)
+    policy = next(group for group, members in GROUPS.items() if uuid in members)
+    group = policy and {'uuid': uuid_of(policy), 'policy': policy, 'members': [uuid]}
+    return request(
+        instance_uuid=uuid, vcpus=vcpus, memory_mb=1, pieces=inside or NO_PIECES, group=group, **words
+    )
 
 
 class Engines(RuleBasedStateMachine):
@@ -195,12 +202,13 @@ class Engines(RuleBasedStateMachine):
         leaving=st.none() | hosts,
         vcpus=st.integers(1, 3),
         inside=pieces,
+        move=st.none() | st.sampled_from(MOVES),
     )
-    def claim(self, data, uuid, host, leaving, vcpus, inside):
+    def claim(self, data, uuid, host, leaving, vcpus, inside, move):
         engine = self.one(data)
         one = wants(uuid, vcpus, inside)
         before, knew_all = picture(engine.cluster), self.up_to_date(engine, engine.store.heads().items())
-        refused = self.refused(engine, engine.books.claim, one, host, host, None, leaving)
+        refused = self.refused(engine, engine.books.claim, one, host, host, None, leaving, move)
         if refused and knew_all:
             assert picture(engine.cluster) == before
 
@@ -213,6 +221,11 @@ class Engines(RuleBasedStateMachine):
     def confirm(self, data, uuid, host):
         engine = self.one(data)
         self.refused(engine, engine.books.confirm_claim, uuid, host)
+
+    @rule(data=st.data(), uuid=instances)
+    def revert(self, data, uuid):
+        engine = self.one(data)
+        self.refused(engine, engine.books.revert_claim, uuid)
 
     @rule(data=st.data(), uuid=instances, host=st.none() | hosts)
     def abort(self, data, uuid, host):
@@ -295,6 +308,21 @@ class Engines(RuleBasedStateMachine):
             assert len(cpus) == len(set(cpus))
             devices = [(some.pool.numa_node, some.pool.count) for parts in held for some in parts.devices]
             assert sorted(set(devices)) == sorted(devices), 'there is one device in each cell'
+
+    @invariant()
+    def no_policy_is_broken(self):
+        hosts = {one.report.node_uuid: one.report.host for one in self.open().changes({}).nodes}
+        for policy in ('anti-affinity', 'affinity'):
+            members = [one for one in self.open().claims() if one.group_uuid == uuid_of(policy)]
+            if policy == 'anti-affinity':
+                nodes = [one.node_uuid for one in members]
+                assert len(set(nodes)) == len(nodes)
+            else:
+                on = [
+                    {hosts[one.node_uuid] for one in members if one.consumer_uuid == uuid}
+                    for uuid in {one.consumer_uuid for one in members}
+                ]
+                assert not on or set.intersection(*on)
 
 
 class OneEngine(Engines):

@@ -97,7 +97,16 @@ class World:
     """
 
     def __init__(
-        self, store=None, chain=None, seed=1, max_batch=64, cluster=None, candidates=None, **settings
+        self,
+        store=None,
+        chain=None,
+        seed=1,
+        max_batch=64,
+        cluster=None,
+        candidates=None,
+        news=None,
+        crowd=None,
+        **settings,
     ):
         self.store = MemoryClaimStore() if store is None else store
         self.settings = Settings(**{**SETTINGS, **settings})
@@ -112,6 +121,8 @@ class World:
             clock=lambda: self.now_s,
             max_batch=max_batch,
             candidates=candidates,
+            news=news,
+            crowd=crowd,
         )
         self.books = self.scheduler.books
         self.loop = self.scheduler.loop

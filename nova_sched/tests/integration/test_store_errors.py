@@ -1,0 +1,445 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Commits that a database server stops: what the claim store says, and that claims are made once or never."""
+
+import contextlib
+import shutil
+import subprocess
+import time
+from concurrent import futures
+
+import pytest
+import sqlalchemy as sa
+
+from nova_sched import errors
+from nova_sched.claims import Placement
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.db import engine, schema
+from nova_sched.db.tables import CLAIMS
+from nova_sched.tests.builders import claim, uuid_of
+from nova_sched.tests.fixtures import mariadb, postgresql
+from nova_sched.tests.integration.test_claim_store import lock, waiting
+from nova_sched.tests.unit.claims import battery
+from nova_sched.tests.unit.claims.battery import node, ready
+from nova_sched.tests.unit.claims.databases import cleared
+
+HOSTS = ['host-0', 'host-1', 'host-2']
+# One claim is written by a way of its own.
+COUNTS = pytest.mark.parametrize('count', [1, 3], ids=['one claim', 'several claims'])
+
+
+@pytest.fixture(scope='module', params=['postgresql', 'mariadb'])
+def server(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope='module')
+def url(server):
+    return server.fresh()
+
+
+@pytest.fixture(scope='module')
+def upgraded(url):
+    made = engine.create(url)
+    schema.upgrade(made)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def database(upgraded):
+    return cleared(upgraded)
+
+
+@pytest.fixture
+def store(database):
+    made = SqlClaimStore(database)
+    ready(made, *HOSTS)
+    yield made
+    battery.check_books(made)
+
+
+def wanted(count):
+    """Placements of that many claims, in the order in which their nodes are locked."""
+    nodes = sorted(node(host) for host in HOSTS)[:count]
+    return [Placement((claim(uuid_of(f'instance on {one}'), one),)) for one in nodes]
+
+
+def done(store):
+    """UUIDs of all claims."""
+    return sorted(one.uuid for one in store.claims())
+
+
+def done_once(store, placements):
+    """Make the same call again: now, or before, each claim was made, and none twice."""
+    assert all(outcome.won for outcome in store.commit(placements))
+    return done(store) == uuids(placements)
+
+
+def uuids(placements):
+    return sorted(one.claims[0].uuid for one in placements)
+
+
+def stopped(store, placements, kind):
+    """Let a commit fail with this very error."""
+    with pytest.raises(errors.SchedError) as raised:
+        store.commit(placements)
+    assert type(raised.value) is kind, raised.value
+
+
+# Connections that are lost.
+
+SESSION = {'postgresql': 'SELECT pg_backend_pid()', 'mysql': 'SELECT CONNECTION_ID()'}
+END = {'postgresql': 'SELECT pg_terminate_backend({})', 'mysql': 'KILL CONNECTION {}'}
+SESSIONS = {
+    'postgresql': 'SELECT pid FROM pg_stat_activity',
+    'mysql': 'SELECT id FROM information_schema.processlist',
+}
+
+
+def on_the_side(connection, text):
+    """Run a statement on the driver's connection, unseen by SQLAlchemy; the first value."""
+    with contextlib.closing(connection.connection.driver_connection.cursor()) as cursor:
+        cursor.execute(text)
+        return cursor.fetchone()[0] if cursor.description else None
+
+
+def cut(database, connection):
+    """Let the server end a session, and wait until it is gone."""
+    kind = database.dialect.name
+    session = on_the_side(connection, SESSION[kind])
+    with database.execution_options(isolation_level='AUTOCOMMIT').connect() as other:
+        other.execute(sa.text(END[kind].format(session)))
+        deadline = time.monotonic() + 30
+        while session in other.scalars(sa.text(SESSIONS[kind])).all():
+            assert time.monotonic() < deadline, 'the session does not end'
+            time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def just_before(database, words, work):
+    """Do work with the connection, once, when a statement with these words is about to run on it."""
+    todo = [work]
+
+    def of_statement(connection, _cursor, statement, *_):
+        if todo and words in statement:
+            todo.pop()(connection)
+
+    def of_commit(connection):
+        of_statement(connection, None, 'COMMIT')
+
+    sa.event.listen(database, 'before_cursor_execute', of_statement)
+    sa.event.listen(database, 'commit', of_commit)
+    yield
+    sa.event.remove(database, 'before_cursor_execute', of_statement)
+    sa.event.remove(database, 'commit', of_commit)
+    assert not todo
+
+
+@pytest.mark.parametrize(
+    'count, words, first, made',
+    [
+        pytest.param(1, 'COMMIT', None, 0, id='one claim, before the commit'),
+        pytest.param(1, 'COMMIT', 'COMMIT', 1, id='one claim, before the answer to the commit'),
+        pytest.param(3, 'FOR UPDATE', None, 0, id='several claims, before the lock'),
+        pytest.param(3, 'INSERT INTO claims', None, 0, id='several claims, behind the lock'),
+        pytest.param(3, 'UPDATE nodes', None, 0, id='several claims, between two writes'),
+        pytest.param(3, 'COMMIT', None, 0, id='several claims, before the commit'),
+        pytest.param(3, 'COMMIT', 'COMMIT', 3, id='several claims, before the answer to the commit'),
+    ],
+)
+def test_a_connection_is_lost(database, store, count, words, first, made):
+    placements = wanted(count)
+
+    def lose(connection):
+        if first:
+            on_the_side(connection, first)
+        cut(database, connection)
+
+    with just_before(database, words, lose):
+        stopped(store, placements, errors.StoreUnavailable)
+    assert done(store) == uuids(placements[:made])
+    assert done_once(store, placements)
+
+
+def test_a_connection_that_was_lost_between_two_calls(database, store):
+    with just_before(database, 'COMMIT', lambda connection: kept.append(connection)):
+        kept = []
+        store.claims()
+    cut(database, kept[0])
+    placements = wanted(1)
+    stopped(store, placements, errors.StoreUnavailable)
+    assert done_once(store, placements)
+
+
+# Others in the way.
+
+
+def test_a_deadlock_of_several_claims(database, store):
+    placements = wanted(3)
+    first, *_, last = sorted(node(host) for host in HOSTS)
+    with futures.ThreadPoolExecutor(1) as pool:
+        with database.begin() as connection:
+            lock(connection, last)
+            running = pool.submit(stopped, store, placements, errors.StoreBusy)
+            waiting(database, 1)
+            lock(connection, first)
+        running.result(30)
+    assert done(store) == []
+    assert done_once(store, placements)
+
+
+def test_a_deadlock_of_one_claim(database, store):
+    """It holds its node, and waits for another claim of the instance; whoever makes that wants the node."""
+    placements = wanted(1)
+    (ours,) = placements[0].claims
+    mine, *others = sorted(node(host) for host in HOSTS)
+    theirs = {
+        'uuid': uuid_of('another claim'),
+        'consumer_uuid': ours.consumer_uuid,
+        'unconfirmed': ours.consumer_uuid,
+        'node_uuid': others[0],
+        'state': 'pending',
+        'resources': '{}',
+        'created_s': 0.0,
+    }
+    with futures.ThreadPoolExecutor(1) as pool:
+        with database.connect() as connection:
+            for one in others:  # who has done more is not the one to give way
+                lock(connection, one)
+            connection.execute(sa.insert(CLAIMS), theirs)
+            running = pool.submit(stopped, store, placements, errors.StoreBusy)
+            waiting(database, 1)
+            lock(connection, mine)
+            connection.rollback()
+        running.result(30)
+    assert done(store) == []
+    assert done_once(store, placements)
+
+
+IMPATIENT = {
+    'postgresql': '?options=-c%20lock_timeout%3D300',
+    'mysql': '&init_command=SET%20SESSION%20innodb_lock_wait_timeout%3D1',
+}
+
+
+@COUNTS
+def test_a_lock_that_takes_too_long(url, database, store, count):
+    made = engine.create(url + IMPATIENT[database.dialect.name])
+    impatient, placements = SqlClaimStore(made), wanted(count)
+    with database.begin() as connection:
+        lock(connection, placements[-1].claims[0].node_uuid)
+        stopped(impatient, placements, errors.StoreBusy)
+    assert done(store) == []
+    assert done_once(impatient, placements)
+    made.dispose()
+
+
+def session_of(connection):
+    return on_the_side(connection, SESSION[connection.dialect.name])
+
+
+def test_after_a_deadlock_a_thread_goes_on_with_its_session(database, store):
+    first, *others = sorted(node(host) for host in HOSTS)
+    sessions, of_thread = engine.Sessions(database), []
+
+    def work(*nodes):
+        with sessions.transaction() as connection:
+            of_thread.append(session_of(connection))
+            for one in nodes:
+                lock(connection, one)
+
+    with futures.ThreadPoolExecutor(1) as pool:
+        with database.connect() as other:
+            for one in others:
+                lock(other, one)
+            running = pool.submit(work, first, others[0])
+            waiting(database, 1)
+            lock(other, first)
+            other.rollback()
+        with pytest.raises(errors.StoreBusy):
+            running.result(30)
+        pool.submit(work, first, *others).result(30)
+    assert of_thread[0] == of_thread[1]
+
+
+def seen_s(connection):
+    return connection.scalars(sa.text('SELECT seen_s FROM nodes ORDER BY uuid')).all()
+
+
+# Servers that are set up otherwise.
+
+
+def by_owner(server, *statements):
+    made = sa.create_engine(server.url, isolation_level='AUTOCOMMIT')
+    with made.connect() as connection:
+        for one in statements:
+            connection.exec_driver_sql(one)
+    made.dispose()
+
+
+def name_of(url):
+    return sa.make_url(url).database
+
+
+def test_each_statement_sees_what_is_committed_whatever_is_the_default(server, url, database, store):
+    kind = database.dialect.name
+    begin, end = {
+        'postgresql': (
+            f'ALTER DATABASE {name_of(url)} SET default_transaction_isolation = serializable',
+            f'ALTER DATABASE {name_of(url)} RESET default_transaction_isolation',
+        ),
+        'mysql': ("SET GLOBAL tx_isolation = 'SERIALIZABLE'", "SET GLOBAL tx_isolation = 'REPEATABLE-READ'"),
+    }[kind]
+    by_owner(server, begin)
+    try:
+        made = engine.create(url)
+        with engine.Sessions(made).transaction() as connection:
+            before = sum(seen_s(connection))
+            with database.begin() as other:
+                lock(other, node(HOSTS[0]))
+            assert sum(seen_s(connection)) == before + 1
+        made.dispose()
+    finally:
+        by_owner(server, end)
+
+
+def test_a_transaction_that_cannot_be_serialized(database, store):
+    """None of ours asks to be; but then it is done again as after a deadlock."""
+    if database.dialect.name != 'postgresql':
+        pytest.skip('MariaDB locks instead')
+    sessions, one = engine.Sessions(database), node(HOSTS[0])
+
+    def work(level):
+        with sessions.transaction() as connection:
+            connection.execute(sa.text(f'SET TRANSACTION ISOLATION LEVEL {level}'))
+            seen_s(connection)
+            with database.begin() as other:
+                lock(other, one)
+            lock(connection, one)
+
+    with pytest.raises(errors.StoreBusy):
+        work('REPEATABLE READ')
+    work('READ COMMITTED')
+
+
+@pytest.fixture
+def follower(server, url, database):
+    """A URL by which only reads are allowed while the server follows another, and the switch for that."""
+    name = name_of(url)
+    if database.dialect.name == 'postgresql':
+        # A session is what it was when it began, so that who keeps one stays with what it has.
+        option = f'ALTER DATABASE {name} {{}} default_transaction_read_only'
+        on, off, address = option.format('SET') + ' = on', option.format('RESET'), url
+    else:
+        # The tests' own account may write to any server.
+        may = ', '.join(f'{word}_priv' for word in ('Select', 'Insert', 'Update', 'Delete'))
+        by_owner(
+            server,
+            "CREATE USER IF NOT EXISTS plain@'127.0.0.1'",
+            f'REPLACE INTO mysql.db (Host, Db, User, {may}) '
+            f"VALUES ('127.0.0.1', '{name}', 'plain', 'Y', 'Y', 'Y', 'Y')",
+            'FLUSH PRIVILEGES',
+        )
+        on, off = 'SET GLOBAL read_only = 1', 'SET GLOBAL read_only = 0'
+        address = sa.make_url(url).set(username='plain').render_as_string()
+    yield address, lambda follows: by_owner(server, on if follows else off)
+    by_owner(server, off)
+
+
+@COUNTS
+def test_a_server_that_only_follows_another(follower, database, store, count):
+    """After a failover: until it may be written to, every call says that there is no database."""
+    address, switch = follower
+    placements = wanted(count)
+    switch(True)
+    made = engine.create(address)
+    mine = SqlClaimStore(made)
+    for _ in range(2):
+        stopped(mine, placements, errors.StoreUnavailable)
+        assert done(store) == []
+    switch(False)
+    assert done_once(mine, placements)
+    made.dispose()
+
+
+# A full disk.
+
+SMALL_MB = 24
+
+
+@pytest.fixture(params=['postgresql', 'mariadb'])
+def small_disk(request, tmp_path):
+    """URL of a new database on a server of its own, on a small disk of its own, and the disk's folder."""
+    kind = {'postgresql': postgresql, 'mariadb': mariadb}[request.param]
+    with kind.server() as server:
+        name, user = 'small', {'postgresql': 'postgres', 'mariadb': 'mysql'}[request.param]
+        if kind is postgresql:
+            folder = server.log.parent / name
+            folder.mkdir()
+        else:
+            by_owner(server, f'CREATE DATABASE {name} CHARACTER SET utf8mb4')
+            folder = server.log.parent / 'data' / name
+        mount = ['mount', '-t', 'tmpfs', '-o', f'size={SMALL_MB}m,mode=0777', 'tmpfs', str(folder)]
+        if subprocess.run(mount, capture_output=True).returncode:
+            pytest.skip('a disk is mounted by root alone')
+        try:
+            if kind is postgresql:
+                shutil.chown(folder, user)
+                place = f"CREATE TABLESPACE {name} LOCATION '{folder}'"
+                by_owner(server, place, f'CREATE DATABASE {name} TABLESPACE {name}')
+            yield sa.make_url(server.url).set(database=name).render_as_string(), folder
+        finally:
+            server.kill()
+            subprocess.run(['umount', str(folder)], check=True)
+
+
+def fill(folder):
+    """Take all the room that is left; the file that has it."""
+    path = folder / 'filler'
+    with path.open('wb', buffering=0) as filler, contextlib.suppress(OSError):
+        while True:
+            filler.write(bytes(4096))
+    return path
+
+
+def until_it_is_full(store):
+    """Commit claims on all nodes until there is no room; those that were made, and those that were not."""
+    made = []
+    for turn in range(2000):
+        more = [Placement((claim(uuid_of(f'instance {turn} {host}'), node(host)),)) for host in HOSTS]
+        try:
+            assert all(outcome.won for outcome in store.commit(more))
+        except errors.StoreFull:
+            return made, more
+        made += more
+    raise AssertionError('there is always room')
+
+
+def test_a_full_disk(small_disk):
+    """Claims go into the room that their tables have left; the one after that is refused, for good."""
+    url, folder = small_disk
+    made = engine.create(url)
+    schema.upgrade(made)
+    store = SqlClaimStore(made)
+    ready(store, *HOSTS, vcpus=10_000, memory_mb=10_000_000)
+    filler = fill(folder)
+    made_claims, refused = until_it_is_full(store)
+    assert done(store) == uuids(made_claims)
+    for count in (1, 3):
+        stopped(store, refused[:count], errors.StoreFull)
+    battery.check_books(store)
+    filler.unlink()
+    assert all(outcome.won for outcome in store.commit(refused))
+    assert done(store) == uuids(made_claims + refused)
+    battery.check_books(store)
+    made.dispose()

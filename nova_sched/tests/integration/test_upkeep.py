@@ -1,0 +1,217 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Audit, repairs and purge on database servers, while schedulers are at work on the same books."""
+
+import contextlib
+import itertools
+import random
+import threading
+import time
+import uuid
+from concurrent import futures
+
+import pytest
+import sqlalchemy as sa
+
+from nova_sched import errors
+from nova_sched.claims import Placement, Policy
+from nova_sched.claims.audit import audit
+from nova_sched.claims.findings import DRIFT, EMPTY_GROUP, MARK, ORPHAN, Finding
+from nova_sched.claims.purge import forget_groups
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.claims.upkeep import StillThere, Upkeep
+from nova_sched.db import engine, schema
+from nova_sched.db.engine import Sessions
+from nova_sched.objects.claim import CONFIRMED
+from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
+from nova_sched.tests.builders import NOW, claim, report, uuid_of
+from nova_sched.tests.clean import assert_clean, faults
+from nova_sched.tests.unit.claims.databases import cleared
+
+HOSTS = [f'host-{number}' for number in range(3)]
+NODES = [uuid_of(f'node {host}') for host in HOSTS]
+GROUPS = [Policy(uuid_of('together'), AFFINITY), Policy(uuid_of('apart'), ANTI_AFFINITY, 2)]
+A, B = uuid_of('a'), uuid_of('b')
+
+
+@pytest.fixture(scope='module', params=['postgresql', 'mariadb'])
+def upgraded(request):
+    made = engine.create(request.getfixturevalue(request.param).fresh())
+    schema.upgrade(made)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def database(upgraded):
+    """Three hosts, and nothing claimed on them."""
+    made = cleared(upgraded)
+    SqlClaimStore(made).report([report(host, instances=frozenset()) for host in HOSTS], NOW)
+    return made
+
+
+def run(database, statement):
+    with database.begin() as connection:
+        connection.execute(sa.text(statement))
+
+
+COPY = (
+    'INSERT INTO claims (uuid, consumer_uuid, node_uuid, state, unconfirmed, resources, created_s)'
+    " SELECT 'lost', 'nobody', 'nowhere', state, 'nobody', resources, created_s FROM claims"
+    f" WHERE consumer_uuid = '{A}'"
+)
+
+
+@pytest.mark.parametrize(
+    'statement, kind',
+    [
+        pytest.param(
+            f"UPDATE nodes SET used = '{{\"VCPU\": 5}}' WHERE uuid = '{NODES[0]}'", 'drift', id='drift'
+        ),
+        pytest.param(COPY, 'orphan', id='orphan'),
+        pytest.param(f"UPDATE claims SET unconfirmed = NULL WHERE consumer_uuid = '{A}'", 'mark', id='mark'),
+        pytest.param(
+            f"UPDATE claims SET unconfirmed = '{B}' WHERE consumer_uuid = '{B}'", 'mark', id='unmark'
+        ),
+        pytest.param(f'UPDATE claims SET expires_s = {NOW - 999}', 'overdue', id='overdue'),
+        pytest.param(
+            f"INSERT INTO server_groups VALUES ('{A}', 'affinity', 1, 1)", 'empty-group', id='group'
+        ),
+    ],
+)
+def test_repairs(database, statement, kind):
+    store = SqlClaimStore(database)
+    for one in (claim(A, NODES[0], created_s=NOW), claim(B, NODES[1], created_s=NOW + 1, state=CONFIRMED)):
+        assert store.commit([Placement((one,))])[0].won
+    assert audit(Upkeep(database).books(), NOW) == []
+    run(database, statement)
+    found = audit(Upkeep(database).books(), NOW)
+    assert [one.kind for one in found] == [kind]
+    Upkeep(database).repair(found, NOW)
+    assert audit(Upkeep(database).books(), NOW) == []
+
+
+def test_release(database):
+    store, upkeep = SqlClaimStore(database), Upkeep(database)
+    for consumer, state in ((A, 'pending'), (B, CONFIRMED)):
+        assert store.commit([Placement((claim(consumer, NODES[0], state=state),))])[0].won
+    (first,) = upkeep.named(A)
+    assert upkeep.named(first.uuid) == [first]
+    assert upkeep.release(A, NODES[1:]) == []
+    assert upkeep.release(A, NODES[:1]) == [first]
+    with pytest.raises(StillThere):
+        upkeep.release(B)
+    assert [one.consumer_uuid for one in upkeep.release(B, force=True)] == [B]
+    assert store.claims() == []
+    assert_clean(database, NOW)
+
+
+@contextlib.contextmanager
+def crowd(database, work, threads=3):
+    """Threads that do ``work(store, chance)`` again and again, each as a scheduler of its own."""
+    ended = threading.Event()
+
+    def scheduler(seed):
+        store, chance, done = SqlClaimStore(database), random.Random(seed), 0
+        while not ended.is_set():
+            try:
+                work(store, chance)
+                done += 1
+            except errors.StoreBusy:
+                continue  # as the engine, which asks again
+        return done
+
+    with futures.ThreadPoolExecutor(threads) as pool:
+        running = [pool.submit(scheduler, seed) for seed in range(threads)]
+        try:
+            yield
+        finally:
+            ended.set()
+    assert min(one.result() for one in running) > 10
+
+
+def busy(store, chance):
+    """Claims come and go, and nodes report."""
+    wish = chance.randrange(4)
+    if wish < 2:
+        made = [claim(str(uuid.uuid4()), node, created_s=NOW) for node in chance.sample(NODES, 2)]
+        store.commit([Placement(tuple(made))])
+    elif wish == 2:
+        store.report(
+            [report(chance.choice(HOSTS), vcpus_used=chance.randrange(3), instances=frozenset())], NOW
+        )
+    else:
+        some = store.claims()[:5]
+        store.release([one.key for one in some])
+
+
+def for_s(seconds):
+    """Turns of a loop, for so long."""
+    end = time.monotonic() + seconds
+    return itertools.takewhile(lambda _: time.monotonic() < end, itertools.count())
+
+
+def test_an_audit_reads_one_moment(database):
+    """Never a claim without the use that was booked with it."""
+    upkeep, looks, claims = Upkeep(database), 0, 0
+    with crowd(database, busy):
+        for looks in for_s(2):  # noqa: B007
+            books = upkeep.books()
+            claims = max(claims, len(books.claims))
+            assert [one.words for one in audit(books, NOW) if one.kind == DRIFT] == []
+    assert looks > 10
+    assert claims > 0
+
+
+def test_repairs_beside_schedulers_repair_nothing_that_is_right(database):
+    """As if all that somebody saw had been wrong a moment ago."""
+    upkeep = Upkeep(database)
+    with crowd(database, busy):
+        for _ in for_s(2):
+            claims = upkeep.books().claims[:3]
+            stale = [Finding(DRIFT, '', node_uuid=node) for node in NODES]
+            stale += [Finding(kind, '', claim_uuid=one.uuid, consumer_uuid=one.consumer_uuid)
+                      for one in claims for kind in (ORPHAN, MARK)]  # fmt: skip
+            try:
+                upkeep.repair([*stale, Finding(EMPTY_GROUP, '')], NOW)
+            except errors.StoreBusy:
+                continue
+    assert faults(database, NOW, but=('capacity',)) == []
+
+
+def test_groups_are_forgotten_beside_schedulers(database):
+    """Who places a member finds the group's row or makes it, whenever somebody forgets it."""
+
+    def work(store, chance):
+        policy = chance.choice(GROUPS)
+        consumer = uuid_of(f'{chance.randrange(2)} of {policy.kind}')
+        store.release([one.key for one in store.claims(consumer)])
+        if chance.random() < 0.5:
+            made = claim(consumer, chance.choice(NODES), group_uuid=policy.group_uuid, created_s=NOW)
+            store.commit([Placement((made,), policies=(policy,))])
+
+    forgotten, sessions = 0, Sessions(database)
+    with crowd(database, work):
+        for _ in for_s(3):
+            try:
+                forgotten += forget_groups(sessions)
+            except errors.StoreBusy:
+                continue
+            assert_clean(database, NOW)
+    assert forgotten > 3
+    with database.begin() as connection:
+        rows = set(connection.scalars(sa.text('SELECT uuid FROM server_groups')))
+        used = set(connection.scalars(sa.text('SELECT DISTINCT group_uuid FROM claims')))
+    assert used <= rows
+    SqlClaimStore(database).release([one.key for one in SqlClaimStore(database).claims()])
+    forget_groups(sessions)
+    assert audit(Upkeep(database).books(), NOW) == []

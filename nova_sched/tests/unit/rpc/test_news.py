@@ -1,0 +1,114 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""News on the wire: there and back, and what becomes of a message that cannot be read."""
+
+import json
+
+import oslo_messaging as messaging
+import pytest
+
+from nova_sched import errors, rpc
+from nova_sched.conf import CONF
+from nova_sched.engine.news import Commit, News
+from nova_sched.rpc import endpoints
+from nova_sched.rpc.endpoints.news import News as Endpoint
+from nova_sched.rpc.news import NewsClient, from_plain, to_plain
+from nova_sched.tests.builders import NOW, claim, uuid_of
+
+A, B, NODE, OTHER = uuid_of('instance A'), uuid_of('instance B'), uuid_of('node'), uuid_of('other')
+FULL = News(
+    NOW + 0.5,
+    (
+        Commit({NODE: (3, 4), OTHER: (1, 2)}, (A, B), (claim(A, NODE), claim(B, OTHER, expires_s=NOW))),
+        Commit({NODE: (4, 5)}, (A,), ()),
+    ),
+    {OTHER: 7, uuid_of('third'): None},
+    True,
+)
+
+
+class Listener:
+    """A scheduler that only listens."""
+
+    def __init__(self):
+        self.uuid = 'mine'
+        self.heard = []
+
+    def hear(self, news):
+        self.heard.append(news)
+
+
+@pytest.mark.parametrize(
+    'news', [pytest.param(FULL, id='all of it'), pytest.param(News(NOW), id='next to nothing')]
+)
+def test_there_and_back(news):
+    assert from_plain(**json.loads(json.dumps(to_plain(news)))) == news
+
+
+def test_a_claim_that_cannot_be_read_leaves_its_nodes_to_be_looked_at():
+    told = to_plain(FULL)
+    told['commits'][0]['claims'][1]['colour'] = 'red'
+    heard = from_plain(**told)
+    assert heard.commits == FULL.commits[1:]
+    assert heard.looks == {NODE: 4, OTHER: 7, uuid_of('third'): None}
+
+
+def test_the_endpoint_hands_it_on():
+    listener = Listener()
+    Endpoint(listener).changed({}, origin='other', **to_plain(FULL))
+    assert listener.heard == [FULL]
+
+
+def test_own_news_are_none():
+    listener = Listener()
+    Endpoint(listener).changed({}, origin='mine', **to_plain(FULL))
+    assert listener.heard == []
+
+
+@pytest.mark.parametrize(
+    'told',
+    [
+        pytest.param({}, id='nothing'),
+        pytest.param({'made_s': 'x'}, id='no time'),
+        pytest.param({'made_s': 0, 'colour': 'red'}, id='a word of a later release'),
+        pytest.param({'made_s': 0, 'commits': [{}]}, id='no nodes'),
+        pytest.param({'made_s': 0, 'commits': [{'nodes': [1]}]}, id='nodes are no mapping'),
+        pytest.param({'made_s': 0, 'commits': [{'nodes': {NODE: [1]}}]}, id='one generation'),
+        pytest.param({'made_s': 0, 'commits': [{'nodes': {NODE: [1, 'x']}}]}, id='no generation'),
+        pytest.param({'made_s': 0, 'commits': [{'nodes': {NODE: [1, 2]}}]}, id='no claims'),
+        pytest.param({'made_s': 0, 'commits': 'x'}, id='commits are text'),
+        pytest.param({'made_s': 0, 'looks': [NODE]}, id='looks are no mapping'),
+        pytest.param({'made_s': 0, 'looks': {NODE: 'x'}}, id='looks at no generation'),
+    ],
+)
+def test_what_cannot_be_read_changes_nothing(told, caplog):
+    listener = Listener()
+    Endpoint(listener).changed({}, origin='other', **told)
+    assert listener.heard == []
+    assert 'News of scheduler other cannot be read' in caplog.text
+
+
+def test_nobody_is_told_on_the_topic_of_callers():
+    assert not [one for one in endpoints.all_of(Listener()) if one.target.namespace == 'news']
+
+
+def test_a_bus_that_does_not_take_it():
+    bus = rpc.transport(CONF, 'fake://')
+    client = NewsClient(bus, 'mine')
+
+    def refuse(*args, **words):
+        raise messaging.MessageDeliveryFailure('it is away')
+
+    bus._driver.send = refuse
+    with pytest.raises(errors.NoAnswer, match='it is away'):
+        client.tell(FULL)
+    bus.cleanup()
