@@ -35,11 +35,14 @@ class Settled(NamedTuple):
 
 
 def absent(report, claims):
-    """Consumers that the node had, and does not list any more: their claims end, but for open moves."""
+    """Consumers that the node had, and does not list any more: their claims end, but for open moves.
+
+    The first report after a caller has confirmed a claim may be older than that, and ends nothing.
+    """
     if report.instances is None:
         return []
     return [consumer for consumer, claim in claims.items()
-            if claim.is_confirmed and consumer not in report.instances]  # fmt: skip
+            if claim.is_confirmed and not claim.unseen and consumer not in report.instances]  # fmt: skip
 
 
 def keeps_source(claim, consumer, node_uuid):
@@ -63,8 +66,10 @@ def settle(report, claims, moving=frozenset(), now_s=0.0):
             continue
         if claim.resizing and claim.overdue(now_s):
             claim = claim.reverted()
-        if report.instances is not None and consumer in report.instances and not claim.is_confirmed:
+        if report.instances is not None and consumer in report.instances:
             claim = claim.confirmed()
+        if report.instances is not None and claim.unseen:
+            claim = dataclasses.replace(claim, unseen=False)
         if claim.is_confirmed and (report.instances is None or consumer in report.instances):
             if claim.parts and not claim.counted:
                 claim = dataclasses.replace(claim, counted=True)

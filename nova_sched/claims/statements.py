@@ -120,7 +120,7 @@ def claim(row):
     del fields['unconfirmed']
     fields['resources'] = json.loads(fields['resources'])
     fields['image_properties'] = json.loads(fields['image_properties'] or '{}')
-    fields['counted'] = bool(fields['counted'])
+    fields['counted'], fields['unseen'] = bool(fields['counted']), bool(fields['unseen'])
     fields['parts'] = fields['parts'] and Parts.from_json(fields['parts'])
     fields['resizing'] = fields['resizing'] and Resizing.from_json(fields['resizing'])
     return Claim(**fields)

@@ -58,10 +58,10 @@ REPORTS = _table(
 )
 
 # What one consumer holds on one node; `parts` are its CPUs, pages and devices, and `counted` says that the
-# node's report has them in use. `move` says what brings the consumer here from another node; `resizing` has
-# the two sizes of a consumer that changes its size where it is. `unconfirmed` is the consumer again while the
-# claim is not confirmed, and null after: it is unique, so that whoever writes, no consumer is ever on its way
-# to two nodes.
+# node's report has them in use. `unseen`: a caller has confirmed it, and no report has come since. `move` says
+# what brings the consumer here from another node; `resizing` has the two sizes of a consumer that changes its
+# size where it is. `unconfirmed` is the consumer again while the claim is not confirmed, and null after: it is
+# unique, so that whoever writes, no consumer is ever on its way to two nodes.
 CLAIMS = _table(
     'claims',
     sa.Column('uuid', UUID, primary_key=True),
@@ -79,6 +79,7 @@ CLAIMS = _table(
     sa.Column('image_properties', JSON_TEXT),
     sa.Column('parts', JSON_TEXT),
     sa.Column('counted', sa.Boolean(create_constraint=False)),
+    sa.Column('unseen', sa.Boolean(create_constraint=False)),
     sa.Column('move', sa.String(16)),
     sa.Column('resizing', JSON_TEXT),
     sa.UniqueConstraint('consumer_uuid', 'node_uuid'),

@@ -69,6 +69,7 @@ class Claim:
     MEMORY_MB: MiB, DISK_GB: GiB). ``created_s`` and ``expires_s`` are seconds since the
     epoch; ``expires_s`` None never expires. ``parts`` are the CPUs, pages and devices that it holds
     beside; ``counted``: the node's own report has them among what is in use.
+    ``unseen``: confirmed by a caller, and no report of its node has come since.
     ``image_properties`` are those of the consumer's image, as text. ``move`` says what brings the consumer
     here from another node (one of MOVES). While it changes its size here, ``resizing`` has both sizes:
     ``resources`` is what they need together, ``parts`` are the old ones.
@@ -86,6 +87,7 @@ class Claim:
     expires_s: float | None = None
     parts: Parts | None = None
     counted: bool = False
+    unseen: bool = False
     image_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
     move: str | None = None
     resizing: Resizing | None = None
@@ -137,12 +139,17 @@ class Claim:
         )
 
     def confirmed(self):
-        """The node has the consumer; a move or a resize stays open until it is settled."""
-        return dataclasses.replace(self, state=CONFIRMED, expires_s=None)
+        """Somebody says that the node has the consumer; a move or a resize stays open until it is settled.
+
+        A report that the node made before may still be on its way, and does not tell of it.
+        """
+        if self.is_confirmed:
+            return self
+        return dataclasses.replace(self, state=CONFIRMED, expires_s=None, unseen=True)
 
     def finished(self):
         """The consumer runs here for good, in its new size."""
-        done = dataclasses.replace(self, state=CONFIRMED, expires_s=None, move=None)
+        done = dataclasses.replace(self.confirmed(), expires_s=None, move=None)
         if self.resizing is None:
             return done
         new = self.resizing

@@ -16,10 +16,10 @@ import importlib.metadata
 import logging
 import sys
 
-from nova_sched.cmd.manage import claim, config, db, explain, host
+from nova_sched.cmd.manage import claim, config, db, explain, host, scheduler
 from nova_sched.conf import CONF
 
-NOUNS = (db, host, claim, explain, config)
+NOUNS = (db, host, claim, scheduler, explain, config)
 
 DESCRIPTION = """\
 Look after nova_sched: its database, its hosts, claims and decisions, and its configuration.

@@ -48,6 +48,8 @@ def test_the_schema_is_made_once_and_used(manage, url):
     assert (version['version'], version['needed']) == (schema.head(), schema.head())
     assert json.loads(manage(url, 'host list').stdout) == []
     assert json.loads(manage(url, 'claim list').stdout) == []
+    audit = json.loads(manage(url, 'claim audit --fix').stdout)
+    assert (audit['ok'], audit['findings']) == (True, [])
     assert json.loads(manage(url, 'config check').stdout)['ok']
 
 

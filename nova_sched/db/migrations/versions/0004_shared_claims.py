@@ -23,6 +23,7 @@ OPTIONS = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate'
 
 
 def upgrade():
+    op.add_column('claims', sa.Column('unseen', sa.Boolean(create_constraint=False)))
     op.add_column('claims', sa.Column('move', sa.String(16)))
     op.add_column('claims', sa.Column('resizing', TEXT))
     op.create_table(

@@ -37,6 +37,7 @@ ALL = {
     'expires_s': 0.0,
     'parts': PARTS,
     'counted': True,
+    'unseen': True,
     'image_properties': {'os_type': 'linux', 'hw_cpu_policy': 'dedicated'},
     'move': RESIZE,
     'resizing': RESIZING,

@@ -518,7 +518,7 @@ def opened(request):
 
 
 def test_one_that_was_cut_off_for_an_hour_knows_all_after_one_look(opened):
-    others, alone = World(opened(), rules()), World(opened(), rules())
+    others, alone = (World(opened(), rules(), pending_ttl_s=None) for _ in range(2))
     others.report(*(report(f'host-{number}', vcpus=8) for number in range(10)))
     for number, one in enumerate((A, B, C)):
         others.call(others.books.claim, request(instance_uuid=one), f'host-{number}', f'host-{number}')

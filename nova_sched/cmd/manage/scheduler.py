@@ -1,0 +1,104 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""`scheduler`: which scheduler processes share the database, and how they fare."""
+
+import time
+
+from nova_sched.cmd.manage import store, tables
+from nova_sched.db.schedulers import SqlSchedulers
+from nova_sched.engine.crowd import KEPT_S, SILENT_S
+from nova_sched.engine.figures import COUNTS
+
+NOUN = 'scheduler'
+HELP = 'show which schedulers are running, and how they fare'
+
+
+def list_schedulers(args, conf):
+    """List scheduler processes, with their figures since their start
+
+    Each process signs every few seconds; one that has not for 12 seconds is silent, and after an hour it is
+    no longer listed. One that is stopped is not listed at all. A conflict is a request whose claims others
+    took first; it is decided again, which is a retry. Rates are per instance placed.
+
+    Keys with --format json: scheduler_uuid, host, pid, state (alive or silent), started_at, last_seen, lag_s
+    (seconds since the database was looked at last, by the time of last_seen), news_lag_s (how old the latest
+    news of another scheduler was when it was heard), stale_nodes (that differed from the database at that
+    look), placed (instances), refused, conflicts, retries, conflict_rate, retry_rate (null before anything
+    was placed), batches, news_told, news_heard, news_dropped.
+    """
+    now_s = time.time()
+    found = SqlSchedulers(store.ready(conf)).alive(now_s - KEPT_S)
+    rows = [row(facts, now_s) for facts in found]
+    tables.show(tables.listing(args.format, columns(now_s), rows))
+    return 0
+
+
+def row(facts, now_s):
+    """A process as its keys and values."""
+    figures = facts.figures
+    counts = {name: figures.get(name, 0) for name in COUNTS}
+    return {
+        'scheduler_uuid': facts.uuid,
+        'host': facts.host,
+        'pid': facts.pid,
+        'state': 'alive' if now_s - facts.seen_s <= SILENT_S else 'silent',
+        'started_at': tables.moment(facts.started_s),
+        'last_seen': tables.moment(facts.seen_s),
+        'lag_s': figures.get('look_lag_s'),
+        'news_lag_s': figures.get('news_lag_s'),
+        'stale_nodes': figures.get('stale_nodes', 0),
+        **counts,
+        'conflict_rate': _rate(counts['conflicts'], counts['placed']),
+        'retry_rate': _rate(counts['retries'], counts['placed']),
+    }
+
+
+def _rate(count, placed):
+    return round(count / placed, 4) if placed else None
+
+
+def columns(now_s):
+    return {
+        'Host': lambda row: row['host'],
+        'PID': lambda row: row['pid'],
+        'State': lambda row: _state(row, now_s),
+        'Started': lambda row: tables.age(row['started_at'], now_s),
+        'Lag': lambda row: _lag(row['lag_s']),
+        'News': lambda row: _lag(row['news_lag_s']),
+        'Stale': lambda row: row['stale_nodes'],
+        'Placed': lambda row: row['placed'],
+        'Refused': lambda row: row['refused'],
+        'Conflicts': lambda row: _share(row['conflicts'], row['conflict_rate']),
+        'Retries': lambda row: _share(row['retries'], row['retry_rate']),
+    }
+
+
+def _state(row, now_s):
+    since = tables.age(row['last_seen'], now_s)
+    return 'alive' if row['state'] == 'alive' else f'silent, seen {since}'
+
+
+def _lag(seconds):
+    if seconds is None:
+        return '-'
+    return f'{seconds:.1f} s' if seconds >= 1 else f'{seconds * 1000:.0f} ms'
+
+
+def _share(count, rate):
+    return str(count) if rate is None else f'{count} ({rate:.2%})'
+
+
+def _none(parser):
+    """The verb takes no arguments of its own."""
+
+
+VERBS = (('list', list_schedulers, _none),)

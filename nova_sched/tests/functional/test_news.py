@@ -1,0 +1,182 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Two schedulers on one database: each learns of the other's work at once, and none depends on it."""
+
+import contextlib
+import threading
+
+import oslo_messaging as messaging
+import pytest
+
+from nova_sched import objects, rpc
+from nova_sched.rpc.news import TOPIC
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.functional import harness
+from nova_sched.tests.functional.harness import SETTINGS, compute_node, eventually, spec
+from nova_sched.tests.options import settings
+
+NEVER_S = 3600.0
+
+
+class Deaf:
+    """A driver of the bus that knows nothing of the topic of news."""
+
+    def __init__(self, driver):
+        self._driver = driver
+
+    def __getattr__(self, name):
+        return getattr(self._driver, name)
+
+    def listen(self, target, *args):
+        if target.topic == TOPIC:
+            raise messaging.TransportDriverError('you may not listen there')
+        return self._driver.listen(target, *args)
+
+    def send(self, target, *args, **words):
+        if target.topic == TOPIC:
+            raise messaging.MessageDeliveryFailure('you may not write there')
+        return self._driver.send(target, *args, **words)
+
+
+class Two:
+    """Both daemons, and what each knows inside."""
+
+    def __init__(self, one, two):
+        self.both = self.one, self.two = one, two
+
+    def add(self, *names):
+        self.one.add(*names, instances=[])
+        self.all_know(lambda cluster: {node.host for node in cluster} >= set(names))
+
+    def all_know(self, is_so):
+        """Until each cluster is as it should be."""
+        for daemon in self.both:
+            engine = daemon.service.scheduler
+            eventually(lambda engine=engine: engine.call(is_so, engine._cluster))
+
+    def crowd(self):
+        return sorted(daemon.service.scheduler.crowd for daemon in self.both)
+
+
+@contextlib.contextmanager
+def two_daemons(bus_url, folder, refresh_s=NEVER_S, deaf=False):
+    with settings({**SETTINGS, 'claims.refresh_interval': refresh_s}), contextlib.ExitStack() as end:
+        daemons = [harness.Daemon(bus_url, folder) for _ in range(2)]
+        for daemon in daemons:
+            if deaf:
+                daemon.bus._driver = Deaf(daemon.bus._driver)
+            daemon.start()
+            end.callback(daemon.stop)
+        two = Two(*daemons)
+        # A scheduler that sees no other one tells nobody.
+        eventually(lambda: two.crowd() == [(0, 2), (1, 2)])
+        yield two
+
+
+@pytest.fixture(scope='module')
+def started_two(bus_url, tmp_path_factory):
+    with two_daemons(bus_url, tmp_path_factory.mktemp('two')) as made:
+        made.add('a', 'b')
+        yield made
+
+
+@pytest.fixture
+def two(started_two):
+    """Both daemons with two hosts; neither looked at the database by itself meanwhile."""
+    looked = [daemon.figures.looked_s for daemon in started_two.both]
+    yield started_two
+    assert [daemon.figures.looked_s for daemon in started_two.both] == looked
+    assert [daemon.figures.news_dropped for daemon in started_two.both] == [0, 0]
+
+
+def test_a_claim(two):
+    before = sum(daemon.figures.news_heard for daemon in two.both)
+    (host,) = two.one.boot('claimed')
+    two.all_know(lambda cluster: [cluster.node(one.node_uuid).host
+                                  for one in cluster.claims_of(uuid_of('claimed'))] == [host])  # fmt: skip
+    assert sum(daemon.figures.news_heard for daemon in two.both) > before
+
+
+def test_a_claim_that_ends(two):
+    two.one.boot('short')
+    two.all_know(lambda cluster: cluster.claims_of(uuid_of('short')))
+    two.one.claims.abort_claim(uuid_of('short'))
+    two.all_know(lambda cluster: not cluster.claims_of(uuid_of('short')))
+
+
+def test_a_report(two):
+    two.one.stats.update_resource_stats('a', compute_node('a', vcpus=77), [], None, None)
+    two.all_know(lambda cluster: cluster.find('a', 'a').usage('VCPU').total == 77)
+
+
+def test_a_new_host_and_one_that_goes(two):
+    two.add('c')
+    two.one.stats.remove_node('c', 'c')
+    two.all_know(lambda cluster: cluster.find('c', 'c') is None)
+
+
+def test_an_aggregate(two):
+    zone = objects.Aggregate(id=7, uuid=uuid_of('zone'), name='zone', hosts=['a'], metadata={})
+    two.one.scheduler.update_aggregates([zone])
+    two.all_know(lambda cluster: cluster.hosts.aggregates.get(7) is not None)
+    two.one.scheduler.delete_aggregate(zone)
+    two.all_know(lambda cluster: cluster.hosts.aggregates.get(7) is None)
+
+
+def test_a_service(two):
+    service = objects.Service(disabled=True, disabled_reason='broken', forced_down=False)
+    two.one.stats.update_service('b', service)
+    two.all_know(lambda cluster: cluster.service('b').disabled)
+    service = objects.Service(disabled=False, disabled_reason=None, forced_down=False)
+    two.one.stats.update_service('b', service)
+    two.all_know(lambda cluster: not cluster.service('b').disabled)
+
+
+def test_figures_are_in_the_list(two):
+    two.one.boot('counted')
+    rows = eventually(lambda: [row for row in two.one.table('schedulers') if '"placed": 0' not in row[-1]])
+    assert {row[1] for row in rows} == {harness.HOST}
+    assert len(two.one.table('schedulers')) == 2
+
+
+def test_both_go_on_where_news_cannot_be_told(bus_url, tmp_path, caplog):
+    with two_daemons(bus_url, tmp_path, refresh_s=0.1, deaf=True) as two:
+        two.add('a', 'b')
+        for number in range(4):
+            two.one.boot(f'instance {number}')
+        two.all_know(lambda cluster: sum(len(node.claims) for node in cluster) == 4)
+        assert sum(daemon.figures.news_dropped for daemon in two.both) > 0
+        assert sum(daemon.figures.news_heard for daemon in two.both) == 0
+    assert 'News of other schedulers are not heard' in caplog.text
+    assert 'other schedulers find in the database what is done here' in caplog.text
+
+
+def test_one_that_is_stopped_leaves_nothing_behind(bus_url, tmp_path):
+    before = set(threading.enumerate())
+    with two_daemons(bus_url, tmp_path) as two:
+        database = two.one
+        assert 'nova-sched-ears' in [thread.name for thread in threading.enumerate()]
+        assert len(database.table('schedulers')) == 2
+    assert database.table('schedulers') == []
+    left = [thread.name for thread in set(threading.enumerate()) - before]
+    assert [name for name in left if name.startswith('nova-sched')] == []
+
+
+def test_bad_news_change_nothing(two, caplog):
+    target = messaging.Target(
+        exchange=rpc.EXCHANGE, topic=TOPIC, namespace='news', version='1.0', fanout=True
+    )
+    caller = messaging.get_rpc_client(two.one.bus, target)
+    for told in ({}, {'made_s': 'x'}, {'made_s': 1.0, 'commits': [{'nodes': {'x': [1]}}]}):
+        caller.cast({}, 'changed', origin='somebody', **told)
+    eventually(lambda: caplog.text.count('News of scheduler somebody cannot be read') >= 6)
+    assert two.one.scheduler.select_destinations(spec(), [uuid_of('afterwards')])
