@@ -84,7 +84,7 @@ def announced(chosen):
     """These rules, and a line in the log that names them."""
     LOG.info(
         'Deciding by %s; weighing by %s',
-        ', '.join(rule.name for rule in chosen.filters) or 'no filters',
+        ', '.join(rule.name for rule in chosen.filters),
         ', '.join(rule.name for rule in chosen.weighers) or 'nothing',
     )
     return chosen

@@ -122,13 +122,15 @@ def sentence(row):
 
 def page(row, now_s):
     """All about one claim, a line for each fact that it has."""
-    times = tables.age(row['created_at'], now_s), tables.until(row['expires_at'], now_s)
+    expires = 'never expires'
+    if row['expires_at'] is not None:
+        expires = f'expires {tables.until(row["expires_at"], now_s)}'
     lines = [
         ('Consumer', row['consumer_uuid']),
         ('Claim', row['claim_uuid']),
         ('Host', _place(row)),
         ('Node', row['node_uuid']),
-        ('State', f'{_state(row)}; made {times[0]}, expires {times[1]}'),
+        ('State', f'{_state(row)}; made {tables.age(row["created_at"], now_s)}, {expires}'),
         ('Waits for', row['waits_for'] or 'nothing'),
         ('Resources', tables.amounts(row['resources'])),
         *_pieces(row),

@@ -38,7 +38,7 @@ class Deaf:
 
     def listen(self, target, *args):
         if target.topic == TOPIC:
-            raise messaging.TransportDriverError('you may not listen there')
+            raise messaging.MessagingException('you may not listen there')
         return self._driver.listen(target, *args)
 
     def send(self, target, *args, **words):
@@ -69,13 +69,14 @@ class Two:
 
 @contextlib.contextmanager
 def two_daemons(bus_url, folder, refresh_s=NEVER_S, deaf=False):
-    with settings({**SETTINGS, 'claims.refresh_interval': refresh_s}), contextlib.ExitStack() as end:
+    with contextlib.ExitStack() as end:
         daemons = [harness.Daemon(bus_url, folder) for _ in range(2)]
         for daemon in daemons:
             if deaf:
                 daemon.bus._driver = Deaf(daemon.bus._driver)
             daemon.start()
             end.callback(daemon.stop)
+        end.enter_context(settings({**SETTINGS, 'claims.refresh_interval': refresh_s}))
         two = Two(*daemons)
         # A scheduler that sees no other one tells nobody.
         eventually(lambda: two.crowd() == [(0, 2), (1, 2)])
@@ -172,9 +173,8 @@ def test_one_that_is_stopped_leaves_nothing_behind(bus_url, tmp_path):
 
 
 def test_bad_news_change_nothing(two, caplog):
-    target = messaging.Target(
-        exchange=rpc.EXCHANGE, topic=TOPIC, namespace='news', version='1.0', fanout=True
-    )
+    words = {'exchange': rpc.EXCHANGE, 'topic': TOPIC, 'namespace': 'news', 'version': '1.0'}
+    target = messaging.Target(**words, fanout=True)
     caller = messaging.get_rpc_client(two.one.bus, target)
     for told in ({}, {'made_s': 'x'}, {'made_s': 1.0, 'commits': [{'nodes': {'x': [1]}}]}):
         caller.cast({}, 'changed', origin='somebody', **told)

@@ -191,8 +191,8 @@ def test_a_service_answers_until_it_is_stopped(bus):
 @pytest.mark.parametrize(
     'option, value, said',
     [
-        pytest.param('enabled_filters', ['RamFilter'], 'Deciding by RamFilter; ', id='other filters'),
-        pytest.param('enabled_filters', [], 'Deciding by no filters; ', id='no filters'),
+        pytest.param('enabled_filters', ['RamFilter'], 'by RamFilter, ServerGroupAnti', id='other filters'),
+        pytest.param('enabled_filters', [], 'Deciding by ServerGroupAnti', id='no filters'),
         pytest.param('weight_classes', ['RAMWeigher'], '; weighing by RAMWeigher', id='other weighers'),
         pytest.param('weight_classes', [], '; weighing by nothing', id='no weighers'),
         pytest.param('enabled_filters', ['MagicFilter'], 'the rules stay as they were', id='a mistake'),
