@@ -103,8 +103,9 @@ class Changes:
 class ClaimStore(abc.ABC):
     """Where claims live. Each method is one transaction; times are seconds since the epoch.
 
-    Every method raises StoreUnavailable when the store does not answer; then the call may be made
-    again as it is: what was done already is not done twice.
+    Every method raises StoreUnavailable when the store does not answer, and StoreBusy when another one was in
+    the way; then the call may be made again as it is: what was done already is not done twice. StoreFull is
+    final: nothing was done.
     """
 
     @abc.abstractmethod

@@ -180,13 +180,14 @@ def _not_listed(books, before):
 def not_listed(books):
     """Confirmed claims without an open move that the last report of their node does not list.
 
-    Somebody may have confirmed one since that report.
+    That report may have been older than a caller's word that the instance is there; the next one is not.
     """
     moving = _destinations(books)
     for claim in books.claims:
         node = books.nodes.get(claim.node_uuid)
         if (
             claim.is_confirmed
+            and not claim.unseen
             and node is not None
             and node.report is not None
             and node.report.instances is not None

@@ -45,7 +45,7 @@ KINDS = {
     MARK: Kind('the mark is set anew'),
     OVERDUE: Kind('the claim ends, as any running scheduler would end it'),
     UNLISTED: Kind(
-        advice="the node's next report ends it; if it does not, use nova-sched-manage claim release --force"
+        advice="the node's next report ends it; if it does not: nova-sched-manage claim release --force"
     ),
     SHARED: Kind(
         advice='move one of the instances away, or end a claim whose instance is not there:'

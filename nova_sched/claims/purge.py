@@ -14,6 +14,7 @@
 import sqlalchemy as sa
 
 from nova_sched.claims import statements as sql
+from nova_sched.db import bulk
 from nova_sched.db.tables import CLAIMS, SERVER_GROUPS
 
 EMPTY = (
@@ -23,7 +24,7 @@ EMPTY = (
     .limit(sql.CHUNK)
 )
 IN_USE = sa.select(CLAIMS.c.group_uuid).where(CLAIMS.c.group_uuid.in_(sql.GIVEN)).distinct()
-FORGET = sa.delete(SERVER_GROUPS).where(SERVER_GROUPS.c.uuid.in_(sql.GIVEN))
+FORGET = bulk.Delete(SERVER_GROUPS)
 
 
 def forget_groups(sessions):
@@ -47,6 +48,5 @@ def _forget(sessions, uuids):
         # Who holds a row may be about to place a member, so look again behind the lock.
         there = {row.uuid for row in sql.rows(connection, sql.LOCK_GROUPS, uuids)}
         empty = there.difference(row.group_uuid for row in sql.rows(connection, IN_USE, there))
-        for chunk in sql.chunks(sorted(empty)):
-            connection.execute(FORGET, {'given': chunk})
+        FORGET.run(connection, sorted(empty))
     return len(empty)

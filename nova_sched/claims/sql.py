@@ -150,16 +150,13 @@ class SqlClaimStore(ClaimStore):
 
     def _write(self, connection, ledgers, held):
         self._replace_claims(connection, held.removed.values(), held.added.values())
-        changed = [{'node': uuid, 'now_used': sql.use_text(ledger)}
+        changed = [{'uuid': uuid, 'used': sql.use_text(ledger)}
                    for uuid, ledger in sorted(ledgers.items()) if ledger.changed]  # fmt: skip
-        if changed:
-            connection.execute(sql.WRITE_USE, changed)
+        sql.WRITE_USES.run(connection, changed)
 
     def _replace_claims(self, connection, gone, come):
-        for chunk in sql.chunks(sorted(claim.uuid for claim in gone)):
-            connection.execute(sql.END_CLAIMS, {'given': chunk})
-        if come:
-            connection.execute(sql.PUT_CLAIM, [sql.claim_row(claim) for claim in come])
+        sql.END_CLAIMS.run(connection, sorted(claim.uuid for claim in gone))
+        sql.PUT_CLAIMS.run(connection, [sql.claim_row(claim) for claim in come])
 
     def confirm(self, consumers, node_uuids):
         def change(_claims):
@@ -232,7 +229,7 @@ class SqlClaimStore(ClaimStore):
                 ]
                 self._write_reports(connection, taken)
         except db_error.DBDuplicateEntry as error:
-            raise errors.StoreUnavailable('another scheduler takes the first report of a node now') from error
+            raise errors.StoreBusy('another scheduler takes the first report of a node now') from error
         facts = {one.facts.report.node_uuid: one.facts for one in taken}
         return [facts[report.node_uuid] for report in reports]
 
@@ -252,19 +249,14 @@ class SqlClaimStore(ClaimStore):
             if one.renamed:
                 self._forget_twin(connection, one.facts.report)
         ended, put = [one.ended for one in taken], [one.put for one in taken]
-        self._replace_claims(connection, itertools.chain(*ended), list(itertools.chain(*put)))
-        for statement, rows in (
-            (sql.NEW_NODE, [one.values for one in taken if one.new]),
-            (sql.CHANGE_NODE, [one.update() for one in taken if one.changed and not one.new]),
-            (
-                sql.SEE_NODE,
-                [{'node': one.uuid, 'now_s': one.facts.seen_s} for one in taken if not one.changed],
-            ),
-            (sql.NEW_TEXT, [{'node_uuid': one.uuid, 'report': one.text} for one in taken if one.text_is_new]),
-            (sql.CHANGE_TEXT, [{'node': one.uuid, 'now': one.text} for one in taken if one.text_changed]),
-        ):
-            if rows:
-                connection.execute(statement, rows)
+        self._replace_claims(connection, itertools.chain(*ended), itertools.chain(*put))
+        texts = [(one, {'node_uuid': one.uuid, 'report': one.text}) for one in taken]
+        same = [{'uuid': one.uuid, 'seen_s': one.facts.seen_s} for one in taken if not one.changed]
+        sql.NEW_NODES.run(connection, [one.values for one in taken if one.new])
+        sql.CHANGE_NODES.run(connection, [one.values for one in taken if one.changed and not one.new])
+        sql.SEE_NODES.run(connection, same)
+        sql.NEW_TEXTS.run(connection, [row for one, row in texts if one.text_is_new])
+        sql.CHANGE_TEXTS.run(connection, [row for one, row in texts if one.text_changed])
 
     def _forget_twin(self, connection, report):
         """A node that was rebuilt under its old name takes the place of the one that is gone."""

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from nova_sched.claims import ServiceFacts
 from nova_sched.claims.judge import Ledger
+from nova_sched.db import bulk
 from nova_sched.db.tables import (
     AGGREGATES,
     CLAIMS,
@@ -43,9 +44,15 @@ WRITE_USE = (
 )
 PUT_CLAIM = sa.insert(CLAIMS)
 
+# For many rows, a statement for all of them.
+PUT_CLAIMS, END_CLAIMS = bulk.Insert(CLAIMS), bulk.Delete(CLAIMS)
+WRITE_USES = bulk.Update(NODES, 'used', also='generation = generation + 1')
+NEW_NODES, NEW_TEXTS = bulk.Insert(NODES), bulk.Insert(REPORTS)
+CHANGE_NODES = bulk.Update(NODES, *(name for name in NODES.columns.keys() if name != 'uuid'))  # noqa: SIM118
+SEE_NODES, CHANGE_TEXTS = bulk.Update(NODES, 'seen_s'), bulk.Update(REPORTS, 'report')
+
 # Built once: to build a statement costs more than to run it on SQLite.
 GIVEN: sa.BindParameter = sa.bindparam('given', expanding=True)
-END_CLAIMS = sa.delete(CLAIMS).where(CLAIMS.c.uuid.in_(GIVEN))
 LOCK_LEDGERS = (
     sa.select(NODES.c.uuid, NODES.c.inventories, NODES.c.used, NODES.c.generation, NODES.c.host)
     .where(NODES.c.uuid.in_(GIVEN))
@@ -80,15 +87,6 @@ CLAIMS_ON = sa.select(CLAIMS).where(CLAIMS.c.node_uuid.in_(GIVEN))
 READ_NODES = sa.select(NODES).where(NODES.c.uuid.in_(GIVEN)).order_by(NODES.c.uuid)
 LOCK_NODES = READ_NODES.with_for_update()
 READ_TEXTS = sa.select(REPORTS).where(REPORTS.c.node_uuid.in_(GIVEN))
-NEW_NODE, NEW_TEXT = sa.insert(NODES), sa.insert(REPORTS)
-ONE_NODE = sa.update(NODES).where(NODES.c.uuid == sa.bindparam('node'))
-CHANGE_NODE = ONE_NODE.values(
-    {name: sa.bindparam(f'now_{name}') for name in NODES.c.keys() if name != 'uuid'}  # noqa: SIM118
-)
-SEE_NODE = ONE_NODE.values(seen_s=sa.bindparam('now_s'))
-CHANGE_TEXT = (
-    sa.update(REPORTS).where(REPORTS.c.node_uuid == sa.bindparam('node')).values(report=sa.bindparam('now'))
-)
 DIGEST = sa.select(sa.func.count(), sa.func.sum(NODES.c.generation)).select_from(NODES)
 # A node that comes back must not look like the one that left: no generation is used twice.
 LAST_GENERATION = sa.select(REVISIONS.c.value).where(REVISIONS.c.name == 'nodes')

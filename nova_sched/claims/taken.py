@@ -39,10 +39,6 @@ class Taken:
     def uuid(self):
         return self.facts.report.node_uuid
 
-    def update(self):
-        """The values as parameters of an update."""
-        return {'node': self.uuid, **{f'now_{name}': value for name, value in self.values.items()}}
-
 
 def second_of_a_name(reports):
     """The place of the first report under a name that an earlier one gives to another node; None without."""

@@ -175,8 +175,7 @@ def _lock_claims(connection, statement, given):
 
 
 def _end(connection, claims):
-    for chunk in sql.chunks(sorted(claim.uuid for claim in claims)):
-        connection.execute(sql.END_CLAIMS, {'given': chunk})
+    sql.END_CLAIMS.run(connection, sorted(claim.uuid for claim in claims))
     _add_up(connection, {claim.node_uuid for claim in claims}, changed=True)
 
 
@@ -184,13 +183,15 @@ def _add_up(connection, nodes, changed=False):
     """Make the use that claims are judged by what the nodes' claims and their foreign use come to."""
     rows = sql.rows(connection, sql.LOCK_NODES, nodes)
     claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, nodes))
+    wrong = []
     for row in rows:
         ledger = Ledger({}, json.loads(row.foreign_use), row.generation)
         for claim in claims.get(row.uuid, ()):
             ledger.take(claim.resources)
         used = sql.use_text(ledger)
         if changed or json.loads(used) != json.loads(row.used):
-            connection.execute(sql.WRITE_USE, {'node': row.uuid, 'now_used': used})
+            wrong.append({'uuid': row.uuid, 'used': used})
+    sql.WRITE_USES.run(connection, wrong)
 
 
 def _age(claim):

@@ -30,7 +30,7 @@ class Insert:
         self._head = f'INSERT INTO {table.name} ({", ".join(self._columns)}) VALUES '
 
     def run(self, connection, rows):
-        values = [tuple(row[name] for name in self._columns) for row in rows]
+        values = _values(rows, *self._columns)
         if connection.dialect.name == 'sqlite':
             _each(connection, self._head + _marks('?', self._columns), values)
             return
@@ -50,13 +50,10 @@ class Update:
         if connection.dialect.name == 'sqlite':
             sets = ', '.join([f'{name} = ?' for name in self._columns] + self._also)
             text = f'UPDATE {self._table} SET {sets} WHERE {self._key} = ?'
-            _each(connection, text, [self._values(row, *self._columns, self._key) for row in rows])
+            _each(connection, text, _values(rows, *self._columns, self._key))
             return
-        for chunk in _chunks([self._values(row, self._key, *self._columns) for row in rows]):
+        for chunk in _chunks(_values(rows, self._key, *self._columns)):
             self._run_at_once(connection, chunk)
-
-    def _values(self, row, *names):
-        return tuple(row[name] for name in names)
 
     def _run_at_once(self, connection, rows):
         keys, *columns = zip(*rows, strict=True)
@@ -106,6 +103,10 @@ def _key_of(table):
 
 def _is_mysql(connection):
     return connection.dialect.name in ('mysql', 'mariadb')
+
+
+def _values(rows, *names):
+    return [tuple(row[name] for name in names) for row in rows]
 
 
 def _marks(mark, values):

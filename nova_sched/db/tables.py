@@ -57,11 +57,11 @@ REPORTS = _table(
     sa.Column('report', JSON_TEXT, nullable=False),
 )
 
-# What one consumer holds on one node; `parts` are its CPUs, pages and devices, and `counted` says that the
-# node's report has them in use. `unseen`: a caller has confirmed it, and no report has come since. `move` says
-# what brings the consumer here from another node; `resizing` has the two sizes of a consumer that changes its
-# size where it is. `unconfirmed` is the consumer again while the claim is not confirmed, and null after: it is
-# unique, so that whoever writes, no consumer is ever on its way to two nodes.
+# What one consumer holds on one node. `parts` are its CPUs, pages and devices; `counted` says that the node's
+# report has them in use. `unseen`: a caller has confirmed it, and no report has come since. `move` says what
+# brings the consumer here from another node; `resizing` has the two sizes of one that changes its size where
+# it is. `unconfirmed` is the consumer again while the claim is not confirmed, and null after: it is unique,
+# so that whoever writes, no consumer is ever on its way to two nodes.
 CLAIMS = _table(
     'claims',
     sa.Column('uuid', UUID, primary_key=True),

@@ -21,7 +21,7 @@ from nova_sched.claims import Placement, Policy, ServiceFacts
 from nova_sched.claims.reconcile import keeps_source
 from nova_sched.engine import catalog
 from nova_sched.engine.freshness import Freshness
-from nova_sched.objects.claim import CONFIRMED
+from nova_sched.objects.claim import CONFIRMED, RESIZE
 from nova_sched.state.membership import group_now
 
 LOG = logging.getLogger(__name__)
@@ -262,9 +262,9 @@ class Books:
         """Claim on one node for a request; claims of the instance on the host ``leaving`` end with it.
 
         ``move``: what brings an instance here that is somewhere else, one of MOVES; an alternate goes on with
-        that of the claim that ends. What was picked on a node that has moved on is picked again, on what is
-        there by then. Raises NodeNotFound, or ComputeResourcesUnavailable with the shortages; then nothing
-        changed.
+        that of the claim that ends, or with the resize that failed in place. What was picked on a node that
+        has moved on is picked again, on what is there by then. Raises NodeNotFound, or
+        ComputeResourcesUnavailable with the shortages; then nothing changed.
         """
         for _ in range(self._settings().max_claim_attempts):
             node = self._node(host, nodename)
@@ -282,7 +282,7 @@ class Books:
             if leaving and self._cluster.node(claim.node_uuid).host == leaving:
                 releases.append(claim.key)
                 ended.append(claim)
-                move = move or claim.move
+                move = move or claim.move or (RESIZE if claim.resizing else None)
             elif claim.node_uuid != node.uuid and not claim.is_confirmed:
                 ended.append(claim)  # the store ends it by itself: one claim that waits is enough
         for claim in ended:

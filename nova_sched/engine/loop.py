@@ -21,6 +21,8 @@ from nova_sched import errors
 
 LOG = logging.getLogger(__name__)
 
+STORE = (errors.StoreUnavailable, errors.StoreFull)  # no message is at fault
+
 
 class Message:
     """Work for the loop: ``kind`` says who handles it, together with its neighbours of the same kind.
@@ -136,10 +138,10 @@ class Loop:
             return self._handlers[kind](messages) or []
         except Exception as error:
             waiting = [message for message in messages if not message.future.done()]
-            if len(messages) > 1 and not isinstance(error, errors.StoreUnavailable):
+            if len(messages) > 1 and not isinstance(error, STORE):
                 # One of them is at fault, and the others shall not pay for it.
                 return [again for message in waiting for again in self._run_handler(kind, [message])]
-            if isinstance(error, errors.StoreUnavailable):
+            if isinstance(error, STORE):
                 LOG.error('%s; %d messages of kind %s are refused', error, len(waiting), kind)
             else:
                 LOG.exception('The engine failed on %d messages of kind %s', len(waiting), kind)

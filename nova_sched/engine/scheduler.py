@@ -32,6 +32,8 @@ from nova_sched.engine.watch import Watch
 LOG = logging.getLogger(__name__)
 
 PLACE, REPORT, CALL, RULES, NEWS = 'place', 'report', 'call', 'rules', 'news'
+# A transaction that others stop is made again this often, after a pause of up to as many times that long.
+BUSY, BUSY_PAUSE_S = 20, 0.002
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class Scheduler:
         self._store = store
         self._settings = settings
         self._clock = clock
+        self._random = random
         self._placer = Placer(cluster, rules, random)
         self.figures = Figures()
         self._crowd = crowd or Crowd()
@@ -205,6 +208,7 @@ class Scheduler:
         if not doubted:
             return []
         changed = self._persist(self.books.look_again)
+        self.figures.retries += len(doubted) if changed else 0
         for message, error in doubted:
             message.looked = True
             if not changed:
@@ -314,7 +318,10 @@ class Scheduler:
         return False
 
     def _persist(self, work, *args):
-        """Do the store's work; while the database is away, say so, wait, and do it again."""
+        """Do the store's work; while the database is away, say so, wait, and do it again.
+
+        Who was stopped by a deadlock comes back at once, but not at the same moment as the other one.
+        """
         failures = 0
         while True:
             try:
@@ -323,8 +330,12 @@ class Scheduler:
                 return found
             except errors.StoreUnavailable as error:
                 failures += 1
+                if isinstance(error, errors.StoreBusy) and failures < BUSY:
+                    self.figures.busy += 1
+                    self.loop.pause(self._random.uniform(0, BUSY_PAUSE_S * failures))
+                    continue
                 if failures == 1:
-                    continue  # a lock that took too long, or a connection that had died of age
+                    continue  # a connection that had died of age
                 if self.loop.hurried:
                     raise
                 self._tell(error)

@@ -29,13 +29,13 @@ class ResourceCapacity(Filter):
         fits = True
         for resource_class in request.resources:
             fits = fits & self._gives(hosts, request, resource_class)
-        if fits is not True and (growing := hosts.growing(request)):
-            fits[growing] = True
         return fits
 
     @staticmethod
     def _gives(hosts, request, name):
         fits = hosts.fits(name, request.resources[name])
+        for row, (_, room) in hosts.growing(request, name).items():
+            fits[row] = room
         if name in hosts.child_classes:
             fits = fits | (~hosts.has_class(name) & hosts.has_below(name))
         if name == PCPU and _may_share(request):
@@ -80,4 +80,9 @@ def _dimension(hosts, request, name, rows):
         sharing = rows[~hosts.has_class(PCPU)[rows]]
         if len(sharing) == len(rows):
             return VCPU, request.fallback_vcpus, rows
-    return name, request.resources[name], rows
+    wanted = request.resources[name]
+    if len(rows) == 1 and (found := hosts.growing(request, name).get(int(rows[0]))):
+        both, _ = found
+        if both > hosts.resources[name].largest[rows[0]]:
+            wanted = both
+    return name, wanted, rows

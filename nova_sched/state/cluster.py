@@ -218,7 +218,7 @@ class Cluster:
             self.drop(before)
         try:
             claim = node.instance_claim(request, lifetime_s=lifetime_s, request_id=request_id)
-            if move is not None and before is None:
+            if move is not None and (before is None or not before.is_confirmed):
                 claim = dataclasses.replace(claim, move=move)
             held = node.grow(before, claim) if before is not None and before.is_confirmed else claim
         except errors.ComputeResourcesUnavailable:

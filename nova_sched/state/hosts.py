@@ -135,10 +135,11 @@ class Hosts(Columns):
                 counts[row] += 1
         return counts
 
-    def growing(self, request):
-        """Rows where the instance is already, and has room for its old and its new size together."""
-        rows = self.places.get(request.instance_uuid, ())
-        return [row for row in rows if self.nodes[row].may_grow(request)]
+    def growing(self, request, resource_class):
+        """Where the instance is, by row: what both of its sizes take, and whether there is room for that."""
+        found = ((row, self.nodes[row].growth(request, resource_class))
+                 for row in self.places.get(request.instance_uuid, ()))  # fmt: skip
+        return {row: both for row, both in found if both is not None}
 
     def count_images(self, name, text):
         """How many instances of an image with that property each row holds, as far as images are known."""

@@ -92,17 +92,26 @@ class Node(ClaimableMixin):
     def take(self, resource_class, amount):
         self._hosts.resource(resource_class).take(self.row, amount)
 
-    def may_grow(self, request):
-        """Whether the instance is here, and there is room for its old and its new size together."""
-        held = self.claims.get(request.instance_uuid)
-        if held is None or not held.is_confirmed:
-            return False
-        both = Resizing(held.resizing.old if held.resizing else held.resources, request.resources).together
-        return all(self._may_grow(name, amount, held.resources.get(name, 0)) for name, amount in both.items())
+    def growth(self, request, resource_class):
+        """Of an instance that is here: what its old and its new size take, and whether there is room for that.
 
-    def _may_grow(self, name, amount, held):
-        usage = self.usage(name)
-        return usage is not None and amount <= usage.largest and amount - held <= usage.available
+        None for one that is not here for sure.
+        """
+        held, inventory = self.claims.get(request.instance_uuid), self.report.inventories.get(resource_class)
+        if held is None or not held.is_confirmed or inventory is None:
+            return None
+        new, old = request.resources[resource_class], held.resizing.old if held.resizing else held.resources
+        both = Resizing(old, request.resources).together[resource_class]
+        more = both - held.resources.get(resource_class, 0)
+        room = both <= inventory.largest and more <= self.usage(resource_class).available
+        allowed = not new or (new >= inventory.min_unit and new % max(inventory.step_size, 1) == 0)
+        kept = held.resources.keys() - request.resources.keys()
+        return both, room and allowed and not any(map(self._is_overdrawn, kept))
+
+    def _is_overdrawn(self, resource_class):
+        """Whether more than there is of it is in use: then nothing may change its size here."""
+        usage = self.usage(resource_class)
+        return usage is None or usage.available < 0
 
     # From the providers below.
 

@@ -84,9 +84,9 @@ class OneHost:
             return service.get(name, default)
         return getattr(service, name, default)
 
-    def growing(self, request):
+    def growing(self, request, resource_class):
         """A host state tells nothing of the sizes of its instances."""
-        return []
+        return {}
 
     def everywhere(self, value, dtype=bool):
         return np.full(1, value, dtype=dtype)

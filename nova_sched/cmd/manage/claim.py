@@ -46,7 +46,7 @@ def show(args, conf):
     By the claim's own UUID, or by the instance's: one that moves has a claim on the host that it leaves, and
     one where it goes. Waits for: what comes next, and who has to do it.
 
-    Keys with --format json, for each claim: those of 'claim list', and waits_for (null: for nothing), counted
+    Keys with --format json: for each claim those of 'claim list', and waits_for (null: for nothing), counted
     (the host reports its CPUs and devices as in use), image_properties.
     """
     siblings = store.upkeep(conf).named(args.uuid)
@@ -66,7 +66,7 @@ def release(args, conf):
     For an instance that is not coming, or that is gone while nobody said so. A confirmed claim needs --force,
     because its host still has the instance: as long as it does, its use counts as foreign.
 
-    Keys with --format json, for each claim that has ended: as in 'claim list'.
+    Keys with --format json: for each claim that has ended those of 'claim list'.
     """
     known = cloud.read(conf)
     nodes = None

@@ -27,7 +27,8 @@ def list_schedulers(args, conf):
 
     Each process signs every few seconds; one that has not for 12 seconds is silent, and after an hour it is
     no longer listed. One that is stopped is not listed at all. A conflict is a request whose claims others
-    took first; it is decided again, which is a retry. Rates are per instance placed.
+    took first. It is decided again, which is a retry, as is a request that found nothing before the database
+    was looked at. Rates are per instance placed.
 
     Keys with --format json: scheduler_uuid, host, pid, state (alive or silent), started_at, last_seen, lag_s
     (seconds since the database was looked at last, by the time of last_seen), news_lag_s (how old the latest

@@ -12,7 +12,6 @@
 """Two schedulers on one database: each learns of the other's work at once, and none depends on it."""
 
 import contextlib
-import threading
 
 import oslo_messaging as messaging
 import pytest
@@ -147,29 +146,6 @@ def test_figures_are_in_the_list(two):
     rows = eventually(lambda: [row for row in two.one.table('schedulers') if '"placed": 0' not in row[-1]])
     assert {row[1] for row in rows} == {harness.HOST}
     assert len(two.one.table('schedulers')) == 2
-
-
-def test_both_go_on_where_news_cannot_be_told(bus_url, tmp_path, caplog):
-    with two_daemons(bus_url, tmp_path, refresh_s=0.1, deaf=True) as two:
-        two.add('a', 'b')
-        for number in range(4):
-            two.one.boot(f'instance {number}')
-        two.all_know(lambda cluster: sum(len(node.claims) for node in cluster) == 4)
-        assert sum(daemon.figures.news_dropped for daemon in two.both) > 0
-        assert sum(daemon.figures.news_heard for daemon in two.both) == 0
-    assert 'News of other schedulers are not heard' in caplog.text
-    assert 'other schedulers find in the database what is done here' in caplog.text
-
-
-def test_one_that_is_stopped_leaves_nothing_behind(bus_url, tmp_path):
-    before = set(threading.enumerate())
-    with two_daemons(bus_url, tmp_path) as two:
-        database = two.one
-        assert 'nova-sched-ears' in [thread.name for thread in threading.enumerate()]
-        assert len(database.table('schedulers')) == 2
-    assert database.table('schedulers') == []
-    left = [thread.name for thread in set(threading.enumerate()) - before]
-    assert [name for name in left if name.startswith('nova-sched')] == []
 
 
 def test_bad_news_change_nothing(two, caplog):

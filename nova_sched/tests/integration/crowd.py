@@ -188,7 +188,7 @@ def main():
             outcome = run(cloud, plan)
             (home / 'answers.json').write_text('\n'.join(map(json.dumps, outcome.answers)))
     except (KeyboardInterrupt, ServerFailed) as error:
-        sys.exit(f'ended: {error or "interrupted"}')
+        sys.exit(f'ended: {str(error) or "interrupted"}')
     sys.exit(stage.finish(outcome.figures, outcome.faults))
 
 

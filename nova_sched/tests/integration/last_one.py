@@ -122,7 +122,7 @@ def main():
         with stage.folder(chosen.keep) as home, stage.private(chosen.database, home) as (cloud, *_):
             found = run(cloud, chosen.schedulers, chosen.times, chosen.shapes, chosen.limit)
     except (KeyboardInterrupt, ServerFailed) as error:
-        sys.exit(f'ended: {error or "interrupted"}')
+        sys.exit(f'ended: {str(error) or "interrupted"}')
     sys.exit(stage.finish(*found))
 
 

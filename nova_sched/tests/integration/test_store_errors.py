@@ -12,8 +12,6 @@
 """Commits that a database server stops: what the claim store says, and that claims are made once or never."""
 
 import contextlib
-import shutil
-import subprocess
 import time
 from concurrent import futures
 
@@ -26,7 +24,6 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
 from nova_sched.db.tables import CLAIMS
 from nova_sched.tests.builders import claim, uuid_of
-from nova_sched.tests.fixtures import mariadb, postgresql
 from nova_sched.tests.integration.test_claim_store import lock, waiting
 from nova_sched.tests.unit.claims import battery
 from nova_sched.tests.unit.claims.battery import node, ready
@@ -369,77 +366,4 @@ def test_a_server_that_only_follows_another(follower, database, store, count):
         assert done(store) == []
     switch(False)
     assert done_once(mine, placements)
-    made.dispose()
-
-
-# A full disk.
-
-SMALL_MB = 24
-
-
-@pytest.fixture(params=['postgresql', 'mariadb'])
-def small_disk(request, tmp_path):
-    """URL of a new database on a server of its own, on a small disk of its own, and the disk's folder."""
-    kind = {'postgresql': postgresql, 'mariadb': mariadb}[request.param]
-    with kind.server() as server:
-        name, user = 'small', {'postgresql': 'postgres', 'mariadb': 'mysql'}[request.param]
-        if kind is postgresql:
-            folder = server.log.parent / name
-            folder.mkdir()
-        else:
-            by_owner(server, f'CREATE DATABASE {name} CHARACTER SET utf8mb4')
-            folder = server.log.parent / 'data' / name
-        mount = ['mount', '-t', 'tmpfs', '-o', f'size={SMALL_MB}m,mode=0777', 'tmpfs', str(folder)]
-        if subprocess.run(mount, capture_output=True).returncode:
-            pytest.skip('a disk is mounted by root alone')
-        try:
-            if kind is postgresql:
-                shutil.chown(folder, user)
-                place = f"CREATE TABLESPACE {name} LOCATION '{folder}'"
-                by_owner(server, place, f'CREATE DATABASE {name} TABLESPACE {name}')
-            yield sa.make_url(server.url).set(database=name).render_as_string(), folder
-        finally:
-            server.kill()
-            subprocess.run(['umount', str(folder)], check=True)
-
-
-def fill(folder):
-    """Take all the room that is left; the file that has it."""
-    path = folder / 'filler'
-    with path.open('wb', buffering=0) as filler, contextlib.suppress(OSError):
-        while True:
-            filler.write(bytes(4096))
-    return path
-
-
-def until_it_is_full(store):
-    """Commit claims on all nodes until there is no room; those that were made, and those that were not."""
-    made = []
-    for turn in range(2000):
-        more = [Placement((claim(uuid_of(f'instance {turn} {host}'), node(host)),)) for host in HOSTS]
-        try:
-            assert all(outcome.won for outcome in store.commit(more))
-        except errors.StoreFull:
-            return made, more
-        made += more
-    raise AssertionError('there is always room')
-
-
-def test_a_full_disk(small_disk):
-    """Claims go into the room that their tables have left; the one after that is refused, for good."""
-    url, folder = small_disk
-    made = engine.create(url)
-    schema.upgrade(made)
-    store = SqlClaimStore(made)
-    ready(store, *HOSTS, vcpus=10_000, memory_mb=10_000_000)
-    filler = fill(folder)
-    made_claims, refused = until_it_is_full(store)
-    assert done(store) == uuids(made_claims)
-    for count in (1, 3):
-        stopped(store, refused[:count], errors.StoreFull)
-    battery.check_books(store)
-    filler.unlink()
-    assert all(outcome.won for outcome in store.commit(refused))
-    assert done(store) == uuids(made_claims + refused)
-    battery.check_books(store)
     made.dispose()

@@ -282,6 +282,10 @@ def test_what_is_for_somebody_else(database, store, statements, kind, severity, 
         ),
         pytest.param(
             [A_CONFIRMED, f"UPDATE claims SET created_s = {NOW + 2} WHERE consumer_uuid = '{A}'"],
+            id='made since the last report',
+        ),
+        pytest.param(
+            [A_CONFIRMED, f"UPDATE claims SET unseen = 1 WHERE consumer_uuid = '{A}'"],
             id='confirmed since the last report',
         ),
         pytest.param(

@@ -11,12 +11,15 @@
 # under the License.
 """ResourceCapacity: what is free, in every resource class."""
 
+import contextlib
 import json
 
 import numpy as np
 import pytest
 
+from nova_sched import errors
 from nova_sched.filters.resource_capacity import ResourceCapacity
+from nova_sched.objects.claim import CONFIRMED
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import claim, cluster, hosts, mask_of, put, report, request, uuid_of
 from nova_sched.tests.options import settings
@@ -58,6 +61,34 @@ from nova_sched.tests.options import settings
 )
 def test_capacity(columns, resources, mask):
     assert mask_of(ResourceCapacity, hosts(2, **columns), request(resources=resources)) == mask
+
+
+@pytest.mark.parametrize(
+    'facts, old, new, fits',
+    [
+        pytest.param({}, {'VCPU': 6}, {'VCPU': 8}, True, id='one of the sizes runs'),
+        pytest.param({}, {'VCPU': 6}, {'VCPU': 9}, False, id='more than there are'),
+        pytest.param({'vcpus_used': 2}, {'VCPU': 5}, {'VCPU': 6}, True, id='beside others'),
+        pytest.param({'vcpus_used': 2}, {'VCPU': 5}, {'VCPU': 7}, False, id='others are in the way'),
+        pytest.param({'vcpus_used': 3}, {'VCPU': 6}, {'VCPU': 2}, False, id='not while too much is in use'),
+        pytest.param({}, {'DISK_GB': 10}, {'DISK_GB': 90}, True, id='both disks'),
+        pytest.param({}, {'DISK_GB': 11}, {'DISK_GB': 90}, False, id='both disks are too much'),
+        pytest.param({'disk_gb_ratio': 4.0}, {'DISK_GB': 60}, {'DISK_GB': 41}, False, id='for any ratio'),
+        pytest.param({}, {'DISK_GB': 10}, {'VCPU': 8}, True, id='to a volume'),
+        pytest.param(
+            {'disk_gb_used': 95}, {'DISK_GB': 10}, {'VCPU': 8}, False, id='not while disk is overdrawn'
+        ),
+        pytest.param({}, {'VCPU': 2}, {'DISK_GB': 100}, True, id='from a volume'),
+    ],
+)
+def test_an_instance_that_is_there_needs_what_both_sizes_take(facts, old, new, fits):
+    """The rule lets it stay exactly where it can be claimed for."""
+    made = cluster(1, **{'vcpus': 8, 'disk_gb': 100, 'memory_mb': 4096, **facts})
+    node, asked = made.hosts.nodes[0], request(instance_uuid=uuid_of('one'), resources=new)
+    made.add(claim(uuid_of('one'), node.uuid, resources=old, state=CONFIRMED))
+    assert (ResourceCapacity().mask(made.hosts, asked) & True).tolist() == [fits]
+    with contextlib.nullcontext() if fits else pytest.raises(errors.ComputeResourcesUnavailable):
+        made.book(node, asked)
 
 
 @pytest.mark.parametrize(

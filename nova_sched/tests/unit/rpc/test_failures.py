@@ -31,6 +31,8 @@ ERRORS = [
     errors.NodeNotFound('n on host a'),
     errors.ClaimNotFound('instance x'),
     errors.StoreUnavailable('connection refused'),
+    errors.StoreBusy('deadlock detected'),
+    errors.StoreFull('disk full'),
 ]
 
 
