@@ -37,9 +37,9 @@ class Policy:
 class Placement:
     """Claims that are made together or not at all, and (consumer, node) claims that end with it.
 
-    Amounts are judged by what the node has left. CPUs, pages and devices were picked one by one, so
-    they are good only while nothing else happens to the node: ``generations`` are those at which they
-    were picked, for each node of a claim with parts. ``policies`` are those of the groups that the
+    Amounts are judged by what the node has left. CPUs, pages and devices were picked one by one, so they are
+    good only while nobody else takes any there: ``generations`` are those at which they were picked, for each
+    node of a claim with parts. ``policies`` are those of the groups that the
     claims' consumers are members of; they are judged by where all members have claims.
     """
 

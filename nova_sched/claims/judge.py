@@ -19,12 +19,16 @@ from nova_sched.objects.claim import Claim
 
 @dataclasses.dataclass(slots=True)
 class Ledger:
-    """One node during a judgement: its inventories, use by resource class, generation, and host."""
+    """One node during a judgement: its inventories, use by resource class, generation, and host.
+
+    ``pieces_at`` is the generation at which CPUs, pages or devices were last taken there, or reported anew.
+    """
 
     inventories: dict
     used: dict
     generation: int
     host: str = ''
+    pieces_at: int = 0
     changed: bool = False
 
     def fits(self, resources):
@@ -129,10 +133,11 @@ class _Court:
         """Group UUID -> its circle after the changes; None if that would break a policy."""
         moves: dict[str, list] = {}
         for (consumer, node), (old, new) in changes.items():
-            group = (new or old).group_uuid
-            if group in self._circles and (old is None or new is None) and node in self._ledgers:
-                host = None if new is None else self._ledgers[node].host
-                moves.setdefault(group, []).append((consumer, node, host))
+            left, entered = (one and one.group_uuid for one in (old, new))
+            if left in self._circles and left != entered:
+                moves.setdefault(left, []).append((consumer, node, None))
+            if entered in self._circles and left != entered and node in self._ledgers:
+                moves.setdefault(entered, []).append((consumer, node, self._ledgers[node].host))
         after = {group: self._circles[group].after(some) for group, some in moves.items()}
         for group, some in moves.items():
             for consumer, node, host in some:
@@ -142,7 +147,7 @@ class _Court:
         return after
 
     def _is_current(self, placement):
-        """Nothing has happened to the nodes since CPUs or devices were picked on them.
+        """Nobody has taken CPUs or devices on the nodes since some were picked there.
 
         What the batch itself does there does not count: its placements were made one after the other. On
         the nodes ``kept`` it has not done what those after it count on. A node that left is for the
@@ -150,7 +155,7 @@ class _Court:
         """
         return all(
             node not in self._ledgers
-            or (self._ledgers[node].generation == generation and node not in self._kept)
+            or (self._ledgers[node].pieces_at <= generation and node not in self._kept)
             for node, generation in placement.generations.items()
         )
 

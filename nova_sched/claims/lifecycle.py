@@ -26,13 +26,17 @@ def amend(claims, change, ledgers, held):
 
 
 def finishing(claims, node_uuids):
-    """The change that settles a consumer's move or resize, given all its claims: it stays on these nodes."""
-    moved = any(claim.move for claim in claims if claim.node_uuid in node_uuids)
+    """The change that settles a consumer's move or resize, given all its claims: it stays on these nodes.
+
+    What it was claimed for since then goes on: this may be the late word on a move that reports have settled.
+    """
+    arrived = (_age(claim) for claim in claims if claim.move and claim.node_uuid in node_uuids)
+    moved_s = max(arrived, default=None)
 
     def change(claim):
         if claim.node_uuid in node_uuids:
             return claim.finished()
-        return None if moved else claim
+        return None if moved_s is not None and _age(claim) <= moved_s else claim
 
     return change
 

@@ -30,6 +30,7 @@ class MemoryClaimStore(ClaimStore):
         self._nodes = {}  # UUID -> NodeFacts without claims
         self._names = {}  # (host, nodename) -> UUID
         self._claims = {}  # node UUID -> consumer -> Claim
+        self._pieces_at = {}  # node UUID -> the generation at which pieces were last taken or reported anew
         self._places = {}  # consumer -> UUIDs of nodes
         self._last_generation = 0  # of all nodes that left: one that comes back must not look like it
         self._services, self._aggregates, self._instances = {}, {}, {}
@@ -84,7 +85,8 @@ class MemoryClaimStore(ClaimStore):
 
     def _ledger(self, uuid):
         facts = self._nodes[uuid]
-        ledger = Ledger(facts.report.inventories, dict(facts.foreign), facts.generation, facts.report.host)
+        known = facts.report.inventories, dict(facts.foreign), facts.generation, facts.report.host
+        ledger = Ledger(*known, self._pieces_at[uuid])
         for claim in self._claims[uuid].values():
             ledger.take(claim.resources)
         return ledger
@@ -102,6 +104,8 @@ class MemoryClaimStore(ClaimStore):
             self._drop(key)
         for claim in held.added.values():
             self._put(claim)
+            if claim.all_parts:
+                self._pieces_at[claim.node_uuid] = self._nodes[claim.node_uuid].generation + 1
         self._touch({node for _, node in (*held.added, *held.removed)})
 
     def _amend(self, claims, change):
@@ -183,6 +187,9 @@ class MemoryClaimStore(ClaimStore):
         same = before is not None and dataclasses.replace(before, seen_s=now_s) == after
         if not same or changed or settled.ended:
             self._touch([uuid])
+        anew = before is None or (before.report.pieces, before.report.providers) != (report.pieces, report.providers)
+        if anew or any(claim.all_parts for claim in changed):
+            self._pieces_at[uuid] = self._nodes[uuid].generation
         return self._facts(uuid)
 
     def _facts(self, uuid):
@@ -199,7 +206,7 @@ class MemoryClaimStore(ClaimStore):
         del self._names[facts.report.host, facts.report.nodename]
         for consumer in list(self._claims[uuid]):
             self._drop((consumer, uuid))
-        del self._claims[uuid]
+        del self._claims[uuid], self._pieces_at[uuid]
 
     # Services, aggregates, instance lists.
 

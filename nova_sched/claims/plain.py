@@ -12,13 +12,14 @@
 """A claim as plain values, for whoever hands it on as JSON, and back."""
 
 import dataclasses
+from typing import Any
 
 from nova_sched.hardware.machine import Parts
 from nova_sched.objects.claim import Claim, Resizing
 
 NAMES = tuple(field.name for field in dataclasses.fields(Claim))
 # What most claims have, and what is not written for them.
-USUAL = {
+USUAL: dict[str, Any] = {
     'parts': None,
     'counted': False,
     'image_properties': {},

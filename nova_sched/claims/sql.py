@@ -42,7 +42,9 @@ class _Lost(Exception):
 
 def _is_plain(placement):
     """One claim, guarded by amounts alone."""
-    return len(placement.claims) == 1 and not placement.releases and not placement.policies
+    if len(placement.claims) != 1:
+        return False
+    return not (placement.releases or placement.policies or placement.claims[0].parts)
 
 
 def _claims_of(consumer):
@@ -153,6 +155,9 @@ class SqlClaimStore(ClaimStore):
         changed = [{'uuid': uuid, 'used': sql.use_text(ledger)}
                    for uuid, ledger in sorted(ledgers.items()) if ledger.changed]  # fmt: skip
         sql.WRITE_USES.run(connection, changed)
+        taken = {claim.node_uuid for claim in held.added.values() if claim.all_parts}
+        pieces = [{'uuid': uuid, 'pieces_at': ledgers[uuid].generation + 1} for uuid in sorted(taken)]
+        sql.WRITE_PIECES.run(connection, pieces)
 
     def _replace_claims(self, connection, gone, come):
         sql.END_CLAIMS.run(connection, sorted(claim.uuid for claim in gone))

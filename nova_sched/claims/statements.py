@@ -47,6 +47,7 @@ PUT_CLAIM = sa.insert(CLAIMS)
 # For many rows, a statement for all of them.
 PUT_CLAIMS, END_CLAIMS = bulk.Insert(CLAIMS), bulk.Delete(CLAIMS)
 WRITE_USES = bulk.Update(NODES, 'used', also='generation = generation + 1')
+WRITE_PIECES = bulk.Update(NODES, 'pieces_at')
 NEW_NODES, NEW_TEXTS = bulk.Insert(NODES), bulk.Insert(REPORTS)
 CHANGE_NODES = bulk.Update(NODES, *(name for name in NODES.columns.keys() if name != 'uuid'))  # noqa: SIM118
 SEE_NODES, CHANGE_TEXTS = bulk.Update(NODES, 'seen_s'), bulk.Update(REPORTS, 'report')
@@ -54,7 +55,7 @@ SEE_NODES, CHANGE_TEXTS = bulk.Update(NODES, 'seen_s'), bulk.Update(REPORTS, 're
 # Built once: to build a statement costs more than to run it on SQLite.
 GIVEN: sa.BindParameter = sa.bindparam('given', expanding=True)
 LOCK_LEDGERS = (
-    sa.select(NODES.c.uuid, NODES.c.inventories, NODES.c.used, NODES.c.generation, NODES.c.host)
+    sa.select(NODES.c.uuid, NODES.c.inventories, NODES.c.used, NODES.c.generation, NODES.c.host, NODES.c.pieces_at)
     .where(NODES.c.uuid.in_(GIVEN))
     .order_by(NODES.c.uuid)
     .with_for_update()
@@ -149,10 +150,10 @@ def use_text(ledger):
     return json.dumps({name: amount for name, amount in ledger.used.items() if amount}, sort_keys=True)
 
 
-def ledger(inventories, used, generation, host=''):
+def ledger(inventories, used, generation, host='', pieces_at=0):
     """A node's ledger, from the texts in its row."""
     known = {name: Inventory(*values) for name, values in json.loads(inventories).items()}
-    return Ledger(known, json.loads(used), generation, host)
+    return Ledger(known, json.loads(used), generation, host, pieces_at)
 
 
 def by_node(claims):

@@ -20,6 +20,9 @@ from nova_sched.claims.reconcile import settle
 from nova_sched.claims.statements import inventories_text, use_text
 
 
+PIECES = ('numa_topology', 'pci_pools', 'providers', 'inventories')  # what they are told by, in a report's text
+
+
 @dataclasses.dataclass(slots=True)
 class Taken:
     """What one report changes: ``values`` of the node's row, its text, and claims."""
@@ -74,7 +77,9 @@ def take(report, row, text_before, claims, moving, first, now_s):
     same = not new and text == text_before and all(getattr(row, name) == values[name] for name in values)
     changed = bool(not same or settled.ended or put)
     generation = (first if new else row.generation) + changed
-    values |= {'generation': generation, 'seen_s': now_s}
+    anew = new or any(claim.all_parts for claim in put)
+    anew = anew or (text != text_before and _pieces_differ(text, text_before))
+    values |= {'generation': generation, 'pieces_at': generation if anew else row.pieces_at, 'seen_s': now_s}
     foreign = settled.foreign, settled.foreign_instances
     return Taken(
         facts=NodeFacts(report, generation, tuple(settled.claims.values()), *foreign, now_s),
@@ -88,3 +93,9 @@ def take(report, row, text_before, claims, moving, first, now_s):
         text_is_new=text_before is None,
         text_changed=text_before is not None and text != text_before,
     )
+
+
+def _pieces_differ(text, text_before):
+    """Whether two reports, as text, tell of other pieces."""
+    now, before = json.loads(text), json.loads(text_before)
+    return any(now[name] != before[name] for name in PIECES)

@@ -35,13 +35,15 @@ def _table(name, *columns):
 
 
 # One compute node. `generation` rises by one in every transaction that changes the node or its claims;
-# `used` is claims plus foreign use by resource class, and is what a claim is judged by.
+# `pieces_at` is the one at which CPUs, pages or devices on it were last taken or reported anew. `used` is
+# claims plus foreign use by resource class, and is what a claim is judged by.
 NODES = _table(
     'nodes',
     sa.Column('uuid', UUID, primary_key=True),
     sa.Column('host', NAME, nullable=False),
     sa.Column('nodename', NAME, nullable=False),
     sa.Column('generation', sa.BigInteger, nullable=False),
+    sa.Column('pieces_at', sa.BigInteger, nullable=False, server_default='0'),
     sa.Column('seen_s', SECONDS, nullable=False),
     sa.Column('inventories', JSON_TEXT, nullable=False),
     sa.Column('used', JSON_TEXT, nullable=False),

@@ -38,7 +38,7 @@ class Crowd:
         self._clock, self._monotonic = clock, monotonic
         self._started_s = clock()
         # Of each process its latest sign, and when that was new here.
-        self._signs: dict[str, tuple[float, float]] = {}
+        self._signs: dict[str, tuple[float | None, float]] = {}
         self.standing = (0, 1)
 
     @property

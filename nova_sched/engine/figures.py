@@ -74,9 +74,7 @@ class Figures:
 
 
 # Figures that only grow.
-COUNTS = tuple(
-    'placed refused conflicts retries busy batches news_told news_heard news_dropped'.split()
-)
+COUNTS = tuple('placed refused conflicts retries busy batches news_told news_heard news_dropped'.split())
 
 
 class Minute:

@@ -19,7 +19,7 @@ import json
 import numpy as np
 
 from nova_sched import errors
-from nova_sched.engine import explain
+from nova_sched.engine import explain, slices
 from nova_sched.engine.decide import best, survivors, weigh
 from nova_sched.engine.selection import select
 from nova_sched.hardware import Overdrawn
@@ -122,8 +122,8 @@ class Placer:
         rows = field.rows()
         notes: list | None = [] if decision.noted and index < NOTED else None
         weights = weigh(self._rules.weighers, hosts, rows, request, notes)
-        order = best(weights, settings.subset_size, self._random if settings.shuffle else None)
-        pick = order[self._random.randrange(len(order))] if len(order) > 1 else order[0]
+        own = slices.own(self._rules.weighers, hosts, rows, weights, request, settings)
+        pick = self._pick(weights, settings) if own is None else int(own[self._pick(weights[own], settings)])
         row = int(rows[pick])
         beside = self._ranked(rows, weights, pick, spare) if spare else []
         if spare:
@@ -137,6 +137,11 @@ class Placer:
         decision.rows.append(row)
         decision.requests.append(request)
         return field
+
+    def _pick(self, weights, settings):
+        """The position of the highest weight, or of one of the highest."""
+        order = best(weights, settings.subset_size, self._random if settings.shuffle else None)
+        return order[self._random.randrange(len(order))] if len(order) > 1 else order[0]
 
     def _book(self, node, request, lifetime_s, request_id):
         """Claim. NUMA cells and devices that do not fit are not claimed, but left to the compute node.

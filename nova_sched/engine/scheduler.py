@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 from nova_sched import errors
-from nova_sched.engine import capacity, explain
+from nova_sched.engine import capacity, explain, slices
 from nova_sched.engine.books import Books
 from nova_sched.engine.candidates import Candidates
 from nova_sched.engine.crowd import Crowd
@@ -85,7 +85,7 @@ class Scheduler:
         self._placer = Placer(cluster, rules, random)
         self.figures = Figures()
         self._crowd = crowd or Crowd()
-        self.fresh = Freshness(cluster, news, lambda: self.loop.send(NEWS, None), self.figures, clock)
+        self.fresh = Freshness(cluster, news, self._turn_to_news, self.figures, clock)
         handlers = {PLACE: self._place, REPORT: self._report, CALL: self._call, RULES: self._follow}
         self.loop = Loop({**handlers, NEWS: self.fresh.take}, max_batch)
         self.books = Books(cluster, store, settings, clock, self.fresh)
@@ -169,6 +169,9 @@ class Scheduler:
         """Take what another scheduler tells (News). Does not wait."""
         self.fresh.hear(news)
 
+    def _turn_to_news(self):
+        self.loop.send(NEWS, None)
+
     def _ask(self, method, *args):
         """Have the books do something, by name, for the watch."""
         return self.call(getattr(self.books, method), *args)
@@ -226,7 +229,7 @@ class Scheduler:
         order, begin_s = message.work, time.perf_counter()
         noted = self.trails.sampled(settings.explain_sample)
         try:
-            chosen_by = _spread(settings, message.attempts)
+            chosen_by = slices.settings_for(settings, self.crowd, message.attempts)
             decision = self._placer.decide(
                 order.requests, chosen_by, order.alternates, order.request_id, noted, order.ranked
             )
@@ -396,16 +399,6 @@ class Scheduler:
             took_s * 1000,
             extra={'context': order.context},
         )
-
-
-def _spread(settings, losses):
-    """Settings by which one who has lost chooses: among more of the best hosts each time.
-
-    Schedulers that all want the very best one would run after it together again and again.
-    """
-    if not losses:
-        return settings
-    return dataclasses.replace(settings, subset_size=max(settings.subset_size, 4**losses))
 
 
 def _apart(messages):

@@ -30,7 +30,9 @@ class Weigher:
 
     ``minval`` and ``maxval`` are bounds of the scale; None takes the lowest or highest of the round.
     ``option`` is the multiplier's name in the options of ``group``, and ``key`` the aggregate metadata
-    key that overrides it: of the same name, if empty. ``sign`` turns it round.
+    key that overrides it: of the same name, if empty. ``sign`` turns it round. ``load`` says that it counts
+    what claims change, so that among hosts that differ in that alone a scheduler of several may take
+    another one than the best (``engine.slices``).
     """
 
     minval: float | None = None
@@ -39,6 +41,7 @@ class Weigher:
     option = ''
     key = ''
     sign = 1.0
+    load = False
 
     @property
     def name(self):

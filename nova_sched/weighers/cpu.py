@@ -19,6 +19,7 @@ class CPUWeigher(Weigher):
 
     minval = 0
     option = 'cpu_weight_multiplier'
+    load = True
 
     def raw(self, hosts, rows, request):
         return hosts.spare_vcpus[rows]

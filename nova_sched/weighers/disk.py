@@ -19,6 +19,7 @@ class DiskWeigher(Weigher):
 
     minval = 0
     option = 'disk_weight_multiplier'
+    load = True
 
     def raw(self, hosts, rows, request):
         return hosts.free_disk_mb[rows]

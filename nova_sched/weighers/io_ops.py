@@ -19,6 +19,7 @@ class IoOpsWeigher(Weigher):
 
     minval = 0
     option = 'io_ops_weight_multiplier'
+    load = True
 
     def raw(self, hosts, rows, request):
         return hosts.num_io_ops[rows]

@@ -18,6 +18,7 @@ class NumInstancesWeigher(Weigher):
     """More instances are better: packs if the multiplier is positive, spreads if it is negative."""
 
     option = 'num_instances_weight_multiplier'
+    load = True
 
     def raw(self, hosts, rows, request):
         return hosts.num_instances[rows]

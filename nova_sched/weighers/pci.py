@@ -22,6 +22,7 @@ class PCIWeigher(Weigher):
     """Fewer free PCI devices are better, so that hosts with many stay free for those who want many."""
 
     option = 'pci_weight_multiplier'
+    load = True
 
     def raw(self, hosts, rows, request):
         return 1 + PLENTY - np.minimum(hosts.free_pci_devices[rows], PLENTY)

@@ -19,6 +19,7 @@ class RAMWeigher(Weigher):
 
     minval = 0
     option = 'ram_weight_multiplier'
+    load = True
 
     def raw(self, hosts, rows, request):
         return hosts.free_ram_mb[rows]

@@ -34,7 +34,8 @@ def list_schedulers(args, conf):
     (seconds since the database was looked at last, by the time of last_seen), news_lag_s (how old the latest
     news of another scheduler was when it was heard), stale_nodes (that differed from the database at that
     look), placed (instances), refused, conflicts, retries, conflict_rate, retry_rate (null before anything
-    was placed), batches, news_told, news_heard, news_dropped.
+    was placed), busy (transactions that were made again, because another one was in the way), batches,
+    news_told, news_heard, news_dropped.
     """
     now_s = time.time()
     found = SqlSchedulers(store.ready(conf)).alive(now_s - KEPT_S)

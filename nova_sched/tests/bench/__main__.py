@@ -16,12 +16,15 @@ import os
 import sys
 import warnings
 
-PARTS = ('decisions', 'rules', 'claims', 'reports', 'calls')
+PARTS = ('decisions', 'rules', 'claims', 'shared', 'reports', 'calls')
+ASKED_FOR = ('shared-mariadb',)  # run by name only
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--only', nargs='+', choices=PARTS, default=PARTS, help='run these parts only')
+    parser.add_argument(
+        '--only', nargs='+', choices=PARTS + ASKED_FOR, default=PARTS, help='run these parts only'
+    )
     parser.add_argument('--seconds', type=float, default=3.0, help='time for each figure')
     parser.add_argument('--format', choices=('table', 'json'), default='table')
     arguments = parser.parse_args()
@@ -43,7 +46,7 @@ def _rows(arguments):
     from oslo_log import log
 
     from nova_sched.conf import CONF
-    from nova_sched.tests.bench import all_rules, calls, commits, decisions, reporting
+    from nova_sched.tests.bench import all_rules, calls, commits, decisions, reporting, shared
 
     log.register_options(CONF)
     CONF([], project='nova_sched', default_config_files=[])
@@ -51,6 +54,8 @@ def _rows(arguments):
         'decisions': decisions,
         'rules': all_rules,
         'claims': commits,
+        'shared': shared.POSTGRESQL,
+        'shared-mariadb': shared.MARIADB,
         'reports': reporting,
         'calls': calls,
     }
@@ -63,7 +68,7 @@ def _rows(arguments):
 def _print(rows):
     from prettytable import PrettyTable
 
-    table = PrettyTable(['what', 'p50', 'p99', 'a second', 'floor', 'ratio'])
+    table = PrettyTable(['what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts'])
     table.align = 'r'
     table.align['what'] = table.align['floor'] = 'l'
     for row in rows:

@@ -36,8 +36,9 @@ class Bare:
     """
 
     def prepare(self, claims):
-        rows = [statements.claim_row(claim) for claim in claims]
-        return sorted({claim.node_uuid for claim in claims}), [[row[name] for name in COLUMNS] for row in rows]
+        nodes = sorted({claim.node_uuid for claim in claims})
+        rows = map(statements.claim_row, claims)
+        return nodes, [[row[name] for name in COLUMNS] for row in rows]
 
     def commit(self, batch):
         nodes, rows = batch

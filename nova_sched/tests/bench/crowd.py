@@ -88,13 +88,14 @@ class Ours:
 
     def commit(self, placements):
         """The node of each claim that was lost, and how often the database was busy."""
-        for busy in itertools.count():
+        outcomes, busy = None, 0
+        while outcomes is None:
             try:
                 outcomes = self._store.commit(placements)
             except errors.StoreUnavailable:
-                continue
-            pairs = zip(placements, outcomes, strict=True)
-            return [placement.claims[0].node_uuid for placement, outcome in pairs if not outcome.won], busy
+                busy += 1
+        pairs = zip(placements, outcomes, strict=True)
+        return [placement.claims[0].node_uuid for placement, outcome in pairs if not outcome.won], busy
 
 
 def _work(url, pipe, gate):

@@ -27,7 +27,7 @@ BATCH = 32
 MANY, FEW = 1_000, 50  # nodes that take all that comes, and nodes that are nearly full
 ENDLESS, LEFT = 10**7, 64  # claims that each of them takes
 TURN_S = 0.2
-# What a scheduler commits before it looks what became of it: the longer, the more often two pick the last place.
+# Batches that a scheduler makes before it looks what became of them: meanwhile others pick the same places.
 TURN_OF_FEW = 2
 
 
@@ -91,8 +91,8 @@ class Shared:
                         yield self._single(by_turns(crowd, 1, many, budget_s))
                     batches = by_turns(crowd, BATCH, many, budget_s)
                     yield self._row(f'claims on {self._name}, {BATCH} in a transaction', count, batches)
-                    last = scarce.by_turns(crowd, budget_s)
-                    yield self._row(f'the last {LEFT * FEW:,} places of {FEW} nodes, {self._name}', count, last)
+                    last = f'the last {LEFT * FEW:,} places of {FEW} nodes, {self._name}'
+                    yield self._row(last, count, scarce.by_turns(crowd, budget_s))
 
     def _single(self, made):
         ours, floor = (

@@ -23,6 +23,8 @@ OPTIONS = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate'
 
 
 def upgrade():
+    pieces_at = sa.Column('pieces_at', sa.BigInteger, nullable=False, server_default='0')
+    op.add_column('nodes', pieces_at)
     op.add_column('claims', sa.Column('unseen', sa.Boolean(create_constraint=False)))
     op.add_column('claims', sa.Column('move', sa.String(16)))
     op.add_column('claims', sa.Column('resizing', TEXT))

@@ -41,6 +41,9 @@ class Groups:
             pytest.param(APART, [member(A)], [member(B, OTHER)], True, id='apart: another node'),
             pytest.param(APART, [member(A, group=ELSE)], [member(B)], True, id='apart: another group'),
             pytest.param(APART, [claim(A, node())], [member(B)], True, id='apart: no member'),
+            pytest.param(
+                APART, [member(A), claim(B, node())], [member(B)], False, id='apart: becomes a member'
+            ),
             pytest.param(APART, [], [member(A), member(B)], False, id='apart: two at once'),
             pytest.param(APART, [], [member(A), member(B, OTHER)], True, id='apart: two at once, apart'),
             pytest.param(APART, [member(A)], [member(A, vcpus=2)], True, id='apart: the same once more'),

@@ -116,11 +116,15 @@ class Parts:
         [
             pytest.param(lambda store: None, True, id='nothing'),
             pytest.param(lambda store: ready(store, now_s=NOW + 1), True, id='a report without news'),
-            pytest.param(lambda store: ready(store, vcpus_used=1), False, id='a report with news'),
-            pytest.param(lambda store: place(store, claim(B, node())), False, id='another claim'),
-            pytest.param(lambda store: store.release([(C, node())]), False, id='a claim ends'),
-            pytest.param(lambda store: store.confirm([C], [node()]), False, id='a claim is confirmed'),
-            pytest.param(lambda store: store.expire(NOW), False, id='a claim expires'),
+            pytest.param(lambda store: ready(store, vcpus_used=1), True, id='a report with other news'),
+            pytest.param(lambda store: ready(store, pci_pools='[]'), False, id='a report with other devices'),
+            pytest.param(lambda store: place(store, claim(B, node())), True, id='another claim'),
+            pytest.param(
+                lambda store: place(store, holding(B)), False, id='another claim that holds something'
+            ),
+            pytest.param(lambda store: store.release([(C, node())]), True, id='a claim ends'),
+            pytest.param(lambda store: store.confirm([C], [node()]), True, id='a claim is confirmed'),
+            pytest.param(lambda store: store.expire(NOW), True, id='a claim expires'),
             pytest.param(lambda store: place(store, claim(B, node(OTHER))), True, id='to another node'),
             pytest.param(lambda store: store.remove_node(node()), False, id='the node leaves'),
         ],
@@ -130,25 +134,22 @@ class Parts:
         place(store, claim(C, node(), expires_s=NOW))
         seen = generation(store)
         what_happens(store)
-        before = kept(store)
+        before, now = kept(store), store.heads().get(node())
         outcome = pick(store, holding(A), host_0=seen)
         assert outcome.won == won
         assert kept(store) == before | ({(A, node()): PENDING} if won else {})
-        if won:
-            assert outcome.generations == {node(): (seen, seen + 1)}
-        else:
-            assert outcome.generations == {}
+        assert outcome.generations == ({node(): (now[0], now[0] + 1)} if won else {})
 
     def test_the_loser_is_told_the_true_use(self, store):
         ready(store)
         seen = generation(store)
-        place(store, claim(B, node(), vcpus=3))
+        place(store, holding(B, vcpus=3))
         assert pick(store, holding(A), host_0=seen).used[node()]['VCPU'] == 3
 
     def test_one_of_two_nodes_has_moved_on(self, store):
         ready(store, HOST, OTHER)
         seen = generation(store), generation(store, OTHER)
-        place(store, claim(C, node(OTHER)))
+        place(store, holding(C, host=OTHER))
         outcome = pick(store, holding(A), holding(B, BOTH, OTHER), host_0=seen[0], host_1=seen[1])
         assert not outcome.won
         assert kept(store) == {(C, node(OTHER)): PENDING}

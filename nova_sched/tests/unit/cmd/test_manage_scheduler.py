@@ -52,6 +52,7 @@ def test_a_row():
         'refused': 1,
         'conflicts': 3,
         'retries': 5,
+        'busy': 0,
         'batches': 0,
         'news_told': 0,
         'news_heard': 0,

@@ -16,6 +16,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.engine.crowd import KEPT_S, SILENT_S, Crowd
 from nova_sched.tests.builders import NOW
+from nova_sched.tests.unit.engine.world import World
 
 
 class Table:
@@ -123,6 +124,16 @@ def test_rows_of_long_ago_are_dropped(time):
     one.sign({})
     one.forget()
     assert set(time.table.rows) == {one.uuid}
+
+
+def test_a_scheduler_is_in_the_list_while_it_runs():
+    members = Table()
+    world = World(crowd=Crowd(members, 'host', 7))
+    assert (members.rows, world.scheduler.crowd) == ({}, (0, 1))
+    world.scheduler.start()
+    assert list(members.rows) == [world.scheduler.uuid]
+    world.scheduler.stop()
+    assert members.rows == {}
 
 
 def test_a_database_that_is_away_at_the_end(time, caplog):

@@ -11,11 +11,14 @@
 # under the License.
 """Tests of the watch: what it finds, what it tells the loop, and how it lives and ends."""
 
+import dataclasses
 import logging
 
 import pytest
 
+from nova_sched import errors
 from nova_sched.claims import Placement, ServiceFacts
+from nova_sched.engine.news import News
 from nova_sched.engine.watch import Watch
 from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Unsteady
@@ -159,7 +162,48 @@ def test_a_sign_of_life_that_did_not_get_through_is_told_again(eager):
     assert eager.look() == [('catch_up', [], {node('host-1'): NOW + 30})]
 
 
+def test_figures_of_looks(watched):
+    watched.watch._figures.looked_s = 0.0
+    watched.look()
+    assert watched.watch._figures.stale_nodes == 0
+    assert watched.watch._figures.look_lag_s < 60
+    watched.store.commit([Placement((claim(A, node('host-1')),))])
+    watched.store.remove_node(node('host-0'))
+    watched.look()
+    assert watched.watch._figures.stale_nodes == 2
+    watched.look()
+    assert watched.watch._figures.stale_nodes == 0
+
+
 class TestThread:
+    def test_it_signs_at_once_and_goes_on_when_that_fails(self, caplog):
+        signs = []
+
+        def sign():
+            signs.append('sign')
+            raise errors.StoreUnavailable('it is away')
+
+        world = World()
+        settings = dataclasses.replace(world.settings, refresh_interval_s=0.01)
+        looks = Counting()
+        watch = Watch(world.cluster, looks, lambda: settings, lambda *args: None, sign=sign)
+        watch.start()
+        wait_for(lambda: looks.looks and signs)
+        watch.leave()
+        watch.join()
+        assert signs == ['sign'], 'the next one is seconds away'
+        assert 'is not seen until it does' in caplog.text
+
+    def test_what_others_told_of_is_read_soon(self):
+        """Though the next look is far away."""
+        world = World(refresh_interval_s=3600.0)
+        world.report(report())
+        world.scheduler.start()
+        world.store.commit([Placement((claim(A, node('host-0')),))])
+        world.scheduler.hear(News(NOW, looks={node('host-0'): None}))
+        wait_for(lambda: world.scheduler.call(world.cluster.hosts.count_instances, [A]).tolist() == [1])
+        world.scheduler.stop()
+
     def test_it_keeps_a_scheduler_up_to_date(self):
         world = World(refresh_interval_s=0.01)
         world.report(report())

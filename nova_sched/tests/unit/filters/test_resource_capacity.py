@@ -19,7 +19,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.filters.resource_capacity import ResourceCapacity
-from nova_sched.objects.claim import CONFIRMED
+from nova_sched.objects.claim import CONFIRMED, Claim
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import claim, cluster, hosts, mask_of, put, report, request, uuid_of
 from nova_sched.tests.options import settings
@@ -85,7 +85,7 @@ def test_an_instance_that_is_there_needs_what_both_sizes_take(facts, old, new, f
     """The rule lets it stay exactly where it can be claimed for."""
     made = cluster(1, **{'vcpus': 8, 'disk_gb': 100, 'memory_mb': 4096, **facts})
     node, asked = made.hosts.nodes[0], request(instance_uuid=uuid_of('one'), resources=new)
-    made.add(claim(uuid_of('one'), node.uuid, resources=old, state=CONFIRMED))
+    made.add(Claim(uuid_of('one'), node.uuid, old, CONFIRMED))
     assert (ResourceCapacity().mask(made.hosts, asked) & True).tolist() == [fits]
     with contextlib.nullcontext() if fits else pytest.raises(errors.ComputeResourcesUnavailable):
         made.book(node, asked)
