@@ -15,6 +15,7 @@
 SchedError
 +- NoValidHost               nothing passed; ``trail`` tells what removed what
 |  +- TooManyConflicts       hosts passed, but others took them first, each time
+|  +- Superseded             a later request for the same instance was answered already
 +- Invalid                   the caller must change the message
 |  +- MalformedObject        a versioned object that cannot be read
 |  +- IncompatibleObject     an object of a major version that is not known
@@ -74,6 +75,14 @@ class TooManyConflicts(NoValidHost):
     def __init__(self, attempts):
         super().__init__(f'Hosts that fit were taken by other requests, {attempts} times in a row.')
         self.args = (attempts,)
+
+
+class Superseded(NoValidHost):
+    """A later request for the same instance was answered before this one."""
+
+    def __init__(self, instance):
+        super().__init__(f'A later request for instance {instance} was answered already.')
+        self.args = (instance,)
 
 
 class Invalid(SchedError):

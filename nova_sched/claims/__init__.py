@@ -40,13 +40,16 @@ class Placement:
     Amounts are judged by what the node has left. CPUs, pages and devices were picked one by one, so they are
     good only while nobody else takes any there: ``generations`` are those at which they were picked, for each
     node of a claim with parts. ``policies`` are those of the groups that the
-    claims' consumers are members of; they are judged by where all members have claims.
+    claims' consumers are members of; they are judged by where all members have claims. ``replaces`` are
+    the UUIDs of the claims that its consumers had on their way, as far as that is known: one that the same
+    request has made, or a later one, does not end unless it is among these.
     """
 
     claims: tuple[Claim, ...]
     releases: tuple[tuple[str, str], ...] = ()
     generations: Mapping[str, int] = dataclasses.field(default_factory=dict)
     policies: tuple[Policy, ...] = ()
+    replaces: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ import dataclasses
 from nova_sched.claims import Outcome
 from nova_sched.objects.claim import Claim
 
+SKEW_S = 2.0  # how far the clocks of schedulers may be apart
+
 
 @dataclasses.dataclass(slots=True)
 class Ledger:
@@ -85,12 +87,31 @@ def judge(placements, ledgers, held, circles=None):
     return [_outcome(placement, one, ledgers) for placement, one in zip(placements, won, strict=True)]
 
 
-def stale(placement, circles):
+def stale(placement, circles, held):
     """Nodes whose facts the loser of a placement may have been wrong about, beside the amounts in use."""
-    if not placement.generations and not placement.policies:
-        return set()
-    nodes = {claim.node_uuid for claim in placement.claims}
+    nodes = {claim.node_uuid for claim in unknown(placement, held)}
+    if placement.generations or placement.policies:
+        nodes |= {claim.node_uuid for claim in placement.claims}
     return nodes.union(*(circles[policy.group_uuid].nodes for policy in placement.policies))
+
+
+def unknown(placement, held):
+    """Claims on their way that must not end for this placement: of the same requests, or of later ones.
+
+    A message may come twice, and one that was held up may come after its caller has asked again.
+    """
+    return [
+        old
+        for claim in placement.claims
+        for old in held.of(claim.consumer_uuid).values()
+        if not old.is_confirmed
+        and old.uuid not in (claim.uuid, *placement.replaces)
+        and old.key not in placement.releases
+        and (
+            (old.request_id and old.request_id == claim.request_id)
+            or old.created_s > claim.created_s + SKEW_S
+        )
+    ]
 
 
 class _Court:
@@ -106,7 +127,7 @@ class _Court:
         changes = self._changes(placement)
         if not changes:
             return True
-        circles = self._regrouped(changes)
+        circles = None if unknown(placement, self._held) else self._regrouped(changes)
         if circles is not None and self._is_current(placement) and self._book(changes):
             self._circles.update(circles)
             return True

@@ -11,6 +11,8 @@
 # under the License.
 """What befalls claims after they were made: each event as a function from a claim to what becomes of it."""
 
+import dataclasses
+
 
 def amend(claims, change, ledgers, held):
     """Let ``change`` make of each claim another one, or None; returns those that it changed, as they were."""
@@ -44,13 +46,16 @@ def finishing(claims, node_uuids):
 def reverting(claims):
     """The change that takes a consumer's last move or resize back, given all of its claims.
 
-    A consumer that is on the node of its move, and nowhere else any more, stays there.
+    A consumer that is on the node of its move, and nowhere else any more, stays there. Where it comes back
+    to, a report from before that may still be on its way, as after ``Claim.confirmed``.
     """
     last = max((claim for claim in claims if claim.move or claim.resizing), key=_age, default=None)
 
     def change(claim):
-        if claim != last:
+        if last is None or (claim != last and not last.keeps_source):
             return claim
+        if claim != last:
+            return dataclasses.replace(claim, unseen=claim.is_confirmed)
         if claim.resizing:
             return claim.reverted()
         return claim if claim.is_confirmed and len(claims) == 1 else None

@@ -76,7 +76,9 @@ class MemoryClaimStore(ClaimStore):
             outcomes = judge(placements, ledgers, held, circles)
             self._write(held)
             return [
-                outcome if outcome.won else dataclasses.replace(outcome, fresh=self._fresh(one, circles))
+                outcome
+                if outcome.won
+                else dataclasses.replace(outcome, fresh=self._fresh(one, circles, held))
                 for one, outcome in zip(placements, outcomes, strict=True)
             ]
 
@@ -96,8 +98,8 @@ class MemoryClaimStore(ClaimStore):
                    if claim.group_uuid == policy.group_uuid)  # fmt: skip
         return Circle(policy, [(*one.key, self._nodes[one.node_uuid].report.host) for one in members])
 
-    def _fresh(self, placement, circles):
-        return tuple(self._facts(uuid) for uuid in stale(placement, circles) if uuid in self._nodes)
+    def _fresh(self, placement, circles, held):
+        return tuple(self._facts(uuid) for uuid in stale(placement, circles, held) if uuid in self._nodes)
 
     def _write(self, held):
         for key in held.removed:
@@ -187,7 +189,8 @@ class MemoryClaimStore(ClaimStore):
         same = before is not None and dataclasses.replace(before, seen_s=now_s) == after
         if not same or changed or settled.ended:
             self._touch([uuid])
-        anew = before is None or (before.report.pieces, before.report.providers) != (report.pieces, report.providers)
+        told = report.pieces, report.providers
+        anew = before is None or (before.report.pieces, before.report.providers) != told
         if anew or any(claim.all_parts for claim in changed):
             self._pieces_at[uuid] = self._nodes[uuid].generation
         return self._facts(uuid)

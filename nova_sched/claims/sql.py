@@ -112,7 +112,7 @@ class SqlClaimStore(ClaimStore):
                 raise _Lost
             self._write(connection, ledgers, held)
             self._raise_groups(connection, held, circles)
-            return self._refreshed(connection, placements, outcomes, circles)
+            return self._refreshed(connection, placements, outcomes, circles, held)
 
     def _lock_groups(self, connection, placements):
         """Circles of all groups with a policy, which nobody else can enter before this transaction ends."""
@@ -133,9 +133,9 @@ class SqlClaimStore(ClaimStore):
         for chunk in sql.chunks(sorted(entered)):
             connection.execute(sql.RAISE_GROUPS, {'given': chunk})
 
-    def _refreshed(self, connection, placements, outcomes, circles):
+    def _refreshed(self, connection, placements, outcomes, circles, held):
         """The outcomes, those of losers with all that they may have been wrong about."""
-        wanted = [set() if outcome.won else stale(one, circles)
+        wanted = [set() if outcome.won else stale(one, circles, held)
                   for one, outcome in zip(placements, outcomes, strict=True)]  # fmt: skip
         nodes = set().union(*wanted)
         if not nodes:

@@ -55,7 +55,9 @@ SEE_NODES, CHANGE_TEXTS = bulk.Update(NODES, 'seen_s'), bulk.Update(REPORTS, 're
 # Built once: to build a statement costs more than to run it on SQLite.
 GIVEN: sa.BindParameter = sa.bindparam('given', expanding=True)
 LOCK_LEDGERS = (
-    sa.select(NODES.c.uuid, NODES.c.inventories, NODES.c.used, NODES.c.generation, NODES.c.host, NODES.c.pieces_at)
+    sa.select(
+        NODES.c.uuid, NODES.c.inventories, NODES.c.used, NODES.c.generation, NODES.c.host, NODES.c.pieces_at
+    )
     .where(NODES.c.uuid.in_(GIVEN))
     .order_by(NODES.c.uuid)
     .with_for_update()

@@ -19,8 +19,12 @@ from nova_sched.claims.judge import Ledger
 from nova_sched.claims.reconcile import settle
 from nova_sched.claims.statements import inventories_text, use_text
 
-
-PIECES = ('numa_topology', 'pci_pools', 'providers', 'inventories')  # what they are told by, in a report's text
+PIECES = (
+    'numa_topology',
+    'pci_pools',
+    'providers',
+    'inventories',
+)  # what they are told by, in a report's text
 
 
 @dataclasses.dataclass(slots=True)

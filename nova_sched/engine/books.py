@@ -104,7 +104,7 @@ class Books:
                 node.generation = None  # it is as at none: no news of others may be added to that
         self._fresh.must_look(dict.fromkeys(used))
 
-    def placement(self, claims, requests, releases=()):
+    def placement(self, claims, requests, releases=(), replaced=()):
         """The claims for the store: with the generations that their CPUs and devices were picked at, and the
         policies of their groups."""
         picked = {claim.node_uuid for claim in claims if claim.parts}
@@ -116,6 +116,7 @@ class Books:
             tuple(releases),
             generations,
             tuple(Policy(one.uuid, one.policy, one.max_server_per_host) for one in policies.values()),
+            frozenset(claim.uuid for claim in replaced),
         )
 
     def learn(self, outcomes):
@@ -292,8 +293,9 @@ class Books:
         booking = None
         try:
             self._check_policy(node, request)
-            booking = self._cluster.book(node, request, self._settings().pending_ttl_s, request_id, move)
-            placement = self.placement([booking.claim], [request], releases)
+            lifetime_s = self._settings().pending_ttl_s
+            booking = self._cluster.book(node, request, lifetime_s, move, request_id=request_id)
+            placement = self.placement([booking.claim], [request], releases, ended)
             (outcome,) = self._store.commit([placement])
         except Exception:
             self._undo(booking, ended)

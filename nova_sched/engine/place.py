@@ -15,6 +15,7 @@ import contextlib
 import dataclasses
 import itertools
 import json
+import time
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from nova_sched.hardware import Overdrawn
 from nova_sched.state.membership import group_now
 from nova_sched.state.request import NO_PIECES
 
+SKEW_S = 2.0  # how far the clocks of schedulers may be apart
 NOTED = 10  # instances of one request whose winners' weights are noted
 
 
@@ -33,11 +35,13 @@ NOTED = 10  # instances of one request whose winners' weights are noted
 class Decision:
     """A host (row) and a claim for each of the ``asked`` instances; no claims for a mere check.
 
-    ``noted``: what each weigher gave the winners is kept in ``winners``, see ``explain.winners``.
+    ``marks`` are fields of the claims. ``noted``: what each weigher gave the winners is kept in ``winners``,
+    see ``explain.winners``.
     """
 
     asked: int = 1
     noted: bool = False
+    marks: dict = dataclasses.field(default_factory=dict)
     rows: list = dataclasses.field(default_factory=list)
     requests: list = dataclasses.field(default_factory=list)
     bookings: list = dataclasses.field(default_factory=list)
@@ -65,19 +69,24 @@ class Placer:
         """Decide by these rules from now on."""
         self._rules = rules
 
-    def decide(self, requests, settings, want_alternates=False, request_id=None, noted=False, ranked=0):
+    def decide(
+        self, requests, settings, want_alternates=False, request_id=None, noted=False, ranked=0, made_s=None
+    ):
         """Choose and book a host for each request, each seeing the earlier ones.
 
         ``ranked``: so many of the best hosts of each, as it saw them, are noted, the chosen one among them.
-        Raises NoValidHost; then nothing stays booked.
+        ``made_s`` is when the requests came, in seconds since the epoch; None: now. Raises NoValidHost; then
+        nothing stays booked.
         """
-        decision = Decision(len(requests), noted)
+        marks = {'request_id': request_id, 'created_s': time.time() if made_s is None else made_s}
+        decision = Decision(len(requests), noted, marks)
         try:
             before = None
             self._lift(decision, requests)
+            self._check_order(decision)
             spare = settings.alternates if want_alternates and len(requests) == 1 else max(ranked - 1, 0)
             for index, request in enumerate(requests):
-                before = self._choose(decision, request, index, before, spare, settings, request_id)
+                before = self._choose(decision, request, index, before, spare, settings)
         except Exception:
             self.undo(decision)
             raise
@@ -111,7 +120,17 @@ class Placer:
                     self._cluster.drop(claim)
                     decision.lifted.append(claim)
 
-    def _choose(self, decision, request, index, before, spare, settings, request_id):
+    def _check_order(self, decision):
+        """Raise Superseded if a later request for one of the instances was answered meanwhile.
+
+        Whoever asked here has given up, and has asked again.
+        """
+        request_id, made_s = decision.marks['request_id'], decision.marks['created_s']
+        for claim in decision.lifted:
+            if claim.request_id != request_id and claim.created_s > made_s + SKEW_S:
+                raise errors.Superseded(claim.consumer_uuid)
+
+    def _choose(self, decision, request, index, before, spare, settings):
         hosts = self._cluster.hosts
         request = self._with_group(request, decision)
         field = survivors(self._rules, hosts, request, index, before)
@@ -122,8 +141,9 @@ class Placer:
         rows = field.rows()
         notes: list | None = [] if decision.noted and index < NOTED else None
         weights = weigh(self._rules.weighers, hosts, rows, request, notes)
-        own = slices.own(self._rules.weighers, hosts, rows, weights, request, settings)
-        pick = self._pick(weights, settings) if own is None else int(own[self._pick(weights[own], settings)])
+        pick = self._same_again(decision, request, rows)
+        if pick is None:
+            pick = self._pick(rows, weights, request, settings)
         row = int(rows[pick])
         beside = self._ranked(rows, weights, pick, spare) if spare else []
         if spare:
@@ -132,18 +152,36 @@ class Placer:
             places = [pick, *np.searchsorted(rows, beside).tolist()]
             decision.winners.append(explain.winners(weights, notes, places))
         if not request.is_rebuild:
-            booking = self._book(hosts.nodes[row], request, settings.pending_ttl_s, request_id)
+            booking = self._book(hosts.nodes[row], request, settings.pending_ttl_s, decision.marks)
             decision.bookings.append(booking)
         decision.rows.append(row)
         decision.requests.append(request)
         return field
 
-    def _pick(self, weights, settings):
+    def _pick(self, rows, weights, request, settings):
+        """The position of the host to take: among those that are this scheduler's own, if there are such."""
+        own = slices.own(self._rules.weighers, self._cluster.hosts, rows, weights, request, settings)
+        return self._best(weights, settings) if own is None else int(own[self._best(weights[own], settings)])
+
+    def _best(self, weights, settings):
         """The position of the highest weight, or of one of the highest."""
         order = best(weights, settings.subset_size, self._random if settings.shuffle else None)
         return order[self._random.randrange(len(order))] if len(order) > 1 else order[0]
 
-    def _book(self, node, request, lifetime_s, request_id):
+    def _same_again(self, decision, request, rows):
+        """Where this very request was answered before, if that is among the rows: its position, or None.
+
+        A message that the bus brings twice gets the same answer twice.
+        """
+        request_id = decision.marks['request_id']
+        for claim in decision.lifted if request_id else ():
+            node = self._cluster.node(claim.node_uuid)
+            if (claim.consumer_uuid, claim.request_id) == (request.instance_uuid, request_id) and node:
+                place = int(np.searchsorted(rows, node.row))
+                return place if place < len(rows) and rows[place] == node.row else None
+        return None
+
+    def _book(self, node, request, lifetime_s, marks):
         """Claim. NUMA cells and devices that do not fit are not claimed, but left to the compute node.
 
         That is so in Nova where no filter judges them, or a forced host skips the filters.
@@ -153,9 +191,9 @@ class Placer:
             for pieces in (request.pieces, dataclasses.replace(request.pieces, guest=None)):
                 with contextlib.suppress(errors.ComputeResourcesUnavailable):
                     judged = dataclasses.replace(request, pieces=pieces)
-                    return self._cluster.book(node, judged, lifetime_s, request_id)
+                    return self._cluster.book(node, judged, lifetime_s, **marks)
             wanted = dataclasses.replace(request, pieces=NO_PIECES)
-        return self._cluster.book(node, wanted, lifetime_s, request_id)
+        return self._cluster.book(node, wanted, lifetime_s, **marks)
 
     def _ranked(self, rows, weights, pick, count):
         """The best rows beside the chosen one, in its cell."""

@@ -41,7 +41,8 @@ class Order:
     """One request on its way through the engine: for one instance or several.
 
     ``claim`` False only asks: nothing stays booked. ``context`` is oslo.context's, for the log. ``ranked``:
-    so many of the best hosts for each instance are the answer, in place of alternates.
+    so many of the best hosts for each instance are the answer, in place of alternates. ``made_s``: when it
+    came, in seconds since the epoch.
     """
 
     requests: list
@@ -49,6 +50,7 @@ class Order:
     claim: bool = True
     context: Any = None
     ranked: int = 0
+    made_s: float = dataclasses.field(default_factory=time.time)
 
     @property
     def request_id(self):
@@ -231,7 +233,13 @@ class Scheduler:
         try:
             chosen_by = slices.settings_for(settings, self.crowd, message.attempts)
             decision = self._placer.decide(
-                order.requests, chosen_by, order.alternates, order.request_id, noted, order.ranked
+                order.requests,
+                chosen_by,
+                order.alternates,
+                order.request_id,
+                noted,
+                order.ranked,
+                order.made_s,
             )
             if order.claim and decision.claims:
                 return decision
@@ -294,7 +302,7 @@ class Scheduler:
             raise
 
     def _placement(self, decision):
-        return self.books.placement(decision.claims, decision.requests)
+        return self.books.placement(decision.claims, decision.requests, (), decision.lifted)
 
     def _take_back(self, lost, settings):
         """Undo lost decisions, learn the true use of their nodes, and return what is decided again.

@@ -207,7 +207,7 @@ class ExplainClient(Client):
 
 
 class Conductor:
-    """A conductor's part: places a server, builds it, and takes the next alternate when a build fails."""
+    """A conductor's part: places a server or moves it, and takes the next alternate where that fails."""
 
     def __init__(self, bus):
         self.scheduler = SchedulerClient(bus)
@@ -236,16 +236,40 @@ class Conductor:
 
         Raises MaxRetriesExceeded; then the instance's claim has ended.
         """
+        try:
+            return self._first_that_works(spec_obj, uuid, found, build, context)
+        except errors.MaxRetriesExceeded:
+            self.claims.abort_claim(uuid, context=context)
+            raise
+
+    def move(self, spec_obj, instance_uuid, start, move='resize', context=None):
+        """Bring an instance to another host, or into another size; returns the Selection where it is then.
+
+        ``spec_obj`` is of the new size. Its ``ignore_hosts`` name the host where the instance is, unless it
+        may get its new size there. ``start(instance_uuid, selection)`` raises ComputeResourcesUnavailable
+        when it failed there. The move, one of MOVES, stays open until ``claims.confirm_claim`` or
+        ``claims.revert_claim``. Raises as ``boot`` does; then the instance has the claim that it had.
+        """
+        (found,) = self.scheduler.select_destinations(spec_obj, [instance_uuid], context=context)
+        chosen = found[0].service_host, found[0].nodename
+        self.claims.resize_claim(spec_obj, instance_uuid, *chosen, move, context=context)
+        try:
+            return self._first_that_works(spec_obj, instance_uuid, found, start, context)
+        except errors.MaxRetriesExceeded:
+            self.claims.revert_claim(instance_uuid, context=context)
+            raise
+
+    def _first_that_works(self, spec_obj, uuid, found, start, context):
+        """The first Selection where it could be started; the instance's claim goes along."""
         tried = []
         for selection in found:
             if tried and not self._move_claim(spec_obj, uuid, tried[-1], selection, context):
                 continue
             try:
-                build(uuid, selection)
+                start(uuid, selection)
                 return selection
             except errors.ComputeResourcesUnavailable:
                 tried.append(selection.service_host)
-        self.claims.abort_claim(uuid, context=context)
         raise errors.MaxRetriesExceeded(uuid, ', '.join(tried))
 
     def _move_claim(self, spec_obj, uuid, failed_host, selection, context):

@@ -208,18 +208,20 @@ class Cluster:
             node.take(name, amount)
         self._note(claim)
 
-    def book(self, node, request, lifetime_s=None, request_id=None, move=None):
+    def book(self, node, request, lifetime_s=None, move=None, **marks):
         """Claim on a node for a request. Raises ComputeResourcesUnavailable, and changes nothing.
 
-        ``move`` brings an instance here that has a claim elsewhere, see Claim.
+        ``move`` brings an instance here that has a claim elsewhere, ``marks`` are more of a Claim's fields.
         """
         before = node.claims.get(request.instance_uuid)
         if before is not None:
             self.drop(before)
         try:
-            claim = node.instance_claim(request, lifetime_s=lifetime_s, request_id=request_id)
-            if move is not None and (before is None or not before.is_confirmed):
-                claim = dataclasses.replace(claim, move=move)
+            claim = node.instance_claim(request, lifetime_s=lifetime_s)
+            is_there = before is not None and before.is_confirmed
+            if lifetime_s is not None and 'created_s' in marks:
+                marks['expires_s'] = marks['created_s'] + lifetime_s
+            claim = dataclasses.replace(claim, move=None if is_there else move, **marks)
             held = node.grow(before, claim) if before is not None and before.is_confirmed else claim
         except errors.ComputeResourcesUnavailable:
             if before is not None:

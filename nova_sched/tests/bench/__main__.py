@@ -17,7 +17,20 @@ import sys
 import warnings
 
 PARTS = ('decisions', 'rules', 'claims', 'shared', 'reports', 'calls')
-ASKED_FOR = ('shared-mariadb',)  # run by name only
+ASKED_FOR = ('shared-mariadb', 'spread')  # run by name only
+FIELDS = ('what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts')
+CROWD_FIELDS = (
+    'what',
+    'schedulers',
+    'unseen',
+    'way',
+    'conflicts',
+    'lost',
+    'wrong',
+    'full',
+    'uneven',
+    'large',
+)
 
 
 def main():
@@ -46,7 +59,7 @@ def _rows(arguments):
     from oslo_log import log
 
     from nova_sched.conf import CONF
-    from nova_sched.tests.bench import all_rules, calls, commits, decisions, reporting, shared
+    from nova_sched.tests.bench import all_rules, calls, commits, crowd_spread, decisions, reporting, shared
 
     log.register_options(CONF)
     CONF([], project='nova_sched', default_config_files=[])
@@ -56,6 +69,7 @@ def _rows(arguments):
         'claims': commits,
         'shared': shared.POSTGRESQL,
         'shared-mariadb': shared.MARIADB,
+        'spread': crowd_spread,
         'reports': reporting,
         'calls': calls,
     }
@@ -68,12 +82,14 @@ def _rows(arguments):
 def _print(rows):
     from prettytable import PrettyTable
 
-    table = PrettyTable(['what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts'])
-    table.align = 'r'
-    table.align['what'] = table.align['floor'] = 'l'
-    for row in rows:
-        table.add_row([row.get(name, '') for name in table.field_names])
-    print(table)
+    for fields in (FIELDS, CROWD_FIELDS):
+        table = PrettyTable(fields)
+        table.align = 'r'
+        for name in ('what', 'floor', 'way'):
+            table.align[name] = 'l'
+        table.add_rows([[row.get(name, '') for name in fields] for row in rows if row.keys() <= set(fields)])
+        if table.rows:
+            print(table)
 
 
 if __name__ == '__main__':

@@ -18,7 +18,6 @@ from nova_sched.db.tables import CLAIMS
 
 COLUMNS = tuple(CLAIMS.columns.keys())
 INSERT = f'INSERT INTO claims ({", ".join(COLUMNS)}) VALUES'
-LOCK = 'SELECT uuid, inventories, used, generation FROM nodes WHERE uuid IN %s ORDER BY uuid FOR UPDATE'
 LOCK_ONE = 'SELECT inventories, used, generation FROM nodes WHERE uuid = %s FOR UPDATE'
 UPDATE_ONE = 'UPDATE nodes SET used = %s, generation = generation + 1 WHERE uuid = %s'
 
@@ -59,6 +58,7 @@ class Bare:
 class PostgreSQL(Bare):
     """psycopg2, with its own helper for statements of many rows."""
 
+    LOCK = 'SELECT uuid, inventories, used, generation FROM nodes WHERE uuid IN %s ORDER BY uuid FOR UPDATE'
     UPDATE = (
         'UPDATE nodes SET used = new.used, generation = generation + 1 '
         'FROM (VALUES %s) AS new (uuid, used) WHERE nodes.uuid = new.uuid'
@@ -75,17 +75,21 @@ class PostgreSQL(Bare):
         self._cursor = self._connection.cursor()
 
     def _many(self, nodes, rows):
-        self._cursor.execute(LOCK, (tuple(nodes),))
+        self._cursor.execute(self.LOCK, (tuple(nodes),))
         used = [(uuid, used) for uuid, _, used, _ in self._cursor.fetchall()]
         self._many_values(self._cursor, f'{INSERT} %s', rows)
         self._many_values(self._cursor, self.UPDATE, used)
 
 
 class MariaDB(Bare):
-    """PyMySQL; one statement updates many rows."""
+    """PyMySQL; one statement updates many rows, and locks no others."""
 
+    LOCK = (
+        'SELECT uuid, inventories, used, generation FROM nodes FORCE INDEX (PRIMARY) '
+        'WHERE uuid IN %s ORDER BY uuid FOR UPDATE'
+    )
     UPDATE = (
-        'UPDATE nodes JOIN ({}) AS new ON nodes.uuid = new.uuid '
+        'UPDATE ({}) AS new STRAIGHT_JOIN nodes FORCE INDEX (PRIMARY) ON nodes.uuid = new.uuid '
         'SET nodes.used = new.used, nodes.generation = nodes.generation + 1'
     )
 
@@ -99,7 +103,7 @@ class MariaDB(Bare):
         self._cursor.execute('SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED')
 
     def _many(self, nodes, rows):
-        self._cursor.execute(LOCK, (tuple(nodes),))
+        self._cursor.execute(self.LOCK, (tuple(nodes),))
         used = [value for uuid, _, used, _ in self._cursor.fetchall() for value in (uuid, used)]
         self._cursor.executemany(f'{INSERT} ({", ".join(["%s"] * len(COLUMNS))})', rows)
         more = ' UNION ALL SELECT %s, %s' * (len(nodes) - 1)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Several schedulers fill one cloud, each seeing the others' claims late: conflicts, and how well it is filled.
+"""Several schedulers fill one cloud, each seeing the others late: conflicts, and how well it is filled.
 
 All is in one process and in a fixed order, so that figures of two ways to choose can be compared.
 """
@@ -28,6 +28,8 @@ from nova_sched.conf import CONF
 from nova_sched.engine import slices
 from nova_sched.engine.books import Books
 from nova_sched.engine.place import Placer
+from nova_sched.hardware.machine import Parts
+from nova_sched.hardware.numa.placed import Fitted
 from nova_sched.sim import trace
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import Inventory, Report
@@ -39,15 +41,15 @@ ALIKE, MIXED = ((64, 128),), ((48, 96), (64, 128), (64, 192), (96, 160))
 FLAVORS = {(1, 768), (1, 1792), (2, 3584), (4, 7168), (8, 14336)}  # 98 of 100 servers of the trace
 LARGE = max(FLAVORS)
 DISK_GB = 20  # for each vCPU
+PIECES = Parts(cells=Fitted(()))  # the store does not look into what is held of a node
 BEYOND = 200  # requests after the first refusal
-FIELDS = ('spread', 'schedulers', 'unseen', 'way', 'conflicts', 'lost', 'wrong', 'full', 'uneven', 'large')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scene:
     """A cloud, what is in use at first (shares of each host's vCPUs, from and to), and how it is filled.
 
-    ``guarded``: any change to a node makes a claim lose that was decided before, as with NUMA requests.
+    ``guarded``: any claim on a node makes one lose that was decided before, as among requests for NUMA cells.
     """
 
     kinds: tuple = ALIKE
@@ -139,11 +141,9 @@ class Member:
 
     def _commit(self, decision, guarded):
         (claim,) = decision.claims
-        placement = self.books.placement(decision.claims, decision.requests)
         if guarded:
-            seen = self.cluster.node(claim.node_uuid).generation
-            placement = dataclasses.replace(placement, generations={claim.node_uuid: seen})
-        (outcome,) = self._store.commit([placement])
+            claim = dataclasses.replace(claim, parts=PIECES)
+        (outcome,) = self._store.commit([self.books.placement([claim], decision.requests)])
         if outcome.won:
             self.books.follow(outcome.generations)
         else:
@@ -300,7 +300,7 @@ def rows(budget_s=None):
 def row(scene, schedulers, unseen, way):
     tally = run(scene, schedulers, unseen, way)
     return {
-        'spread': str(scene),
+        'what': str(scene),
         'schedulers': schedulers,
         'unseen': unseen,
         'way': way.name,

@@ -78,21 +78,23 @@ class Shared:
 
     def rows(self, budget_s=3.0):
         with self._server() as database:
-            url = database.fresh()
-            engine = db_engine.create(url)
-            schema.upgrade(engine)
-            store, reports = SqlClaimStore(engine), list(fleet.reports(MANY + 2 * FEW))
-            store.report([_sized(report, ENDLESS) for report in reports], time.time())
-            many = Room(names(reports[:MANY]), ENDLESS)
-            scarce = Scarce(store, reports[MANY : MANY + FEW], reports[MANY + FEW :])
-            for count in SCHEDULERS:
-                with Crowd(url, count) as crowd:
-                    if count == 1:
-                        yield self._single(by_turns(crowd, 1, many, budget_s))
-                    batches = by_turns(crowd, BATCH, many, budget_s)
-                    yield self._row(f'claims on {self._name}, {BATCH} in a transaction', count, batches)
-                    last = f'the last {LEFT * FEW:,} places of {FEW} nodes, {self._name}'
-                    yield self._row(last, count, scarce.by_turns(crowd, budget_s))
+            yield from self._rows(database.fresh(), budget_s)
+
+    def _rows(self, url, budget_s):
+        engine = db_engine.create(url)
+        schema.upgrade(engine)
+        store, reports = SqlClaimStore(engine), list(fleet.reports(MANY + 2 * FEW))
+        store.report([_sized(report, ENDLESS) for report in reports], time.time())
+        many = Room(names(reports[:MANY]), ENDLESS)
+        scarce = Scarce(store, reports[MANY : MANY + FEW], reports[MANY + FEW :])
+        for count in SCHEDULERS:
+            with Crowd(url, count) as crowd:
+                if count == 1:
+                    yield self._single(by_turns(crowd, 1, many, budget_s))
+                batches = by_turns(crowd, BATCH, many, budget_s)
+                yield self._row(f'claims on {self._name}, {BATCH} in a transaction', count, batches)
+                last = f'the last {LEFT * FEW:,} places of {FEW} nodes, {self._name}'
+                yield self._row(last, count, scarce.by_turns(crowd, budget_s))
 
     def _single(self, made):
         ours, floor = (

@@ -33,6 +33,7 @@ MANY = [str(uuid.UUID(int=number)) for number in range(1, 10_001)]
 
 
 SPEC = {'spec_obj': primitive(spec())}
+RESIZE = {**SPEC, 'instance_uuid': ONE, 'host': 'a', 'nodename': 'a'}
 GROUP = objects.InstanceGroup(uuid=ONE, policy='affinity')
 SPECS = [
     pytest.param(None, 'InvalidRequest', 'spec_obj', id='none'),
@@ -118,7 +119,9 @@ SPECS = [
 
 
 @pytest.mark.parametrize('given, name, where', SPECS)
-@pytest.mark.parametrize('method', ['select_destinations', 'instance_claim', 'select_candidates'])
+@pytest.mark.parametrize(
+    'method', ['select_destinations', 'instance_claim', 'resize_claim', 'select_candidates']
+)
 def test_a_spec(steady, method, given, name, where):
     arguments = {'spec_obj': given}
     if method == 'select_destinations':
@@ -212,6 +215,25 @@ def test_the_dicts_of_4_0(steady, request_spec, name, words):
             'failed_host',
             id='alternate',
         ),
+        *(
+            pytest.param('claims', 'resize_claim', {**RESIZE, 'move': move}, f'move: {text}', id=row)
+            for move, text, row in [
+                ('teleport', "'teleport'", 'a move that there is not'),
+                (None, 'None', 'a move that nobody names'),
+                (['resize'], "['resize']", 'a list of moves'),
+                ({'move': 'resize'}, "{'move': 'resize'}", 'a move in a dict'),
+                ('Resize', "'Resize'", 'a move in capitals'),
+                ('r' * 1_000_000, "'rrr", 'a long move'),
+                (True, 'True', 'a move that is true'),
+            ]
+        ),
+        pytest.param('claims', 'resize_claim', {**RESIZE, 'host': 7}, 'host', id='resize on a number'),
+        pytest.param('claims', 'resize_claim', {**RESIZE, 'nodename': None}, 'nodename', id='on no node'),
+        pytest.param(
+            'claims', 'resize_claim', {**RESIZE, 'instance_uuid': [ONE]}, 'instance_uuids', id='resize a list'
+        ),
+        pytest.param('claims', 'revert_claim', {'instance_uuid': 'last'}, 'instance_uuid', id='revert'),
+        pytest.param('claims', 'revert_claim', {'instance_uuid': None}, 'instance_uuid', id='revert none'),
         pytest.param('candidates', 'claim_candidate', {'uuid': 'best'}, 'uuid', id='a candidate by its rank'),
         pytest.param('candidates', 'claim_candidate', {'uuid': [ONE]}, 'uuid', id='candidates'),
         pytest.param('candidates', 'select_candidates', {**SPEC, 'count': 0}, 'count', id='no candidate'),

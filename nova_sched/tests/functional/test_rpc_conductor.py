@@ -141,3 +141,71 @@ def test_every_alternate_is_an_object_that_a_claim_can_be_made_from(daemon):
     (found,) = daemon.scheduler.select_destinations(spec(), [ONE])
     assert {type(selection) for selection in found} == {objects.Selection}
     assert [selection.nodename for selection in found] == [selection.service_host for selection in found]
+
+
+# A move.
+
+
+@pytest.fixture
+def running(daemon):
+    """The daemon with four hosts; the instance runs on the first."""
+    daemon.add('a', 'b', 'c', 'd')
+    daemon.claims.instance_claim(spec(vcpus=2), ONE, 'a', 'a')
+    daemon.add('a', instances=[ONE])
+    return daemon
+
+
+def moves(daemon):
+    """host -> what brings the instance there, its CPUs."""
+    return {claim.host: (claim.move, claim.resources['VCPU']) for claim in daemon.claims.show(ONE)}
+
+
+def larger(**words):
+    return spec(vcpus=4, **words)
+
+
+def test_a_move_to_the_first_host_that_works(running):
+    computes = Computes(running)
+
+    def start(instance_uuid, selection):
+        if len(computes.seen) == 1:
+            computes.works_on.add(selection.service_host)
+        computes.build(instance_uuid, selection)
+
+    where = running.conductor.move(larger(ignore_hosts=['a']), ONE, start)
+    assert [claims for _, claims in computes.seen] == [
+        {'a': 'confirmed', host: 'pending'} for host, _ in computes.seen
+    ]
+    assert moves(running) == {'a': (None, 2), where.service_host: ('resize', 4)}
+
+
+def test_a_move_has_the_name_that_it_was_given(running):
+    where = running.conductor.move(
+        larger(ignore_hosts=['a']), ONE, Computes(running, 'bcd').build, 'evacuation'
+    )
+    assert moves(running)[where.service_host] == ('evacuation', 4)
+
+
+def test_a_resize_in_place_if_that_is_allowed(running):
+    where = running.conductor.move(larger(ignore_hosts=['b', 'c', 'd']), ONE, Computes(running, 'a').build)
+    assert (where.service_host, moves(running)) == ('a', {'a': (None, 4)})
+    running.claims.revert_claim(ONE)
+    assert moves(running) == {'a': (None, 2)}
+
+
+@pytest.mark.parametrize('elsewhere', [['a'], ['b', 'c', 'd'], ['c', 'd'], []])
+def test_a_move_that_fails_everywhere_leaves_the_claim_that_there_was(running, elsewhere):
+    computes = Computes(running)
+    before = [claim.uuid for claim in running.claims.show(ONE)]
+    with pytest.raises(errors.MaxRetriesExceeded):
+        running.conductor.move(larger(ignore_hosts=elsewhere), ONE, computes.build)
+    assert moves(running) == {'a': (None, 2)}
+    assert [claim.uuid for claim in running.claims.show(ONE)] == before
+    assert len(computes.seen) == min(3, 4 - len(elsewhere))
+
+
+def test_a_move_to_nowhere(running):
+    before = running.state()
+    with pytest.raises(errors.NoValidHost):
+        running.conductor.move(spec(vcpus=9), ONE, Computes(running).build)
+    assert running.state() == before

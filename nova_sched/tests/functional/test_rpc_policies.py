@@ -39,7 +39,7 @@ def run(daemon, policy, uuid, host, **words):
 
 
 @pytest.fixture
-def three(daemon):
+def trio(daemon):
     daemon.add('a', 'b', 'c')
     return daemon
 
@@ -71,40 +71,40 @@ def candidate(daemon, policy):
 @pytest.mark.parametrize(
     'policy, there, reason', [pytest.param(APART, 'b', FULL, id=APART), pytest.param(NEAR, 'a', FAR, id=NEAR)]
 )
-def test_a_member_that_would_break_the_policy_is_refused_with_the_reason(three, door, policy, there, reason):
-    run(three, policy, ONE, there)
+def test_a_member_that_would_break_the_policy_is_refused_with_the_reason(trio, door, policy, there, reason):
+    run(trio, policy, ONE, there)
     with pytest.raises(errors.ComputeResourcesUnavailable) as refused:
-        door(three, policy)
+        door(trio, policy)
     assert (refused.value.node, refused.value.shortages) == (uuid_of('node b'), reason)
-    assert three.hosts_of('one') == {there: 'confirmed'}
-    assert 'b' not in three.hosts_of('two')
+    assert trio.hosts_of('one') == {there: 'confirmed'}
+    assert 'b' not in trio.hosts_of('two')
 
 
 @pytest.mark.parametrize('door', [claimed, resized, alternate])
 @pytest.mark.parametrize('policy, there', [(APART, 'a'), (NEAR, 'b')])
-def test_a_member_that_keeps_the_policy_is_not(three, door, policy, there):
+def test_a_member_that_keeps_the_policy_is_not(trio, door, policy, there):
     """The same doors, the other member out of the way; for affinity they are where it goes to already."""
     if policy == APART or door is claimed:
-        run(three, policy, ONE, there)
-    assert door(three, policy).host == 'b'
+        run(trio, policy, ONE, there)
+    assert door(trio, policy).host == 'b'
 
 
-def test_more_than_one_on_a_host(three):
+def test_more_than_one_on_a_host(trio):
     for name in ('one', 'two'):
-        run(three, APART, uuid_of(name), 'a', most=2)
+        run(trio, APART, uuid_of(name), 'a', most=2)
     with pytest.raises(errors.ComputeResourcesUnavailable, match='allows 2 members on a host') as refused:
-        three.claims.instance_claim(member(APART, most=2), uuid_of('three'), 'a', 'a')
+        trio.claims.instance_claim(member(APART, most=2), uuid_of('three'), 'a', 'a')
     assert refused.value.shortages.endswith('and the host has 2')
 
 
 @pytest.mark.parametrize('host', ['a', 'b'])
-def test_a_member_on_its_way_counts_on_both_hosts(three, host):
-    run(three, APART, ONE, 'a')
-    three.claims.resize_claim(member(APART), ONE, 'b', 'b')
+def test_a_member_on_its_way_counts_on_both_hosts(trio, host):
+    run(trio, APART, ONE, 'a')
+    trio.claims.resize_claim(member(APART), ONE, 'b', 'b')
     with pytest.raises(errors.ComputeResourcesUnavailable, match='the host has 1'):
-        three.claims.instance_claim(member(APART), TWO, host, host)
-    three.claims.revert_claim(ONE)
-    assert three.claims.instance_claim(member(APART), TWO, 'b', 'b').host == 'b'
+        trio.claims.instance_claim(member(APART), TWO, host, host)
+    trio.claims.revert_claim(ONE)
+    assert trio.claims.instance_claim(member(APART), TWO, 'b', 'b').host == 'b'
 
 
 @pytest.mark.parametrize(
@@ -114,19 +114,19 @@ def test_a_member_on_its_way_counts_on_both_hosts(three, host):
         pytest.param(lambda claims: claims.revert_claim(ONE), 'a', id='reverted'),
     ],
 )
-def test_members_that_must_be_near_wait_until_another_one_has_moved(three, settle, host):
-    run(three, NEAR, ONE, 'a')
-    three.claims.resize_claim(member(NEAR), ONE, 'b', 'b')
-    before = three.state()
+def test_members_that_must_be_near_wait_until_another_one_has_moved(trio, settle, host):
+    run(trio, NEAR, ONE, 'a')
+    trio.claims.resize_claim(member(NEAR), ONE, 'b', 'b')
+    before = trio.state()
     for there in ('a', 'b', 'c'):
         with pytest.raises(errors.ComputeResourcesUnavailable) as refused:
-            three.claims.instance_claim(member(NEAR), TWO, there, there)
+            trio.claims.instance_claim(member(NEAR), TWO, there, there)
         assert refused.value.shortages == AWAY
     with pytest.raises(errors.NoValidHost, match=AWAY):
-        three.scheduler.select_destinations(member(NEAR), [TWO])
-    assert three.state() == before
-    settle(three.claims)
-    (found,) = three.scheduler.select_destinations(member(NEAR), [TWO])
+        trio.scheduler.select_destinations(member(NEAR), [TWO])
+    assert trio.state() == before
+    settle(trio.claims)
+    (found,) = trio.scheduler.select_destinations(member(NEAR), [TWO])
     assert [one.service_host for one in found] == [host]
 
 
@@ -134,29 +134,29 @@ def test_members_that_must_be_near_wait_until_another_one_has_moved(three, settl
     'policy, there, reason', [pytest.param(APART, 'b', FULL, id=APART), pytest.param(NEAR, 'a', FAR, id=NEAR)]
 )
 @pytest.mark.parametrize('force', ['force_hosts', 'force_nodes'])
-def test_a_forced_host_breaks_no_policy(three, policy, there, reason, force):
-    run(three, policy, ONE, there)
+def test_a_forced_host_breaks_no_policy(trio, policy, there, reason, force):
+    run(trio, policy, ONE, there)
     with pytest.raises(errors.NoValidHost) as refused:
-        three.scheduler.select_destinations(member(policy, **{force: ['b']}), [TWO])
+        trio.scheduler.select_destinations(member(policy, **{force: ['b']}), [TWO])
     assert reason in str(refused.value)
-    assert three.claims.show(TWO) == []
+    assert trio.claims.show(TWO) == []
 
 
 @pytest.mark.parametrize('policy', ['soft-affinity', 'soft-anti-affinity'])
-def test_a_soft_policy_refuses_nobody(three, policy):
-    run(three, policy, ONE, 'a')
+def test_a_soft_policy_refuses_nobody(trio, policy):
+    run(trio, policy, ONE, 'a')
     for host in ('a', 'b'):
-        assert three.claims.instance_claim(member(policy), TWO, host, host).host == host
+        assert trio.claims.instance_claim(member(policy), TWO, host, host).host == host
 
 
-def test_instances_of_one_request_are_members_of_each_other(three):
+def test_instances_of_one_request_are_members_of_each_other(trio):
     uuids = [ONE, TWO, uuid_of('three')]
-    near = three.scheduler.select_destinations(member(NEAR), uuids)
+    near = trio.scheduler.select_destinations(member(NEAR), uuids)
     assert len({found[0].service_host for found in near}) == 1
     for uuid in uuids:
-        three.claims.abort_claim(uuid)
-    apart = three.scheduler.select_destinations(member(APART), uuids)
+        trio.claims.abort_claim(uuid)
+    apart = trio.scheduler.select_destinations(member(APART), uuids)
     assert {found[0].service_host for found in apart} == {'a', 'b', 'c'}
     with pytest.raises(errors.NoValidHost, match='allows 1 member on a host'):
-        three.scheduler.select_destinations(member(APART), [uuid_of('four')])
-    assert three.claims.show(uuid_of('four')) == []
+        trio.scheduler.select_destinations(member(APART), [uuid_of('four')])
+    assert trio.claims.show(uuid_of('four')) == []

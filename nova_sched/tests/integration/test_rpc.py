@@ -19,6 +19,8 @@ from nova_sched.tests.functional.harness import daemon, error_name, outcome, sta
 from nova_sched.tests.functional.test_rpc_candidates import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_claims import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_conductor import *  # noqa: F403
+from nova_sched.tests.functional.test_rpc_moves import *  # noqa: F403
+from nova_sched.tests.functional.test_rpc_policies import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_scheduler import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_stats import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_tolerance import *  # noqa: F403

@@ -43,7 +43,7 @@ COUNTS = {'default': 28, 'many': 28}
 class Granting(Cluster):
     """A cluster that books whatever is asked for."""
 
-    def book(self, node, request, lifetime_s=None, request_id=None):
+    def book(self, node, request, lifetime_s=None, **marks):
         made = Claim(request.instance_uuid, node.uuid, request.resources)
         self.add(made)
         return Booking(made, made, None)

@@ -305,7 +305,7 @@ class TestTwoSchedulers:
 
     def test_a_report_that_the_other_has_taken(self):
         first, second = two_worlds()
-        first.report(report(**{**HERE, 'vcpus_used': 1}))
+        first.report(report(**{**HERE, 'vcpus_ratio': 2.0}))
         assert second.place(asks(A)) == [['host-0']]
         assert second.scheduler.figures.conflicts == 1
         in_step(first, second)
@@ -354,7 +354,7 @@ class TestTwoSchedulers:
             store = Interrupted()
             world = World(store, rules([NUMATopologyFilter()], [Score(*range(9, 0, -1))]), seed=seed)
             world.report(*(report(f'host-{number}', **HERE) for number in range(9)))
-            news = report('host-0', **{**HERE, 'vcpus_used': 1})
+            news = report('host-0', **{**HERE, 'vcpus_ratio': 2.0})
             store.before = [lambda store=store, news=news: store.report([news], 0.0)]
             chosen.add(world.place(asks())[0][0])
             assert world.scheduler.figures.conflicts == 1
@@ -366,7 +366,7 @@ class TestTwoSchedulers:
         world = World(store, strict(), max_claim_attempts=3)
         world.report(report(**HERE))
         news = iter(range(1, 100))
-        store.before = [lambda: store.report([report(**{**HERE, 'vcpus_used': next(news)})], 0.0)] * 3
+        store.before = [lambda: store.report([report(**{**HERE, 'vcpus_ratio': 1 + next(news)})], 0.0)] * 3
         with pytest.raises(errors.TooManyConflicts):
             world.place(asks(A))
         assert world.place(asks(A)) == [['host-0']]
@@ -424,7 +424,7 @@ class TestNamedNode:
     def test_a_node_that_never_rests(self, world):
         news = iter(range(1, 100))
         world.store.before = [
-            lambda: world.store.report([report(**{**HERE, 'vcpus_used': next(news)})], 0.0)
+            lambda: world.store.report([report(**{**HERE, 'vcpus_ratio': 1 + next(news)})], 0.0)
         ] * world.settings.max_claim_attempts
         with pytest.raises(errors.ComputeResourcesUnavailable, match='taken by another request meanwhile'):
             self.claim(world)

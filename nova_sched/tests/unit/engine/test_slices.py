@@ -1,0 +1,204 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of slices: who looks where, and when somebody leaves their own slice."""
+
+import collections
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from nova_sched.engine import Settings, slices
+from nova_sched.engine.catalog import weighers as all_weighers
+from nova_sched.engine.crowd import Crowd
+from nova_sched.engine.place import Placer
+from nova_sched.tests.builders import cluster, hosts, report, request
+from nova_sched.tests.unit.engine.world import Score, World, rules, spreading
+from nova_sched.weighers.ram import RAMWeigher
+
+
+class Load(Score):
+    """A weigher of what claims change."""
+
+    load = True
+
+
+def of(place, crowd, **words):
+    return Settings(place=place, crowd=crowd, **words)
+
+
+def own(seen, weights, settings, weighers=(), rows=None):
+    rows = np.arange(len(seen)) if rows is None else np.array(rows)
+    found = slices.own(weighers, seen, rows, np.array(weights, dtype=float), request(), settings)
+    return None if found is None else found.tolist()
+
+
+def owners(seen, crowd):
+    """The place of each row's scheduler, found by asking each of them."""
+    held = {place: own(seen, [0] * len(seen), of(place, crowd)) for place in range(crowd)}
+    return [next(place for place, rows in held.items() if row in rows) for row in range(len(seen))]
+
+
+@pytest.mark.parametrize(
+    'standing, losses, words',
+    [
+        pytest.param((0, 1), 0, {}, id='alone'),
+        pytest.param((2, 4), 0, {'place': 2, 'crowd': 4}, id='one of four'),
+        pytest.param((0, 1), 1, {'subset_size': 4}, id='alone, but lost'),
+        pytest.param((2, 4), 2, {'place': 2, 'crowd': 4, 'subset_size': 16}, id='lost twice'),
+    ],
+)
+def test_settings(standing, losses, words):
+    assert slices.settings_for(Settings(), standing, losses) == Settings(**words)
+
+
+@pytest.mark.parametrize('losses, size', [(0, 10), (1, 10), (2, 16)])
+def test_a_subset_that_the_operator_wants_is_no_smaller_after_a_loss(losses, size):
+    assert slices.settings_for(Settings(subset_size=10), (0, 1), losses).subset_size == size
+
+
+class TestWhoseHost:
+    @pytest.mark.parametrize('crowd', range(2, 9))
+    def test_each_host_is_in_one_slice(self, crowd):
+        seen = hosts(200)
+        found = [own(seen, [0] * 200, of(place, crowd)) for place in range(crowd)]
+        assert sorted(itertools.chain(*found)) == list(range(200))
+        assert min(map(len, found)) > 200 / crowd / 3
+
+    def test_all_see_the_same_slices_in_whatever_order_they_have_the_hosts(self):
+        names = [f'host-{number}' for number in range(40)]
+        mixed = random.Random(1).sample(names, len(names))
+        in_order = dict(zip(names, owners(hosts(host=names), 3), strict=True))
+        assert dict(zip(mixed, owners(hosts(host=mixed), 3), strict=True)) == in_order
+
+    def test_slices_follow_hosts_that_come_and_go(self):
+        held = cluster(30)
+        before = dict(zip([node.uuid for node in held.hosts.nodes], owners(held.hosts, 4), strict=True))
+        held.remove(held.hosts.nodes[3].uuid)
+        held.put(report(host='another'))
+        after = dict(zip([node.uuid for node in held.hosts.nodes], owners(held.hosts, 4), strict=True))
+        assert {uuid: place for uuid, place in after.items() if uuid in before}.items() <= before.items()
+        assert len(after.keys() - before.keys()) == 1
+
+
+# Four hosts of scheduler 0 of two, then four of the other.
+NAMES = [f'host-{number}' for number in range(40)]
+BY_OWNER = collections.defaultdict(list)
+for name, place in zip(NAMES, owners(hosts(host=NAMES), 2), strict=True):
+    BY_OWNER[place].append(name)
+EIGHT = BY_OWNER[0][:4] + BY_OWNER[1][:4]
+MINE = [0, 1, 2, 3]
+
+
+class TestOwn:
+    @pytest.mark.parametrize(
+        'weights, settings, found',
+        [
+            pytest.param([0] * 8, of(0, 1), None, id='alone'),
+            pytest.param([0] * 8, of(0, 2), MINE, id='all the same'),
+            pytest.param([9, 0, 0, 0, 8, 7, 6, 5], of(0, 2), MINE, id='the best of all is there'),
+            pytest.param([1, 0, 0, 0, 9, 9, 9, 9], of(0, 2), MINE, id='four of eight are better'),
+            pytest.param([2, 0, 0, 9, 3, 3, 3, 10], of(0, 2), MINE, id='its best counts'),
+            pytest.param([-9, -9, -9, -9, 0, 0, 0, 0], of(0, 2), MINE, id='no matter how much'),
+        ],
+    )
+    def test_where_a_scheduler_looks(self, weights, settings, found):
+        assert own(hosts(host=EIGHT), weights, settings) == found
+
+    @pytest.mark.parametrize(
+        'rows, weights, found',
+        [
+            pytest.param([0, 4, 5, 6], [1, 2, 2, 2], [0], id='three of four are better'),
+            pytest.param([0, 4, 5, 6, 7], [1, 2, 2, 2, 2], None, id='four of five are better'),
+            pytest.param([0, 4, 5, 6, 7], [1, 2, 2, 2, 1], [0], id='as good is not better'),
+            pytest.param([4, 5, 6], [1, 2, 3], None, id='no own host is left'),
+            pytest.param([4], [0], None, id='one host'),
+            pytest.param([1, 4], [0, 1], [0], id='positions, not rows'),
+        ],
+    )
+    def test_among_the_hosts_that_are_left(self, rows, weights, found):
+        assert own(hosts(host=EIGHT), weights, of(0, 2), rows=rows) == found
+
+    @pytest.mark.parametrize(
+        'weigher, found',
+        [
+            pytest.param(Load(0, 0, 0, 0, 9, 9, 9, 9), MINE, id='fuller'),
+            pytest.param(Score(0, 0, 0, 0, 9, 9, 9, 9), None, id='not preferred for something else'),
+            pytest.param(Score(3, 0, 0, 0, 3, 0, 0, 0), MINE, id='preferred as well'),
+            pytest.param(Score(0, 0, 0, 0, 9, 9, 9, 9, multiplier=0.0), MINE, id='which counts nothing'),
+            pytest.param(Score(0, 0, 0, 0, 9, 9, 9, 9, multiplier=[0.0] * 8), MINE, id='nor on these hosts'),
+            pytest.param(
+                Score(0, 0, 0, 0, 9, 9, 9, 9, multiplier=[0.0] * 4 + [1.0] * 4), None, id='but on one of them'
+            ),
+            pytest.param(Score(None), MINE, id='no opinion'),
+        ],
+    )
+    def test_only_load_is_given_up(self, weigher, found):
+        weights = [1, 0, 0, 0, 2, 0, 0, 0]
+        assert own(hosts(host=EIGHT), weights, of(0, 2), [Load(0, 0, 0, 0, 1, 1, 1, 1), weigher]) == found
+
+
+def test_which_weighers_are_about_load():
+    load = {weigher.name for weigher in all_weighers() if weigher.load}
+    assert load == {
+        'RAMWeigher', 'CPUWeigher', 'DiskWeigher', 'IoOpsWeigher', 'NumInstancesWeigher', 'PCIWeigher'
+    }  # fmt: skip
+
+
+def chosen(settings, times=1, seed=1, memory_mb=65536):
+    """Hosts that a placer chooses, each as if the others had not been."""
+    held = cluster(host=EIGHT, memory_mb=memory_mb)
+    placer = Placer(held, rules(weighers=[RAMWeigher()]), random.Random(seed))
+    found = []
+    for _ in range(times):
+        decision = placer.decide([request(memory_mb=1)], settings)
+        found.append(held.hosts.nodes[decision.rows[0]].host)
+        placer.undo(decision)
+    return found
+
+
+@pytest.mark.parametrize(
+    'settings, found',
+    [
+        pytest.param(of(0, 1), EIGHT[:1], id='alone: the first of the best'),
+        pytest.param(of(0, 2), EIGHT[:1], id='the first of its own'),
+        pytest.param(of(1, 2), EIGHT[4:5], id='and the other one'),
+        pytest.param(of(1, 2, subset_size=3), EIGHT[4:7], id='a subset of its own'),
+        pytest.param(of(1, 2, shuffle=True), EIGHT[4:], id='shuffled with its own'),
+        pytest.param(of(0, 1, subset_size=3), EIGHT[:3], id='alone: a subset as in Nova'),
+        pytest.param(of(0, 1, shuffle=True), EIGHT, id='alone: shuffled as in Nova'),
+    ],
+)
+def test_what_is_chosen(settings, found):
+    assert set(chosen(settings, times=100)) == set(found)
+
+
+def test_the_best_of_the_slice_is_chosen():
+    memory_mb = [2000, 2000, 3000, 2000, 4000, 9000, 4000, 9000]
+    assert chosen(of(0, 2), memory_mb=memory_mb) == EIGHT[2:3]
+    assert chosen(of(1, 2), memory_mb=memory_mb) == EIGHT[5:6]
+
+
+def test_two_schedulers_that_do_not_see_each_other_choose_different_hosts():
+    worlds = []
+    for place in range(2):
+        crowd = Crowd()
+        crowd.standing = (place, 2)
+        worlds.append(World(worlds[0].store if worlds else None, spreading(), crowd=crowd))
+        worlds[0].report(*[report(host=name) for name in EIGHT])
+    worlds[1].books.refresh()
+    found = [
+        host for _ in range(4) for world in worlds for ((host, *_),) in [world.place(request(memory_mb=512))]
+    ]
+    assert sorted(found) == sorted(EIGHT)
+    assert [world.scheduler.figures.conflicts for world in worlds] == [0, 0]
