@@ -147,6 +147,10 @@ class ClaimStore(abc.ABC):
     def expire(self, now_s: float) -> list[Claim]:
         """End the claims that nobody confirmed in time."""
 
+    def forget_groups(self) -> int:
+        """Forget server groups in which nobody has a claim; returns how many. Nothing depends on it."""
+        return 0
+
     @abc.abstractmethod
     def claims(self, consumer_uuid: str | None = None) -> list[Claim]:
         """All claims, or those of one consumer, oldest first."""

@@ -11,6 +11,8 @@
 # under the License.
 """Who is in a server group and where, and whether its policy lets one more in."""
 
+from collections.abc import Iterable, Sequence
+
 from nova_sched.claims import Policy
 from nova_sched.state.request import AFFINITY
 
@@ -18,7 +20,7 @@ from nova_sched.state.request import AFFINITY
 class Circle:
     """The members of a server group: on which nodes each has claims, node UUID -> host."""
 
-    def __init__(self, policy: Policy, members=()):
+    def __init__(self, policy: Policy, members: Iterable[Sequence[str]] = ()):
         """``members``: (consumer, node UUID, host) of each claim."""
         self.policy = policy
         self._nodes: dict[str, dict[str, str]] = {}

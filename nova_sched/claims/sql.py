@@ -28,6 +28,7 @@ from nova_sched.claims import statements as sql
 from nova_sched.claims.circle import Circle
 from nova_sched.claims.judge import Held, judge, stale
 from nova_sched.claims.lifecycle import amend, finishing, reverting
+from nova_sched.claims.purge import forget_groups
 from nova_sched.claims.reconcile import absent, keeps_source
 from nova_sched.claims.taken import second_of_a_name, take
 from nova_sched.db.engine import Sessions
@@ -205,6 +206,9 @@ class SqlClaimStore(ClaimStore):
             changed = amend(found, changing(found), ledgers, held)
             self._write(connection, ledgers, held)
         return changed
+
+    def forget_groups(self):
+        return forget_groups(self._sessions)
 
     def claims(self, consumer_uuid=None):
         query = sa.select(CLAIMS).order_by(CLAIMS.c.created_s, CLAIMS.c.uuid)

@@ -25,7 +25,7 @@ from nova_sched.engine.decide import best, survivors, weigh
 from nova_sched.engine.selection import select
 from nova_sched.hardware import Overdrawn
 from nova_sched.state.membership import group_now
-from nova_sched.state.request import NO_PIECES
+from nova_sched.state.request import AFFINITY, NO_PIECES
 
 SKEW_S = 2.0  # how far the clocks of schedulers may be apart
 NOTED = 10  # instances of one request whose winners' weights are noted
@@ -139,6 +139,8 @@ class Placer:
         if not field.left:
             raise explain.refusal(field, self._rules, hosts, request, index, decision.asked)
         rows = field.rows()
+        if request.group is not None and decision.asked > 1:
+            rows = self._with_room_for_all(rows, request, decision)
         notes: list | None = [] if decision.noted and index < NOTED else None
         weights = weigh(self._rules.weighers, hosts, rows, request, notes)
         pick = self._same_again(decision, request, rows)
@@ -203,6 +205,20 @@ class Placer:
             rest[hosts.cell[rows] != hosts.cell[rows[pick]]] = -np.inf
         rest[pick] = -np.inf
         return [int(rows[position]) for position in best(rest, count) if rest[position] > -np.inf]
+
+    def _with_room_for_all(self, rows, request, decision):
+        """Those rows that could take all of an affinity group's new members, as far as amounts tell.
+
+        The first one decides for the others. If no row can take all, so be it: they are refused then.
+        """
+        group = request.group
+        if group.policy != AFFINITY or group.hosts:
+            return rows
+        some, columns = rows, self._cluster.hosts.resources
+        for name, amount in request.resources.items():
+            if name in columns:
+                some = some[columns[name].free[some] >= amount * decision.asked]
+        return some if len(some) else rows
 
     def _with_group(self, request, decision):
         """The request with its group as it is by now, earlier instances of this request among the members."""

@@ -284,6 +284,7 @@ class Scheduler:
         self.trails.forget(self._clock() - self._settings().explain_retention_s)
         self.candidates.forget()
         self._crowd.forget()
+        self._store.forget_groups()
 
     def _sign(self):
         """A sign of life, for the watch; and once a minute, if anything happened, a line of figures."""

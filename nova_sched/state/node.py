@@ -183,8 +183,8 @@ class Node(ClaimableMixin):
         for claim in holding:
             if tree and claim.counted and claim.parts:
                 tree = providers.less_known(tree, claim.parts.providers)
-            for parts in claim.uncounted if machine else ():
-                machine = machine.hold(parts)
+            for parts in claim.uncounted:
+                machine = machine and machine.hold(parts)
         if tree:
             for parts in (parts for claim in holding for parts in claim.all_parts):
                 tree = providers.hold(tree, parts.providers)

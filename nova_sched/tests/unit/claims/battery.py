@@ -188,6 +188,31 @@ class Commit:
         assert outcomes[0].generations == outcomes[2].generations == {node(): (before, before + 1)}
         assert generation(store) == before + 1
 
+    @pytest.mark.parametrize(
+        'old, new, known, won',
+        [
+            pytest.param({'request_id': 'r'}, {'request_id': 'r'}, False, False, id='the same request'),
+            pytest.param({'request_id': 'r'}, {'request_id': 'r'}, True, True, id='the same, knowingly'),
+            pytest.param({'request_id': 'r'}, {'request_id': 's'}, False, True, id='another request'),
+            pytest.param({'created_s': NOW + 9}, {}, False, False, id='a later one'),
+            pytest.param({'created_s': NOW + 9}, {}, True, True, id='a later one, knowingly'),
+            pytest.param({'created_s': NOW + 1}, {}, False, True, id='as late as clocks differ'),
+            pytest.param(
+                {'request_id': 'r', 'state': CONFIRMED}, {'request_id': 'r'}, False, True, id='a move'
+            ),
+        ],
+    )
+    def test_a_claim_on_its_way_that_its_placer_does_not_know_of(self, store, old, new, known, won):
+        """The message came twice, or was held up until its caller had asked again."""
+        ready(store, HOST, OTHER)
+        before = claim(A, node(), **{'created_s': NOW, **old})
+        place(store, before)
+        later = claim(A, node(OTHER), **{'created_s': NOW, **new})
+        (outcome,) = store.commit([Placement((later,), replaces=frozenset([before.uuid] if known else []))])
+        assert outcome.won == won
+        assert won or store.claims() == [before]
+        assert won or [one.report.host for one in outcome.fresh] == [HOST]
+
     def test_what_a_placement_releases_is_there_for_the_next_one(self, store):
         ready(store, vcpus=4)
         place(store, claim(A, node(), vcpus=4))

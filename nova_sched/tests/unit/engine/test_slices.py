@@ -22,7 +22,7 @@ from nova_sched.engine import Settings, slices
 from nova_sched.engine.catalog import weighers as all_weighers
 from nova_sched.engine.crowd import Crowd
 from nova_sched.engine.place import Placer
-from nova_sched.tests.builders import cluster, hosts, report, request
+from nova_sched.tests.builders import cluster, hosts, report, request, uuid_of
 from nova_sched.tests.unit.engine.world import Score, World, rules, spreading
 from nova_sched.weighers.ram import RAMWeigher
 
@@ -197,8 +197,9 @@ def test_two_schedulers_that_do_not_see_each_other_choose_different_hosts():
         worlds.append(World(worlds[0].store if worlds else None, spreading(), crowd=crowd))
         worlds[0].report(*[report(host=name) for name in EIGHT])
     worlds[1].books.refresh()
-    found = [
-        host for _ in range(4) for world in worlds for ((host, *_),) in [world.place(request(memory_mb=512))]
-    ]
+    found = []
+    for number in range(8):
+        asked = request(instance_uuid=uuid_of(f'server {number}'), memory_mb=512)
+        found.append(worlds[number % 2].place(asked)[0][0])
     assert sorted(found) == sorted(EIGHT)
     assert [world.scheduler.figures.conflicts for world in worlds] == [0, 0]
