@@ -52,15 +52,19 @@ def reverting(claims):
     last = max((claim for claim in claims if claim.move or claim.resizing), key=_age, default=None)
 
     def change(claim):
-        if last is None or (claim != last and not last.keeps_source):
+        if last is None:
             return claim
-        if claim != last:
-            return dataclasses.replace(claim, unseen=claim.is_confirmed)
-        if claim.resizing:
-            return claim.reverted()
-        return claim if claim.is_confirmed and len(claims) == 1 else None
+        if claim == last:
+            return _taken_back(claim, len(claims) == 1)
+        return dataclasses.replace(claim, unseen=claim.is_confirmed) if last.move else claim
 
     return change
+
+
+def _taken_back(claim, is_only):
+    if claim.resizing:
+        return claim.reverted()
+    return claim if claim.is_confirmed and is_only else None
 
 
 def _age(claim):

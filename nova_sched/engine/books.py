@@ -264,20 +264,20 @@ class Books:
 
         ``move``: what brings an instance here that is somewhere else, one of MOVES; an alternate goes on with
         that of the claim that ends, or with the resize that failed in place. What was picked on a node that
-        has moved on is picked again, on what is there by then. Raises NodeNotFound, or
-        ComputeResourcesUnavailable with the shortages; then nothing changed.
+        has moved on is picked again, on what is there by then; what a lost answer has claimed already is
+        replaced. Raises NodeNotFound; ComputeResourcesUnavailable with the shortages: then nothing changed.
         """
         for _ in range(self._settings().max_claim_attempts):
             node = self._node(host, nodename)
-            placement, held = self._try_claim(node, request, request_id, leaving, move)
+            held, learnt = self._try_claim(node, request, request_id, leaving, move)
             if held is not None:
                 return held
-            if not placement.generations and not placement.policies:
+            if not learnt:
                 break
         raise errors.ComputeResourcesUnavailable(node.uuid, 'it was taken by another request meanwhile')
 
     def _try_claim(self, node, request, request_id, leaving, move):
-        """The placement for the store, and what stands then: None if it was lost."""
+        """What stands then, None if it was lost; and whether something was learnt beside the use of nodes."""
         releases, ended = [], []
         for claim in self._cluster.claims_of(request.instance_uuid):
             if leaving and self._cluster.node(claim.node_uuid).host == leaving:
@@ -295,7 +295,8 @@ class Books:
             self._check_policy(node, request)
             lifetime_s = self._settings().pending_ttl_s
             booking = self._cluster.book(node, request, lifetime_s, move, request_id=request_id)
-            placement = self.placement([booking.claim], [request], releases, ended)
+            known = ended if booking.before is None else [*ended, booking.before]
+            placement = self.placement([booking.claim], [request], releases, known)
             (outcome,) = self._store.commit([placement])
         except Exception:
             self._undo(booking, ended)
@@ -303,11 +304,11 @@ class Books:
         if outcome.won:
             self.follow(outcome.generations)
             self._fresh.committed([(placement.claims, ended, outcome.generations)])
-            return placement, booking.held
+            return booking.held, False
         self._undo(booking, ended)
         self.correct(outcome.used)
         self.learn([outcome])
-        return placement, None
+        return None, bool(outcome.fresh)
 
     def _check_policy(self, node, request):
         """Raise ComputeResourcesUnavailable for what the store would refuse without a reason."""

@@ -32,6 +32,7 @@ from nova_sched.engine.watch import Watch
 LOG = logging.getLogger(__name__)
 
 PLACE, REPORT, CALL, RULES, NEWS = 'place', 'report', 'call', 'rules', 'news'
+LOSSES = 3  # after so many lost claims a request is decided on a new look at the store
 # A transaction that others stop is made again this often, after a pause of up to as many times that long.
 BUSY, BUSY_PAUSE_S = 20, 0.002
 
@@ -202,15 +203,16 @@ class Scheduler:
         ])  # fmt: skip
         # Only now: nodes may have left, and rows that answers are made of would move.
         self.books.learn([outcome for _, _, outcome in lost])
-        return again + self._doubt(settings) + later
+        return again + self._doubt(again, settings) + later
 
-    def _doubt(self, settings):
+    def _doubt(self, again, settings):
         """Look at the store before anybody is refused; returns the messages to decide again.
 
-        What is seen here may be older than what others did. If nothing is, the refusals stand.
+        What is seen here may be older than what others did. If nothing is, the refusals stand. Those who
+        lose ``again`` and again, and would run after one host after the other, also wait for a look.
         """
         doubted, self._doubted = self._doubted, []
-        if not doubted:
+        if not doubted and all(message.attempts < LOSSES for message in again):
             return []
         changed = self._persist(self.books.look_again)
         self.figures.retries += len(doubted) if changed else 0

@@ -19,18 +19,7 @@ import warnings
 PARTS = ('decisions', 'rules', 'claims', 'shared', 'reports', 'calls')
 ASKED_FOR = ('shared-mariadb', 'spread')  # run by name only
 FIELDS = ('what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts')
-CROWD_FIELDS = (
-    'what',
-    'schedulers',
-    'unseen',
-    'way',
-    'conflicts',
-    'lost',
-    'wrong',
-    'full',
-    'uneven',
-    'large',
-)
+CROWD_FIELDS = 'what,schedulers,unseen,way,conflicts,lost,late,given up,full,uneven,large'.split(',')
 
 
 def main():

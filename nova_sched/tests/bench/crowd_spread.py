@@ -28,6 +28,7 @@ from nova_sched.conf import CONF
 from nova_sched.engine import slices
 from nova_sched.engine.books import Books
 from nova_sched.engine.place import Placer
+from nova_sched.engine.scheduler import LOSSES
 from nova_sched.hardware.machine import Parts
 from nova_sched.hardware.numa.placed import Fitted
 from nova_sched.sim import trace
@@ -87,15 +88,17 @@ SCENES = [
 class Tally:
     """Counts of servers and of lost claims; ``lost`` servers lost at least one claim.
 
-    ``wrong``: servers that would have been refused though a host had room. ``uneven`` is the standard
-    deviation of the hosts' use in % of vCPUs, and ``large`` the largest servers that still fit, when half of
-    the free vCPUs are taken; ``full`` is the use at the first refusal.
+    ``late``: servers that would have been refused, without a look at the store, though a host had room;
+    ``given_up``: servers whose claims were lost too often. ``uneven`` is the standard deviation of the hosts'
+    use in % of vCPUs, and ``large`` the largest servers that still fit, when half of the free vCPUs are
+    taken; ``full`` is the use at the first refusal.
     """
 
     placed: int = 0
     conflicts: int = 0
     lost: int = 0
-    wrong: int = 0
+    late: int = 0
+    refused: int = 0
     given_up: int = 0
     uneven: float = 0.0
     large: int = 0
@@ -118,12 +121,15 @@ class Member:
         for losses in range(self._settings.max_claim_attempts):
             decision = self._decide(request, losses, tally)
             if decision is None:
+                tally.refused += 1
                 return False
             if self._commit(decision, guarded):
                 tally.placed += 1
                 return True
             tally.conflicts += 1
             tally.lost += not losses
+            if losses + 1 >= LOSSES:
+                self.books.refresh()
         tally.given_up += 1
         return False
 
@@ -135,7 +141,7 @@ class Member:
         self.books.refresh()
         with contextlib.suppress(errors.NoValidHost):
             decision = self._placer.decide([request], settings)
-            tally.wrong += 1
+            tally.late += 1
             return decision
         return None
 
@@ -239,7 +245,7 @@ def fill(scene, members, unseen, chance, tally, look):
             before, taken = taken, taken + size[0]
             if before < half <= taken:
                 tally.uneven, tally.large = look.uneven(), look.large()
-        elif not tally.full:
+        elif tally.refused and not tally.full:
             tally.full = 100 * taken / look.capacity
         beyond += bool(tally.full)
         if beyond > BEYOND:
@@ -306,7 +312,8 @@ def row(scene, schedulers, unseen, way):
         'way': way.name,
         'conflicts': f'{100 * tally.conflicts / tally.placed:.1f} %',
         'lost': f'{100 * tally.lost / tally.placed:.1f} %',
-        'wrong': tally.wrong + tally.given_up,
+        'late': tally.late,
+        'given up': tally.given_up,
         'full': f'{tally.full:.1f} %',
         'uneven': f'{tally.uneven:.1f} %',
         'large': tally.large,

@@ -12,6 +12,7 @@
 """The conductor's dance: build, fail, claim the next alternate, give up: on one scheduling pass."""
 
 import pytest
+from oslo_context.context import RequestContext
 
 from nova_sched import errors, objects
 from nova_sched.tests.builders import uuid_of
@@ -209,3 +210,20 @@ def test_a_move_to_nowhere(running):
     with pytest.raises(errors.NoValidHost):
         running.conductor.move(spec(vcpus=9), ONE, Computes(running).build)
     assert running.state() == before
+
+
+@pytest.mark.parametrize('elsewhere', [['a'], ['b', 'c', 'd']])
+def test_all_calls_of_a_move_may_have_one_context(running, elsewhere):
+    """As those of a conductor do: what it asks later is no repetition of what it asked first."""
+    computes, context = Computes(running), RequestContext(overwrite=False)
+
+    def start(instance_uuid, selection):
+        if computes.seen or elsewhere != ['a']:
+            computes.works_on.add(selection.service_host)
+        computes.build(instance_uuid, selection)
+
+    where = running.conductor.move(larger(ignore_hosts=elsewhere), ONE, start, context=context)
+    assert moves(running)[where.service_host] == ('resize' if elsewhere == ['a'] else None, 4)
+    running.claims.revert_claim(ONE, context=context)
+    assert moves(running) == {'a': (None, 2)}
+    assert running.conductor.move(larger(ignore_hosts=elsewhere), ONE, start, context=context)

@@ -52,6 +52,11 @@ def lists(host=HOST, *consumers, now_s=NOW):
     return lambda store: store.report([report(host, instances=frozenset(consumers))], now_s)
 
 
+def says_nothing(host=HOST):
+    """The host reports, and does not say which instances it has."""
+    return lambda store: store.report([report(host)], NOW)
+
+
 def has(host=HOST):
     """The host's messages say that it has the consumer."""
     return lambda store: store.confirm([A], [node(host)])
@@ -99,6 +104,13 @@ TABLE = [
     pytest.param([claims(state=PLANNED)], {HOST: PLANNED}, id='planned'),
     pytest.param([claims(state=PLANNED), claims()], {HOST: PENDING}, id='planned, and created'),
     pytest.param([claims(state=PLANNED), time_passes], {}, id='planned, and never created'),
+    pytest.param(
+        [claims(state=PLANNED), claims(OTHER)], {OTHER: PENDING}, id='planned, and created elsewhere'
+    ),
+    pytest.param([claims(state=PLANNED), lists(HOST, A)], {HOST: CONFIRMED}, id='planned, and there'),
+    pytest.param([claims(state=PLANNED), lists(HOST)], {HOST: PLANNED}, id='planned, not there yet'),
+    pytest.param([claims(state=PLANNED), ends()], {}, id='planned, and given up'),
+    pytest.param([claims(state=PLANNED), leaves()], {}, id='planned, node removed'),
     pytest.param([claims(), claims()], {HOST: PENDING}, id='claimed again'),
     pytest.param([claims(), lists(HOST, A)], {HOST: CONFIRMED}, id='listed'),
     pytest.param([claims(), has()], {HOST: CONFIRMED}, id='told by a message'),
@@ -108,7 +120,9 @@ TABLE = [
     pytest.param([claims(), stays(), lists(HOST), lists(HOST)], {}, id='but not the next one'),
     pytest.param([claims(), stays(), lists(HOST, A), lists(HOST)], {}, id='nor one after it was listed'),
     pytest.param([claims(), lists(HOST)], {HOST: PENDING}, id='not listed yet'),
+    pytest.param([claims(), says_nothing()], {HOST: PENDING}, id='a report without a list'),
     pytest.param([claims(), lists(OTHER, A)], {HOST: PENDING}, id='listed elsewhere'),
+    pytest.param([claims(), leaves()], {}, id='node removed before it came'),
     pytest.param([claims(), time_passes], {}, id='never confirmed'),
     pytest.param([claims(), ends()], {}, id='aborted'),
     pytest.param([claims(), claims(OTHER)], {OTHER: PENDING}, id='decided again'),
@@ -116,6 +130,10 @@ TABLE = [
     pytest.param([claims(), goes_back], {HOST: PENDING}, id='nothing to take back'),
     # A server that runs.
     pytest.param([*BUILT, lists(HOST, A)], {HOST: CONFIRMED}, id='still listed'),
+    pytest.param([*BUILT, has()], {HOST: CONFIRMED}, id='told of again'),
+    pytest.param([*BUILT, stays()], {HOST: CONFIRMED}, id='confirmed again'),
+    pytest.param([*BUILT, says_nothing()], {HOST: CONFIRMED}, id='still there, as far as anybody says'),
+    pytest.param([*BUILT, lists(OTHER, A)], {HOST: CONFIRMED}, id='also listed elsewhere'),
     pytest.param([*BUILT, time_passes], {HOST: CONFIRMED}, id='runs on'),
     pytest.param([*BUILT, lists(HOST)], {}, id='deleted, or shelved'),
     pytest.param([*BUILT, lists(HOST), claims(OTHER)], {OTHER: PENDING}, id='unshelved'),
@@ -144,6 +162,22 @@ TABLE = [
     pytest.param([*RESIZED, time_passes], {HOST: CONFIRMED}, id='resize: never came'),
     pytest.param([*RESIZED, time_passes, lists(HOST)], {}, id='resize: never came, then deleted'),
     pytest.param([*RESIZED, ends(OTHER)], {HOST: CONFIRMED}, id='resize: failed'),
+    pytest.param([*RESIZED, ends()], {OTHER: PENDING}, id='resize: source given up'),
+    pytest.param([*RESIZED, lists(OTHER)], {HOST: CONFIRMED, OTHER: PENDING}, id='resize: not there yet'),
+    pytest.param([*RESIZED, leaves()], {OTHER: PENDING}, id='resize: source node removed before'),
+    pytest.param([*RESIZED, leaves(OTHER)], {HOST: CONFIRMED}, id='resize: destination node removed before'),
+    pytest.param(
+        [*RESIZED, claims(OTHER, RESIZE)], {HOST: CONFIRMED, OTHER: PENDING}, id='resize: claimed again'
+    ),
+    pytest.param(
+        [*RESIZED, claims(THIRD, RESIZE)], {HOST: CONFIRMED, THIRD: PENDING}, id='resize: decided again'
+    ),
+    pytest.param([*RESIZED, has(OTHER)], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: told of there'),
+    pytest.param([*THERE, lists(HOST, A)], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: on both'),
+    pytest.param([*THERE, lists(OTHER, A)], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: still there'),
+    pytest.param([*THERE, stays()], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: source confirmed again'),
+    pytest.param([*THERE, ends(OTHER)], {HOST: CONFIRMED}, id='resize: ended there'),
+    pytest.param([*THERE, ends()], {OTHER: CONFIRMED}, id='resize: source ended'),
     pytest.param(
         [*RESIZED, claims(THIRD, RESIZE, leaving=OTHER)],
         {HOST: CONFIRMED, THIRD: PENDING},
@@ -192,6 +226,11 @@ TABLE = [
         id='live migration: reverted',
     ),
     pytest.param(
+        [*BUILT, claims(OTHER, LIVE_MIGRATION), lists(HOST)],
+        {OTHER: PENDING},
+        id='live migration: deleted before it came',
+    ),
+    pytest.param(
         [*BUILT, claims(OTHER, EVACUATION), lists(OTHER, A)],
         {HOST: CONFIRMED, OTHER: CONFIRMED},
         id='evacuation: source is silent',
@@ -216,6 +255,9 @@ IN_PLACE = [
     pytest.param([*GROWING], TOGETHER, id='both sizes are held'),
     pytest.param([*GROWING, claims(size={VCPU: 3})], {VCPU: 3, DISK_GB: 10}, id='another size is asked for'),
     pytest.param([*GROWING, lists(HOST, A)], TOGETHER, id='until somebody settles it'),
+    pytest.param([*GROWING, has()], TOGETHER, id='a message settles nothing'),
+    pytest.param([*GROWING, says_nothing()], TOGETHER, id='nor does a report without a list'),
+    pytest.param([*GROWING, leaves()], None, id='node removed meanwhile'),
     pytest.param([*GROWING, stays()], LARGE, id='confirmed'),
     pytest.param([*GROWING, goes_back], SMALL, id='reverted'),
     pytest.param([*GROWING, stays(), goes_back], LARGE, id='too late to go back'),

@@ -20,7 +20,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.claims import Placement
 from nova_sched.claims.memory import MemoryClaimStore
-from nova_sched.engine.scheduler import Order
+from nova_sched.engine.scheduler import LOSSES, Order
 from nova_sched.objects.claim import CONFIRMED, VCPU
 from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Contested, Miser, Squeamish, Unsteady
@@ -218,6 +218,15 @@ class TestLostRaces:
         assert (made.scheduler.figures.conflicts, made.scheduler.figures.refused) == (most, 1)
         (line,) = [one.getMessage() for one in caplog.records if one.getMessage().startswith('Decided')]
         assert f'others took each first; attempt {most},' in line
+
+    def test_who_loses_again_and_again_looks_at_the_store(self):
+        """Others have filled the 39 best of 40 hosts: to try one after the other would not find the last."""
+        made = world(*[{'vcpus': 1}] * 40)
+        made.store.commit(
+            [Placement((claim(uuid_of(f'other {row}'), node(f'host-{row}')),)) for row in range(39)]
+        )
+        assert made.place(asks()) == [['host-39']]
+        assert made.scheduler.figures.conflicts == LOSSES
 
     def test_no_host_is_left_after_a_lost_race(self):
         store = Contested()
