@@ -69,8 +69,8 @@ class Outcome:
     """What became of a placement.
 
     ``generations`` gives each node's generation before and after. For a placement that was lost, all of it
-    after the whole batch: ``used`` is the use by resource class of its nodes, ``gone`` are those that left,
-    and ``fresh`` is all about the nodes where CPUs were picked, and where other members of a group are.
+    after the whole batch: ``used`` is the use by resource class that its nodes were judged by, ``gone`` are
+    those that left, and ``fresh`` is all about them, and about the nodes where other members of a group are.
     """
 
     won: bool

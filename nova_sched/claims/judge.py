@@ -88,10 +88,8 @@ def judge(placements, ledgers, held, circles=None):
 
 
 def stale(placement, circles, held):
-    """Nodes whose facts the loser of a placement may have been wrong about, beside the amounts in use."""
-    nodes = {claim.node_uuid for claim in unknown(placement, held)}
-    if placement.generations or placement.policies:
-        nodes |= {claim.node_uuid for claim in placement.claims}
+    """Nodes whose facts the loser of a placement may have been wrong about."""
+    nodes = {claim.node_uuid for claim in (*placement.claims, *unknown(placement, held))}
     return nodes.union(*(circles[policy.group_uuid].nodes for policy in placement.policies))
 
 

@@ -32,20 +32,12 @@ from nova_sched.claims.purge import forget_groups
 from nova_sched.claims.reconcile import absent, keeps_source
 from nova_sched.claims.taken import second_of_a_name, take
 from nova_sched.db.engine import Sessions
-from nova_sched.db.prepared import Prepared
 from nova_sched.db.tables import AGGREGATES, CLAIMS, HOST_INSTANCES, NODES, REPORTS, REVISIONS, SERVICES
 from nova_sched.state.report import Report
 
 
 class _Lost(Exception):
-    """A placement was lost before its consumers' own claims were looked at."""
-
-
-def _is_plain(placement):
-    """One claim, guarded by amounts alone."""
-    if len(placement.claims) != 1:
-        return False
-    return not (placement.releases or placement.policies or placement.claims[0].parts)
+    """A placement was lost, and to judge it for good takes more than was read."""
 
 
 def _claims_of(consumer):
@@ -57,9 +49,6 @@ class SqlClaimStore(ClaimStore):
 
     def __init__(self, engine):
         self._sessions = Sessions(engine)
-        self._lock_ledger = Prepared(sql.LOCK_LEDGER, engine.dialect)
-        self._put_claim = Prepared(sql.PUT_CLAIM, engine.dialect)
-        self._write_use = Prepared(sql.WRITE_USE, engine.dialect)
         self._seen_revisions = {}
 
     # Claims.
@@ -68,8 +57,6 @@ class SqlClaimStore(ClaimStore):
         # Nearly every consumer is new. To find that out costs no question: the table refuses what would
         # be a second claim of a consumer, and who loses may have to thank a claim of its own for that.
         try:
-            if len(placements) == 1 and _is_plain(placements[0]):
-                return self._commit_one(placements)
             if not any(one.releases for one in placements):
                 return self._commit(placements, ask=False)
         except (db_error.DBDuplicateEntry, sa.exc.IntegrityError, _Lost):
@@ -79,28 +66,13 @@ class SqlClaimStore(ClaimStore):
         except db_error.DBDuplicateEntry as error:
             raise errors.StoreBusy('another scheduler claims for the same instance or group now') from error
 
-    def _commit_one(self, placements):
-        """One claim of a consumer that holds none: what a caller waits for, so by the shortest way."""
-        (claim,) = placements[0].claims
-        with self._sessions.transaction() as connection:
-            cursor = connection.connection.cursor()
-            self._lock_ledger.run(cursor, node=claim.node_uuid)
-            row = cursor.fetchone()
-            ledgers = {claim.node_uuid: sql.ledger(*row)} if row else {}
-            outcomes = judge(placements, ledgers, Held(()))
-            if not outcomes[0].won:
-                raise _Lost
-            self._put_claim.run(cursor, **sql.claim_row(claim))
-            self._write_use.run(cursor, node=claim.node_uuid, now_used=sql.use_text(ledgers[claim.node_uuid]))
-            cursor.close()
-        return outcomes
-
     def _commit(self, placements, ask):
         """Judge and write placements; ``ask`` whether their consumers hold claims already."""
         nodes = {claim.node_uuid for one in placements for claim in one.claims}
         consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
         consumers |= {consumer for one in placements for consumer, _ in one.releases}
-        with self._sessions.transaction() as connection:
+        brief = not ask and not any(one.policies for one in placements)
+        with self._sessions.brief() if brief else self._sessions.transaction() as connection:
             if ask:
                 nodes |= {claim.node_uuid for claim in sql.read_claims(connection, sql.CLAIMS_OF, consumers)}
             circles = self._lock_groups(connection, placements)
@@ -109,11 +81,16 @@ class SqlClaimStore(ClaimStore):
             found = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
             held = Held(claim for claim in found if claim.node_uuid in ledgers)
             outcomes = judge(placements, ledgers, held, circles)
-            if not ask and not all(outcome.won for outcome in outcomes):
+            losers = [one for one, outcome in zip(placements, outcomes, strict=True) if not outcome.won]
+            if not ask and self._hold_claims(connection, losers):
                 raise _Lost
             self._write(connection, ledgers, held)
             self._raise_groups(connection, held, circles)
-            return self._refreshed(connection, placements, outcomes, circles, held)
+        return self._refreshed(placements, outcomes, circles, held)
+
+    def _hold_claims(self, connection, placements):
+        consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
+        return bool(sql.CONSUMERS_WITH_CLAIMS.run(connection, consumers))
 
     def _lock_groups(self, connection, placements):
         """Circles of all groups with a policy, which nobody else can enter before this transaction ends."""
@@ -134,14 +111,15 @@ class SqlClaimStore(ClaimStore):
         for chunk in sql.chunks(sorted(entered)):
             connection.execute(sql.RAISE_GROUPS, {'given': chunk})
 
-    def _refreshed(self, connection, placements, outcomes, circles, held):
+    def _refreshed(self, placements, outcomes, circles, held):
         """The outcomes, those of losers with all that they may have been wrong about."""
         wanted = [set() if outcome.won else stale(one, circles, held)
                   for one, outcome in zip(placements, outcomes, strict=True)]  # fmt: skip
         nodes = set().union(*wanted)
         if not nodes:
             return outcomes
-        facts = {one.report.node_uuid: one for one in self._facts(connection, nodes)}
+        with self._sessions.transaction(reads=True) as connection:
+            facts = {one.report.node_uuid: one for one in self._facts(connection, nodes)}
         return [
             dataclasses.replace(outcome, fresh=tuple(facts[uuid] for uuid in sorted(some & facts.keys())))
             for outcome, some in zip(outcomes, wanted, strict=True)
@@ -149,7 +127,7 @@ class SqlClaimStore(ClaimStore):
 
     def _lock(self, connection, nodes):
         """The true state of the nodes, which nobody else can change before this transaction ends."""
-        return {uuid: sql.ledger(*rest) for uuid, *rest in sql.rows(connection, sql.LOCK_LEDGERS, nodes)}
+        return {uuid: sql.ledger(*rest) for uuid, *rest in sql.LOCK_LEDGERS.run(connection, nodes)}
 
     def _write(self, connection, ledgers, held):
         self._replace_claims(connection, held.removed.values(), held.added.values())

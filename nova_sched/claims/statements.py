@@ -12,6 +12,7 @@
 """The statements of the SQL store, built once, and its rows as the values that they stand for."""
 
 import dataclasses
+import functools
 import json
 
 import sqlalchemy as sa
@@ -37,14 +38,11 @@ from nova_sched.state.report import Inventory
 # Databases limit the parameters of one statement.
 CHUNK = 500
 
-WRITE_USE = (
-    sa.update(NODES)
-    .where(NODES.c.uuid == sa.bindparam('node'))
-    .values(used=sa.bindparam('now_used'), generation=NODES.c.generation + 1)
-)
-PUT_CLAIM = sa.insert(CLAIMS)
+CLAIM_FIELDS = tuple(field.name for field in dataclasses.fields(Claim))
 
 # For many rows, a statement for all of them.
+LOCK_LEDGERS = bulk.Select(NODES, 'uuid', 'inventories', 'used', 'generation', 'host', 'pieces_at', lock=True)
+CONSUMERS_WITH_CLAIMS = bulk.Select(CLAIMS, 'consumer_uuid', key='consumer_uuid')
 PUT_CLAIMS, END_CLAIMS = bulk.Insert(CLAIMS), bulk.Delete(CLAIMS)
 WRITE_USES = bulk.Update(NODES, 'used', also='generation = generation + 1')
 WRITE_PIECES = bulk.Update(NODES, 'pieces_at')
@@ -54,19 +52,6 @@ SEE_NODES, CHANGE_TEXTS = bulk.Update(NODES, 'seen_s'), bulk.Update(REPORTS, 're
 
 # Built once: to build a statement costs more than to run it on SQLite.
 GIVEN: sa.BindParameter = sa.bindparam('given', expanding=True)
-LOCK_LEDGERS = (
-    sa.select(
-        NODES.c.uuid, NODES.c.inventories, NODES.c.used, NODES.c.generation, NODES.c.host, NODES.c.pieces_at
-    )
-    .where(NODES.c.uuid.in_(GIVEN))
-    .order_by(NODES.c.uuid)
-    .with_for_update()
-)
-LOCK_LEDGER = (
-    sa.select(NODES.c.inventories, NODES.c.used, NODES.c.generation)
-    .where(NODES.c.uuid == sa.bindparam('node'))
-    .with_for_update()
-)
 LOCK_GROUPS = (
     sa.select(SERVER_GROUPS.c.uuid)
     .where(SERVER_GROUPS.c.uuid.in_(GIVEN))
@@ -127,11 +112,15 @@ def claim(row):
     return Claim(**fields)
 
 
+# To make an encoder takes as long as to use it.
+_json = json.JSONEncoder(sort_keys=True).encode
+
+
 def claim_row(claim):
-    row = {field.name: getattr(claim, field.name) for field in dataclasses.fields(claim)}
-    row['resources'] = json.dumps(dict(claim.resources), sort_keys=True)
+    row = {name: getattr(claim, name) for name in CLAIM_FIELDS}
+    row['resources'] = _json(dict(claim.resources))
     image = claim.image_properties
-    row['image_properties'] = json.dumps(dict(image), sort_keys=True) if image else None
+    row['image_properties'] = _json(dict(image)) if image else None
     row['parts'] = claim.parts and claim.parts.to_json()
     row['resizing'] = claim.resizing and claim.resizing.to_json()
     row['unconfirmed'] = None if claim.is_confirmed else claim.consumer_uuid
@@ -149,13 +138,18 @@ def inventories_text(report):
 
 
 def use_text(ledger):
-    return json.dumps({name: amount for name, amount in ledger.used.items() if amount}, sort_keys=True)
+    return _json({name: amount for name, amount in ledger.used.items() if amount})
 
 
-def ledger(inventories, used, generation, host='', pieces_at=0):
+def ledger(inventories, used, generation, host, pieces_at):
     """A node's ledger, from the texts in its row."""
-    known = {name: Inventory(*values) for name, values in json.loads(inventories).items()}
-    return Ledger(known, json.loads(used), generation, host, pieces_at)
+    return Ledger(_inventories(inventories), json.loads(used), generation, host, pieces_at)
+
+
+# Nodes of one kind have one text, and it seldom changes.
+@functools.lru_cache(maxsize=1024)
+def _inventories(text):
+    return {name: Inventory(*values) for name, values in json.loads(text).items()}
 
 
 def by_node(claims):

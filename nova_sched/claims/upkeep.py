@@ -125,7 +125,7 @@ class Upkeep:
             with self._sessions.transaction() as connection:
                 claims = sql.read_claims(connection, BY_UUID, chunk)
                 nodes = {claim.node_uuid for claim in claims}
-                there = {row.uuid for row in sql.rows(connection, sql.LOCK_LEDGERS, nodes)}
+                there = {row.uuid for row in sql.LOCK_LEDGERS.run(connection, nodes)}
                 _end(connection, [claim for claim in claims if claim.node_uuid not in there])
             # A node that came back at just that moment may have counted them.
             for uuid in sorted(nodes - there):
@@ -169,7 +169,7 @@ def _node(row, text):
 def _lock_claims(connection, statement, given):
     """Claims as they are once nobody else can change them: their nodes are locked, in the order of all."""
     nodes = {claim.node_uuid for claim in sql.read_claims(connection, statement, given)}
-    sql.rows(connection, sql.LOCK_LEDGERS, nodes)
+    sql.LOCK_LEDGERS.run(connection, nodes)
     found = sql.read_claims(connection, statement, given)
     return [claim for claim in found if claim.node_uuid in nodes]
 

@@ -96,6 +96,30 @@ class Delete:
         return f'DELETE {self._table} FROM ({given}) AS one STRAIGHT_JOIN {rows} ON {on}'
 
 
+class Select:
+    """Values of ``columns`` for keys. ``lock``: in the order of keys, for the rest of the transaction."""
+
+    def __init__(self, table, *columns, key=None, lock=False):
+        self._table, self._key, self._columns = table.name, key or _key_of(table), ', '.join(columns)
+        self._by_primary, self._lock = key is None, lock
+
+    def run(self, connection, keys):
+        found = []
+        for chunk in _chunks([(key,) for key in sorted(keys)]):
+            given = tuple(key for (key,) in chunk)
+            found += connection.exec_driver_sql(self._text(connection, given), given).fetchall()
+        return found
+
+    def _text(self, connection, keys):
+        on_sqlite = connection.dialect.name == 'sqlite'
+        # MySQL locks all that it reads.
+        by = ' FORCE INDEX (PRIMARY)' if self._by_primary and _is_mysql(connection) else ''
+        among = f'{self._key} IN {_marks("?" if on_sqlite else "%s", keys)}'
+        # SQLite has one lock, which a transaction of ours takes at its beginning.
+        last = f' ORDER BY {self._key} FOR UPDATE' if self._lock and not on_sqlite else ''
+        return f'SELECT {self._columns} FROM {self._table}{by} WHERE {among}{last}'
+
+
 def _key_of(table):
     (column,) = table.primary_key.columns
     return column.name

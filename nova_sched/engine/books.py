@@ -95,15 +95,6 @@ class Books:
             if node is not None and node.generation == before:
                 node.generation = after
 
-    def correct(self, used):
-        """Take the true use of nodes for which a claim was lost; who uses them is read soon."""
-        for uuid, amounts in used.items():
-            node = self._cluster.node(uuid)
-            if node is not None:
-                self._cluster.correct(node, amounts)
-                node.generation = None  # it is as at none: no news of others may be added to that
-        self._fresh.must_look(dict.fromkeys(used))
-
     def placement(self, claims, requests, releases=(), replaced=()):
         """The claims for the store: with the generations that their CPUs and devices were picked at, and the
         policies of their groups."""
@@ -277,7 +268,7 @@ class Books:
         raise errors.ComputeResourcesUnavailable(node.uuid, 'it was taken by another request meanwhile')
 
     def _try_claim(self, node, request, request_id, leaving, move):
-        """What stands then, None if it was lost; and whether something was learnt beside the use of nodes."""
+        """What stands then, None if it was lost; and whether something was learnt by that."""
         releases, ended = [], []
         for claim in self._cluster.claims_of(request.instance_uuid):
             if leaving and self._cluster.node(claim.node_uuid).host == leaving:
@@ -306,18 +297,15 @@ class Books:
             self._fresh.committed([(placement.claims, ended, outcome.generations)])
             return booking.held, False
         self._undo(booking, ended)
-        self.correct(outcome.used)
         self.learn([outcome])
-        return None, bool(outcome.fresh)
+        return None, bool(outcome.fresh or outcome.gone)
 
     def _check_policy(self, node, request):
         """Raise ComputeResourcesUnavailable for what the store would refuse without a reason."""
         if request.group is None:
             return
-        hosts, asked = (
-            self._cluster.hosts,
-            dataclasses.replace(request, group=group_now(self._cluster, request)),
-        )
+        hosts = self._cluster.hosts
+        asked = dataclasses.replace(request, group=group_now(self._cluster, request))
         for rule in catalog.policies():
             verdict = rule.mask(hosts, asked)
             if verdict is not True and not verdict[node.row]:

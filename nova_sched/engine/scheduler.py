@@ -186,7 +186,7 @@ class Scheduler:
         settings = self._settings()
         self._cluster.hosts.now_s = self._clock()
         self.figures.batches += 1
-        now, later = _apart(messages)
+        now, later = self._next(messages)
         decided = [(message, decision) for message in now
                    if (decision := self._decide(message, settings)) is not None]  # fmt: skip
         outcomes = self._commit([decision for _, decision in decided])
@@ -203,16 +203,27 @@ class Scheduler:
         ])  # fmt: skip
         # Only now: nodes may have left, and rows that answers are made of would move.
         self.books.learn([outcome for _, _, outcome in lost])
-        return again + self._doubt(again, settings) + later
+        return again + self._doubt(settings) + later
 
-    def _doubt(self, again, settings):
+    def _next(self, messages):
+        """The messages to decide now, and those that wait for the next turn.
+
+        Who has lost again and again, and would run after one host after the other, is decided alone, on what
+        the store says at this moment: until a whole batch is decided, others would be quicker.
+        """
+        unlucky = next((message for message in messages if message.attempts >= LOSSES), None)
+        if unlucky is None:
+            return _apart(messages)
+        self._persist(self.books.look_again)
+        return [unlucky], [message for message in messages if message is not unlucky]
+
+    def _doubt(self, settings):
         """Look at the store before anybody is refused; returns the messages to decide again.
 
-        What is seen here may be older than what others did. If nothing is, the refusals stand. Those who
-        lose ``again`` and again, and would run after one host after the other, also wait for a look.
+        What is seen here may be older than what others did. If nothing is, the refusals stand.
         """
         doubted, self._doubted = self._doubted, []
-        if not doubted and all(message.attempts < LOSSES for message in again):
+        if not doubted:
             return []
         changed = self._persist(self.books.look_again)
         self.figures.retries += len(doubted) if changed else 0
@@ -308,14 +319,9 @@ class Scheduler:
         return self.books.placement(decision.claims, decision.requests, (), decision.lifted)
 
     def _take_back(self, lost, settings):
-        """Undo lost decisions, learn the true use of their nodes, and return what is decided again.
-
-        All are undone before any use is corrected: each of them still stands on the nodes of the others.
-        """
+        """Undo lost decisions, and return what is decided again."""
         for _, decision, _ in lost:
             self._placer.undo(decision)
-        for _, _, outcome in lost:
-            self.books.correct(outcome.used)
         return [message for message, decision, _ in lost if self._may_try_again(message, decision, settings)]
 
     def _may_try_again(self, message, decision, settings):

@@ -185,11 +185,6 @@ class Cluster:
             self._take(claim)
         node.recount()
 
-    def correct(self, node, used):
-        """Make a node's use what the store says; who uses it is learnt at the next refresh."""
-        for name, resource in self.hosts.resources.items():
-            resource.take(node.row, used.get(name, 0) - int(resource.used[node.row]))
-
     # Claims.
 
     def add(self, claim):

@@ -12,7 +12,6 @@
 """The contract of a claim store on database servers, and what only several schedulers at once can show."""
 
 import contextlib
-import functools
 import time
 from concurrent import futures
 
@@ -25,6 +24,7 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
 from nova_sched.db.tables import NODES
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
+from nova_sched.tests.integration.messages import counted, hear, just_before
 from nova_sched.tests.unit.claims import battery, battery_groups, battery_lifecycle, battery_parts
 from nova_sched.tests.unit.claims.battery import A, B, node, place, ready
 from nova_sched.tests.unit.claims.databases import cleared
@@ -38,7 +38,7 @@ def server(request):
 
 @pytest.fixture(scope='module')
 def upgraded(server):
-    made = engine.create(server.fresh())
+    made = hear(engine.create(server.fresh()))
     schema.upgrade(made)
     yield made
     made.dispose()
@@ -124,21 +124,6 @@ def lock(connection, uuid):
     connection.execute(sa.update(NODES).where(NODES.c.uuid == uuid).values(seen_s=NODES.c.seen_s + 1))
 
 
-@contextlib.contextmanager
-def just_before(database, words, work):
-    """Do some work, once, when a statement with these words is about to run."""
-    todo = [work]
-
-    def listen(_connection, _cursor, statement, *_):
-        if todo and words in statement:
-            todo.pop()()
-
-    sa.event.listen(database, 'before_cursor_execute', listen)
-    yield
-    sa.event.remove(database, 'before_cursor_execute', listen)
-    assert not todo
-
-
 def test_two_schedulers_cannot_both_take_the_last_slot(store, another, database):
     ready(store, vcpus=4)
     wants = [claim(consumer, node(), vcpus=3) for consumer in (A, B)]
@@ -211,8 +196,9 @@ def until_it_answers(work, *args):
 
 def test_the_first_report_of_a_node_to_two_schedulers_at_once(store, another, database):
     """The later one finds the node where there was none, and is told to do it again."""
-    first = functools.partial(store.report, [report()], NOW)
-    with just_before(database, 'INSERT INTO nodes', first), pytest.raises(errors.StoreUnavailable):
+    first = [report()]
+    early = just_before('INSERT INTO nodes', lambda *_: store.report(first, NOW))
+    with early, pytest.raises(errors.StoreUnavailable):
         another().report([report(vcpus=9)], NOW)
     (found,) = another().report([report(vcpus=9)], NOW)
     assert found == store.changes({}).nodes[0]
@@ -223,7 +209,7 @@ def test_a_look_never_takes_old_claims_for_new(store, another, database):
     """Somebody claims between the statements of a look: at the next look, at the latest, it is seen."""
     ready(store)
     reader, made = another(), claim(A, node())
-    with just_before(database, 'FROM claims', lambda: place(store, made)):
+    with just_before('FROM claims', lambda *_: place(store, made)):
         (seen,) = reader.changes({}).nodes
     news = reader.changes({node(): seen.generation}).nodes
     assert (seen, *news)[-1].claims == (made,)
@@ -233,10 +219,21 @@ def test_what_a_claim_is_judged_by_is_read_under_the_lock(store, another, databa
     """Somebody else moves the consumer between the look at its claims and the lock."""
     ready(store, vcpus=4)
     ours, theirs, beside = claim(A, node(), vcpus=3), claim(A, node(), vcpus=2), claim(B, node(), vcpus=1)
-    with just_before(database, 'FOR UPDATE', lambda: place(store, theirs)):
+    with just_before('FOR UPDATE', lambda *_: place(store, theirs)):
         outcomes = another().commit([Placement((ours,)), Placement((beside,))])
     assert all(outcome.won for outcome in outcomes)
     assert {one.uuid for one in store.claims()} == {ours.uuid, beside.uuid}
+
+
+@pytest.mark.parametrize('count', [1, 20])
+def test_how_many_messages_claims_of_new_instances_take(store, database, count):
+    """However many there are; MariaDB's driver says COMMIT, and takes one statement in a message."""
+    ready(store, 'host-0', 'host-1')
+    wanted = [claim(uuid_of(f'instance {number}'), node(f'host-{number % 2}')) for number in range(count)]
+    with counted() as messages:
+        outcomes = store.commit([Placement((one,)) for one in wanted])
+    assert all(outcome.won for outcome in outcomes)
+    assert len(messages) == {'postgresql': 2, 'mysql': 4}[database.dialect.name]
 
 
 def test_who_loses_a_deadlock_may_try_again(store, another, database):

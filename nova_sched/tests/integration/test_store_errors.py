@@ -11,7 +11,6 @@
 # under the License.
 """Commits that a database server stops: what the claim store says, and that claims are made once or never."""
 
-import contextlib
 import time
 from concurrent import futures
 
@@ -24,6 +23,7 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
 from nova_sched.db.tables import CLAIMS
 from nova_sched.tests.builders import claim, uuid_of
+from nova_sched.tests.integration.messages import hear, just_before, on_the_side
 from nova_sched.tests.integration.test_claim_store import lock, waiting
 from nova_sched.tests.unit.claims import battery
 from nova_sched.tests.unit.claims.battery import node, ready
@@ -46,7 +46,7 @@ def url(server):
 
 @pytest.fixture(scope='module')
 def upgraded(url):
-    made = engine.create(url)
+    made = hear(engine.create(url))
     schema.upgrade(made)
     yield made
     made.dispose()
@@ -95,7 +95,6 @@ def stopped(store, placements, kind):
 
 # Connections that are lost.
 
-SESSION = {'postgresql': 'SELECT pg_backend_pid()', 'mysql': 'SELECT CONNECTION_ID()'}
 END = {'postgresql': 'SELECT pg_terminate_backend({})', 'mysql': 'KILL CONNECTION {}'}
 SESSIONS = {
     'postgresql': 'SELECT pid FROM pg_stat_activity',
@@ -103,17 +102,9 @@ SESSIONS = {
 }
 
 
-def on_the_side(connection, text):
-    """Run a statement on the driver's connection, unseen by SQLAlchemy; the first value."""
-    with contextlib.closing(connection.connection.driver_connection.cursor()) as cursor:
-        cursor.execute(text)
-        return cursor.fetchone()[0] if cursor.description else None
-
-
 def cut(database, connection):
-    """Let the server end a session, and wait until it is gone."""
-    kind = database.dialect.name
-    session = on_the_side(connection, SESSION[kind])
+    """Let the server end the session of a driver's connection, and wait until it is gone."""
+    kind, session = database.dialect.name, connection.session
     with database.execution_options(isolation_level='AUTOCOMMIT').connect() as other:
         other.execute(sa.text(END[kind].format(session)))
         deadline = time.monotonic() + 30
@@ -122,54 +113,34 @@ def cut(database, connection):
             time.sleep(0.02)
 
 
-@contextlib.contextmanager
-def just_before(database, words, work):
-    """Do work with the connection, once, when a statement with these words is about to run on it."""
-    todo = [work]
-
-    def of_statement(connection, _cursor, statement, *_):
-        if todo and words in statement:
-            todo.pop()(connection)
-
-    def of_commit(connection):
-        of_statement(connection, None, 'COMMIT')
-
-    sa.event.listen(database, 'before_cursor_execute', of_statement)
-    sa.event.listen(database, 'commit', of_commit)
-    yield
-    sa.event.remove(database, 'before_cursor_execute', of_statement)
-    sa.event.remove(database, 'commit', of_commit)
-    assert not todo
-
-
 @pytest.mark.parametrize(
-    'count, words, first, made',
+    'count, words, done_before, made',
     [
-        pytest.param(1, 'COMMIT', None, 0, id='one claim, before the commit'),
-        pytest.param(1, 'COMMIT', 'COMMIT', 1, id='one claim, before the answer to the commit'),
-        pytest.param(3, 'FOR UPDATE', None, 0, id='several claims, before the lock'),
-        pytest.param(3, 'INSERT INTO claims', None, 0, id='several claims, behind the lock'),
-        pytest.param(3, 'UPDATE nodes', None, 0, id='several claims, between two writes'),
-        pytest.param(3, 'COMMIT', None, 0, id='several claims, before the commit'),
-        pytest.param(3, 'COMMIT', 'COMMIT', 3, id='several claims, before the answer to the commit'),
+        pytest.param(1, 'COMMIT', False, 0, id='one claim, before the commit'),
+        pytest.param(1, 'COMMIT', True, 1, id='one claim, before the answer to the commit'),
+        pytest.param(3, 'FOR UPDATE', False, 0, id='several claims, before the lock'),
+        pytest.param(3, 'INSERT INTO claims', False, 0, id='several claims, behind the lock'),
+        pytest.param(3, 'UPDATE nodes', False, 0, id='several claims, between two writes'),
+        pytest.param(3, 'COMMIT', False, 0, id='several claims, before the commit'),
+        pytest.param(3, 'COMMIT', True, 3, id='several claims, before the answer to the commit'),
     ],
 )
-def test_a_connection_is_lost(database, store, count, words, first, made):
+def test_a_connection_is_lost(database, store, count, words, done_before, made):
     placements = wanted(count)
 
-    def lose(connection):
-        if first:
-            on_the_side(connection, first)
+    def lose(connection, message):
+        if done_before:
+            on_the_side(connection, message)
         cut(database, connection)
 
-    with just_before(database, words, lose):
+    with just_before(words, lose):
         stopped(store, placements, errors.StoreUnavailable)
     assert done(store) == uuids(placements[:made])
     assert done_once(store, placements)
 
 
 def test_a_connection_that_was_lost_between_two_calls(database, store):
-    with just_before(database, 'COMMIT', lambda connection: kept.append(connection)):
+    with just_before('COMMIT', lambda connection, _message: kept.append(connection)):
         kept = []
         store.claims()
     cut(database, kept[0])
@@ -242,7 +213,7 @@ def test_a_lock_that_takes_too_long(url, database, store, count):
 
 
 def session_of(connection):
-    return on_the_side(connection, SESSION[connection.dialect.name])
+    return connection.connection.driver_connection.session
 
 
 def test_after_a_deadlock_a_thread_goes_on_with_its_session(database, store):

@@ -142,6 +142,22 @@ class Bulk:
         write(DELETE, [key(number) for number in range(count)])
         assert read() == [row(count)]
 
+    @pytest.mark.parametrize('lock', [False, True], ids=['read', 'locked'])
+    @pytest.mark.parametrize('count', [0, 1, 2, MANY])
+    def test_rows_by_key(self, database, write, count, lock):
+        write(INSERT, [row(number) for number in range(count + 1)])
+        with database.begin() as connection:
+            found = bulk.Select(TABLE, 'words', 'number', lock=lock).run(
+                connection, {key(number) for number in (*range(count), count + 1)}
+            )
+        assert sorted(map(tuple, found)) == [(row(n)['words'], row(n)['number']) for n in range(count)]
+
+    def test_rows_by_another_column(self, database, write):
+        write(INSERT, [row(number, number=number % 2) for number in range(4)])
+        with database.begin() as connection:
+            found = bulk.Select(TABLE, 'uuid', key='number').run(connection, [1])
+        assert sorted(map(tuple, found)) == [(key(1),), (key(3),)]
+
     def test_keys_that_are_not_there(self, write, read):
         write(INSERT, [row(0)])
         write(bulk.Update(TABLE, 'words'), [{'uuid': key(number), 'words': 'w'} for number in range(3)])

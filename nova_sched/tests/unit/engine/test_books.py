@@ -154,14 +154,6 @@ class TestOwnCommits:
         world.books.refresh()
         assert used(world) == [2, 1]
 
-    def test_correct(self, world):
-        world.books.correct({node(): {VCPU: 3, 'CUSTOM_NEW': 2}, node('gone'): {VCPU: 1}})
-        assert used(world) == [3, 0]
-        world.books.correct({node(): {}})
-        assert used(world) == [0, 0]
-
-
-class TestExpire:
     def test_what_nobody_confirmed_ends(self, world):
         world.place(asks(A), asks(B), asks(C))
         world.call(world.books.instances_added, 'host-0', [A, B])
@@ -355,7 +347,7 @@ class TestClaim:
 
     def test_a_lost_race(self, world):
         world.store.rivals = [[Placement((claim(B, node(), vcpus=3),))]]
-        with pytest.raises(errors.ComputeResourcesUnavailable, match='taken by another'):
+        with pytest.raises(errors.ComputeResourcesUnavailable, match='2 asked, 1 available'):
             self.claim(world, vcpus=2)
         assert used(world) == [3, 0]
         world.books.refresh()

@@ -175,14 +175,6 @@ def test_a_booking_that_fails_leaves_the_earlier_claim():
     assert books(made) == (3, 1, 1, 1)
 
 
-def test_the_store_knows_the_true_use():
-    made = cluster(2, vcpus=4)
-    made.add(claim(A, made.hosts.nodes[0].uuid, vcpus=1))
-    made.correct(made.hosts.nodes[0], {VCPU: 4})
-    assert made.hosts.resources[VCPU].free.tolist() == [0, 4]
-    assert made.hosts.resources[MEMORY_MB].used.tolist() == [0, 0]
-
-
 def test_a_report_keeps_no_claim_that_it_was_not_given():
     made = cluster(1, vcpus=8)
     node = made.hosts.nodes[0]
