@@ -93,7 +93,7 @@ class Node(ClaimableMixin):
         self._hosts.resource(resource_class).take(self.row, amount)
 
     def growth(self, request, resource_class):
-        """Of an instance that is here: what its old and its new size take, and whether there is room for that.
+        """What the old and the new size of an instance that is here take, and whether there is room for both.
 
         None for one that is not here for sure.
         """

@@ -211,7 +211,7 @@ class Commit:
         (outcome,) = store.commit([Placement((later,), replaces=frozenset([before.uuid] if known else []))])
         assert outcome.won == won
         assert won or store.claims() == [before]
-        assert won or [one.report.host for one in outcome.fresh] == [HOST]
+        assert won or HOST in [one.report.host for one in outcome.fresh]
 
     def test_what_a_placement_releases_is_there_for_the_next_one(self, store):
         ready(store, vcpus=4)
