@@ -73,9 +73,7 @@ def rules(conf):
     wanted = conf.filter_scheduler
     return catalog.Rules(
         always=catalog.always(),
-        filters=catalog.with_policies(
-            catalog.filters(wanted.enabled_filters, wanted.available_filters)
-        ),
+        filters=catalog.with_policies(catalog.filters(wanted.enabled_filters, wanted.available_filters)),
         weighers=catalog.weighers(wanted.weight_classes),
     )
 

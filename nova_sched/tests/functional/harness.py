@@ -153,12 +153,18 @@ def _without_age(service):
 
 
 def _picture(cluster):
+    # As values, not as text: what was read from the database has its mappings in another order.
     nodes = {
-        node.uuid: (node.report, dict(node.claims), dict(node.foreign), node.told, cluster.service(node.host))
+        node.uuid: (node.report, dict(node.claims), dict(node.foreign), node.told, _word_on(node.service))
         for node in cluster
     }
     used = {name: resource.used[: len(nodes)].tolist() for name, resource in cluster.hosts.resources.items()}
-    return repr((sorted(nodes.items()), used, sorted(cluster.hosts.places.items(), key=repr)))
+    places = {instance: frozenset(rows) for instance, rows in cluster.hosts.places.items()}
+    return nodes, used, places
+
+
+def _word_on(service):
+    return service.disabled, service.disabled_reason, service.forced_down
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ class QuietWeigher(Weigher):
     """Hosts with fewer instances are better."""
 
     option = 'quiet_weight_multiplier'
+    load = True
 
     def raw(self, hosts, rows, request):
         return -hosts.num_instances[rows]

@@ -15,8 +15,9 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claims.memory import MemoryClaimStore
+from nova_sched.engine.batch import Order
 from nova_sched.engine.candidates import Candidates, MemoryCandidates
-from nova_sched.engine.scheduler import PLACE, Order
+from nova_sched.engine.scheduler import PLACE
 from nova_sched.tests.builders import CELL, NOW, report, request, uuid_of
 from nova_sched.tests.unit.db import candidates as battery
 from nova_sched.tests.unit.engine.test_scheduler import wait_for
@@ -58,7 +59,12 @@ class Offering(World):
         super().__init__(store, **settings)
         self.offers = MemoryCandidates() if offers is None else offers
         self.candidates = Candidates(
-            self._decide, self.scheduler._persist, self.books, lambda: self.settings, self._now, self.offers
+            self._decide,
+            self.scheduler._patience.until_done,
+            self.books,
+            lambda: self.settings,
+            self._now,
+            self.offers,
         )
         sizes = [1024 * (hosts + 1 - number) for number in range(hosts)]
         self.report(*(report(f'host-{n}', memory_mb=mb, vcpus=2) for n, mb in enumerate(sizes)))

@@ -17,7 +17,7 @@ import types
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine.scheduler import Order
+from nova_sched.engine.batch import Order
 from nova_sched.engine.trails import MemoryTrails, Trails, trail
 from nova_sched.tests.builders import NOW, report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Miser

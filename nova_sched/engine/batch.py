@@ -1,0 +1,231 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Batches of orders: decided one on what the other left, committed at once, answered one by one."""
+
+import dataclasses
+import logging
+import time
+from typing import Any
+
+from nova_sched import errors
+from nova_sched.engine import explain, slices
+from nova_sched.engine.loop import Message
+from nova_sched.engine.trails import PLACED, REFUSED, trail
+
+LOG = logging.getLogger(__name__)
+
+LOSSES = 3  # after so many lost claims a request is decided on a new look at the store
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Order:
+    """One request on its way through the engine: for one instance or several.
+
+    ``claim`` False only asks: nothing stays booked. ``context`` is oslo.context's, for the log. ``ranked``:
+    so many of the best hosts for each instance are the answer, in place of alternates. ``made_s``: when it
+    came, in seconds since the epoch.
+    """
+
+    requests: list
+    alternates: bool = False
+    claim: bool = True
+    context: Any = None
+    ranked: int = 0
+    made_s: float = dataclasses.field(default_factory=time.time)
+
+    @property
+    def request_id(self):
+        return getattr(self.context, 'request_id', None)
+
+
+class Batches:
+    """Handles runs of orders, in the loop. ``crowd`` tells a scheduler's place among those of the store."""
+
+    def __init__(
+        self, cluster, store, placer, books, fresh, patience, trails, figures, settings, clock, crowd
+    ):
+        self._cluster, self._store, self._placer, self._books = cluster, store, placer, books
+        self._fresh, self._patience, self._trails, self._figures = fresh, patience, trails, figures
+        self._settings, self._clock, self._crowd = settings, clock, crowd
+        self._doubted = []  # (message, error): refused, by what is known here
+
+    def place(self, messages):
+        """Decide each on what the earlier ones left, commit all claims at once, answer each."""
+        settings = self._settings()
+        self._cluster.hosts.now_s = self._clock()
+        self._figures.batches += 1
+        now, later = self._next(messages)
+        decided = [(message, decision) for message in now
+                   if (decision := self._decide(message, settings)) is not None]  # fmt: skip
+        outcomes = self._commit([decision for _, decision in decided])
+        lost = [(*pair, outcome) for pair, outcome in zip(decided, outcomes, strict=True) if not outcome.won]
+        again = self._take_back(lost, settings)
+        for (message, decision), outcome in zip(decided, outcomes, strict=True):
+            if outcome.won:
+                self._books.follow(outcome.generations)
+                self._placed(message, decision, settings)
+        self._fresh.committed([
+            (decision.claims, decision.lifted, outcome.generations)
+            for (_, decision), outcome in zip(decided, outcomes, strict=True)
+            if outcome.won
+        ])  # fmt: skip
+        # Only now: nodes may have left, and rows that answers are made of would move.
+        self._books.learn([outcome for _, _, outcome in lost])
+        return again + self._doubt(settings) + later
+
+    def _next(self, messages):
+        """The messages to decide now, and those that wait for the next turn.
+
+        Who has lost again and again, and would run after one host after the other, is decided alone, on what
+        the store says at this moment: until a whole batch is decided, others would be quicker.
+        """
+        unlucky = next((message for message in messages if message.attempts >= LOSSES), None)
+        if unlucky is None:
+            return _apart(messages)
+        self._patience.until_done(self._books.look_again)
+        return [unlucky], [message for message in messages if message is not unlucky]
+
+    def _doubt(self, settings):
+        """Look at the store before anybody is refused; returns the messages to decide again.
+
+        What is seen here may be older than what others did. If nothing is, the refusals stand.
+        """
+        doubted, self._doubted = self._doubted, []
+        if not doubted:
+            return []
+        changed = self._patience.until_done(self._books.look_again)
+        self._figures.retries += len(doubted) if changed else 0
+        for message, error in doubted:
+            message.looked = True
+            if not changed:
+                self._refuse(message, error, settings)
+        return [message for message, _ in doubted] if changed else []
+
+    def _refuse(self, message, error, settings):
+        self._figures.refused += 1
+        message.fail(error)
+        self._log(message, error.trail, explain.in_short(error.details))
+        self._keep(message.work, REFUSED, error.details, settings)
+
+    def _decide(self, message, settings):
+        """The decision, if it has claims to commit; None if the message has its answer already."""
+        order, begin_s = message.work, time.perf_counter()
+        noted = self._trails.sampled(settings.explain_sample)
+        try:
+            chosen_by = slices.settings_for(settings, self._crowd(), message.attempts)
+            decision = self._placer.decide(
+                order.requests,
+                chosen_by,
+                order.alternates,
+                order.request_id,
+                noted,
+                order.ranked,
+                order.made_s,
+            )
+            if order.claim and decision.claims:
+                return decision
+            self._only_asked(message, decision, settings)
+        except errors.NoValidHost as error:
+            if message.looked:
+                self._refuse(message, error, settings)
+            else:
+                self._doubted.append((message, error))
+        except errors.SchedError as error:
+            message.fail(error)  # a rule says what is wrong with the request, or with an option
+        except Exception as error:
+            LOG.exception('Request %s failed in a rule', order.request_id)
+            message.fail(error)
+        finally:
+            self._figures.decided_s.append(time.perf_counter() - begin_s)
+        return None
+
+    def _only_asked(self, message, decision, settings):
+        """Answer a request that claims nothing; those after it see no trace of it."""
+        try:
+            self._placed(message, decision, settings)
+        finally:
+            self._placer.undo(decision)
+
+    def _placed(self, message, decision, settings):
+        hosts = dict.fromkeys(self._cluster.hosts.nodes[row].host for row in decision.rows)
+        answer = self._placer.answer(decision, settings, message.work.alternates)
+        self._figures.placed += len(decision.rows)
+        message.answer(answer)
+        # Nobody waits for the rest.
+        self._log(message, decision.trail, 'chose ' + ', '.join(hosts))
+        if decision.noted:
+            self._keep(message.work, PLACED, explain.placement(decision, answer), settings)
+
+    def _keep(self, order, outcome, details, settings):
+        """Have the trail of a decision kept."""
+        if settings.explain_retention_s:
+            self._trails.keep(trail(order, outcome, self._clock(), details))
+
+    def _commit(self, decisions):
+        """Each decision's outcome. If the store cannot take them, none of them stays booked."""
+        if not decisions:
+            return []
+        try:
+            return self._patience.until_done(self._store.commit, list(map(self._placement, decisions)))
+        except Exception:
+            for decision in decisions:
+                self._placer.undo(decision)
+            raise
+
+    def _placement(self, decision):
+        return self._books.placement(decision.claims, decision.requests, (), decision.lifted)
+
+    def _take_back(self, lost, settings):
+        """Undo lost decisions, and return what is decided again."""
+        for _, decision, _ in lost:
+            self._placer.undo(decision)
+        return [message for message, decision, _ in lost if self._may_try_again(message, decision, settings)]
+
+    def _may_try_again(self, message, decision, settings):
+        self._figures.conflicts += 1
+        if message.attempts + 1 < settings.max_claim_attempts:
+            message.attempts += 1
+            self._figures.retries += 1
+            return True
+        self._figures.refused += 1
+        error = errors.TooManyConflicts(message.attempts + 1)
+        message.fail(error)
+        self._log(message, decision.trail, 'others took each first')
+        self._keep(message.work, REFUSED, explain.conflict(decision, error.reason), settings)
+        return False
+
+    def _log(self, message, trail, what):
+        """One line for each decision, and its time among the figures."""
+        order, took_s = message.work, time.monotonic() - message.since_s
+        self._figures.answered_s.append(took_s)
+        LOG.info(
+            'Decided %s: %d instances, first %s; hosts %d -> %d, %s; attempt %d, %.1f ms',
+            order.request_id or '-',
+            len(order.requests),
+            order.requests[0].instance_uuid,
+            len(self._cluster),
+            trail[-1].left if trail else 0,
+            what,
+            message.attempts + 1,
+            took_s * 1000,
+            extra={'context': order.context},
+        )
+
+
+def _apart(messages):
+    """Messages that share no instance, and those that must wait because an earlier one is about the same."""
+    seen, now, later = set[str](), list[Message](), list[Message]()
+    for message in messages:
+        instances = {request.instance_uuid for request in message.work.requests}
+        (now if seen.isdisjoint(instances) else later).append(message)
+        seen |= instances
+    return now, later

@@ -1,0 +1,61 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Work on the store, done again until the store takes it."""
+
+import logging
+
+from nova_sched import errors
+
+LOG = logging.getLogger(__name__)
+
+# A transaction that others stop is made again this often, after a pause of up to as many times that long.
+BUSY, BUSY_PAUSE_S = 20, 0.002
+
+
+class Patience:
+    """Waits for the store in the ``loop``, where a hurry ends it."""
+
+    def __init__(self, loop, settings, random, figures):
+        self._loop, self._settings, self._random, self._figures = loop, settings, random, figures
+        self._away = False  # whether the database did not answer last time
+
+    def until_done(self, work, *args):
+        """Do the store's work; while the database is away, say so, wait, and do it again.
+
+        Who was stopped by a deadlock comes back at once, but not at the same moment as the other one.
+        """
+        failures = 0
+        while True:
+            try:
+                found = work(*args)
+                self._tell(None)
+                return found
+            except errors.StoreUnavailable as error:
+                failures += 1
+                if isinstance(error, errors.StoreBusy) and failures < BUSY:
+                    self._figures.busy += 1
+                    self._loop.pause(self._random.uniform(0, BUSY_PAUSE_S * failures))
+                    continue
+                if failures == 1:
+                    continue  # a connection that had died of age
+                if self._loop.hurried:
+                    raise
+                self._tell(error)
+                self._loop.pause(self._settings().retry_interval_s)
+
+    def _tell(self, error):
+        """Say that the database went away, and that it is back: each once."""
+        if error is not None and not self._away:
+            LOG.error('%s; requests wait until it does', error)
+        elif error is None and self._away:
+            LOG.info('The database answers again')
+        self._away = error is not None
