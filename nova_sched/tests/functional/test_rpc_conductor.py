@@ -148,7 +148,7 @@ def test_every_alternate_is_an_object_that_a_claim_can_be_made_from(daemon):
 
 
 @pytest.fixture
-def running(daemon):
+def at_home(daemon):
     """The daemon with four hosts; the instance runs on the first."""
     daemon.add('a', 'b', 'c', 'd')
     daemon.claims.instance_claim(spec(vcpus=2), ONE, 'a', 'a')
@@ -165,65 +165,65 @@ def larger(**words):
     return spec(vcpus=4, **words)
 
 
-def test_a_move_to_the_first_host_that_works(running):
-    computes = Computes(running)
+def test_a_move_to_the_first_host_that_works(at_home):
+    computes = Computes(at_home)
 
     def start(instance_uuid, selection):
         if len(computes.seen) == 1:
             computes.works_on.add(selection.service_host)
         computes.build(instance_uuid, selection)
 
-    where = running.conductor.move(larger(ignore_hosts=['a']), ONE, start)
+    where = at_home.conductor.move(larger(ignore_hosts=['a']), ONE, start)
     assert [claims for _, claims in computes.seen] == [
         {'a': 'confirmed', host: 'pending'} for host, _ in computes.seen
     ]
-    assert moves(running) == {'a': (None, 2), where.service_host: ('resize', 4)}
+    assert moves(at_home) == {'a': (None, 2), where.service_host: ('resize', 4)}
 
 
-def test_a_move_has_the_name_that_it_was_given(running):
-    where = running.conductor.move(
-        larger(ignore_hosts=['a']), ONE, Computes(running, 'bcd').build, 'evacuation'
+def test_a_move_has_the_name_that_it_was_given(at_home):
+    where = at_home.conductor.move(
+        larger(ignore_hosts=['a']), ONE, Computes(at_home, 'bcd').build, 'evacuation'
     )
-    assert moves(running)[where.service_host] == ('evacuation', 4)
+    assert moves(at_home)[where.service_host] == ('evacuation', 4)
 
 
-def test_a_resize_in_place_if_that_is_allowed(running):
-    where = running.conductor.move(larger(ignore_hosts=['b', 'c', 'd']), ONE, Computes(running, 'a').build)
-    assert (where.service_host, moves(running)) == ('a', {'a': (None, 4)})
-    running.claims.revert_claim(ONE)
-    assert moves(running) == {'a': (None, 2)}
+def test_a_resize_in_place_if_that_is_allowed(at_home):
+    where = at_home.conductor.move(larger(ignore_hosts=['b', 'c', 'd']), ONE, Computes(at_home, 'a').build)
+    assert (where.service_host, moves(at_home)) == ('a', {'a': (None, 4)})
+    at_home.claims.revert_claim(ONE)
+    assert moves(at_home) == {'a': (None, 2)}
 
 
 @pytest.mark.parametrize('elsewhere', [['a'], ['b', 'c', 'd'], ['c', 'd'], []])
-def test_a_move_that_fails_everywhere_leaves_the_claim_that_there_was(running, elsewhere):
-    computes = Computes(running)
-    before = [claim.uuid for claim in running.claims.show(ONE)]
+def test_a_move_that_fails_everywhere_leaves_the_claim_that_there_was(at_home, elsewhere):
+    computes = Computes(at_home)
+    before = [claim.uuid for claim in at_home.claims.show(ONE)]
     with pytest.raises(errors.MaxRetriesExceeded):
-        running.conductor.move(larger(ignore_hosts=elsewhere), ONE, computes.build)
-    assert moves(running) == {'a': (None, 2)}
-    assert [claim.uuid for claim in running.claims.show(ONE)] == before
+        at_home.conductor.move(larger(ignore_hosts=elsewhere), ONE, computes.build)
+    assert moves(at_home) == {'a': (None, 2)}
+    assert [claim.uuid for claim in at_home.claims.show(ONE)] == before
     assert len(computes.seen) == min(3, 4 - len(elsewhere))
 
 
-def test_a_move_to_nowhere(running):
-    before = running.state()
+def test_a_move_to_nowhere(at_home):
+    before = at_home.state()
     with pytest.raises(errors.NoValidHost):
-        running.conductor.move(spec(vcpus=9), ONE, Computes(running).build)
-    assert running.state() == before
+        at_home.conductor.move(spec(vcpus=9), ONE, Computes(at_home).build)
+    assert at_home.state() == before
 
 
 @pytest.mark.parametrize('elsewhere', [['a'], ['b', 'c', 'd']])
-def test_all_calls_of_a_move_may_have_one_context(running, elsewhere):
+def test_all_calls_of_a_move_may_have_one_context(at_home, elsewhere):
     """As those of a conductor do: what it asks later is no repetition of what it asked first."""
-    computes, context = Computes(running), RequestContext(overwrite=False)
+    computes, context = Computes(at_home), RequestContext(overwrite=False)
 
     def start(instance_uuid, selection):
         if computes.seen or elsewhere != ['a']:
             computes.works_on.add(selection.service_host)
         computes.build(instance_uuid, selection)
 
-    where = running.conductor.move(larger(ignore_hosts=elsewhere), ONE, start, context=context)
-    assert moves(running)[where.service_host] == ('resize' if elsewhere == ['a'] else None, 4)
-    running.claims.revert_claim(ONE, context=context)
-    assert moves(running) == {'a': (None, 2)}
-    assert running.conductor.move(larger(ignore_hosts=elsewhere), ONE, start, context=context)
+    where = at_home.conductor.move(larger(ignore_hosts=elsewhere), ONE, start, context=context)
+    assert moves(at_home)[where.service_host] == ('resize' if elsewhere == ['a'] else None, 4)
+    at_home.claims.revert_claim(ONE, context=context)
+    assert moves(at_home) == {'a': (None, 2)}
+    assert at_home.conductor.move(larger(ignore_hosts=elsewhere), ONE, start, context=context)
