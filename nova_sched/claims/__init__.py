@@ -85,10 +85,19 @@ class ServiceFacts:
     """An operator's word on a host's compute service."""
 
     host: str
-    disabled: bool = False
+    disabled: bool | None = False
     disabled_reason: str | None = None
-    forced_down: bool = False
+    forced_down: bool | None = False
     seen_s: float = 0.0
+
+    def after(self, before: 'ServiceFacts | None') -> 'ServiceFacts':
+        """All that stands after this word, whose None means as it was."""
+        before = before or ServiceFacts(self.host)
+        disabled, reason = self.disabled, self.disabled_reason
+        if disabled is None:
+            disabled, reason = before.disabled, before.disabled_reason
+        forced_down = before.forced_down if self.forced_down is None else self.forced_down
+        return ServiceFacts(self.host, disabled, reason, forced_down, self.seen_s)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -140,12 +149,16 @@ class ClaimStore(abc.ABC):
         """The consumer's move or resize is taken back. Returns the claims that this changed, as they were."""
 
     @abc.abstractmethod
-    def release(self, keys: Sequence[tuple[str, str]]) -> list[Claim]:
-        """End claims by (consumer, node). Returns those that there were."""
+    def release(self, keys: Sequence[tuple[str, str]], absent: bool = False) -> list[Claim]:
+        """End claims by (consumer, node). Returns those that there were.
+
+        ``absent``: their nodes do not list the consumers any more, so that those stay that are not confirmed,
+        or are kept by an open move.
+        """
 
     @abc.abstractmethod
     def expire(self, now_s: float) -> list[Claim]:
-        """End the claims that nobody confirmed in time."""
+        """End claims that nobody confirmed in time: many at a time, and none when all have ended."""
 
     def forget_groups(self) -> int:
         """Forget server groups in which nobody has a claim; returns how many. Nothing depends on it."""
@@ -160,8 +173,8 @@ class ClaimStore(abc.ABC):
         """Forget a node and its claims."""
 
     @abc.abstractmethod
-    def set_service(self, service: ServiceFacts) -> None:
-        """Keep an operator's word on a host."""
+    def set_service(self, service: ServiceFacts) -> ServiceFacts:
+        """Keep an operator's word on a host, None: as it was; returns all that stands then."""
 
     @abc.abstractmethod
     def set_aggregate(self, aggregate_id: int, aggregate: Aggregate | None) -> None:

@@ -13,6 +13,8 @@
 
 import dataclasses
 
+from nova_sched.claims.reconcile import keeps_source
+
 
 def amend(claims, change, ledgers, held):
     """Let ``change`` make of each claim another one, or None; returns those that it changed, as they were."""
@@ -25,6 +27,21 @@ def amend(claims, change, ledgers, held):
         ledger.changed = True
         held.put(before.key, after)
     return [before for before, _ in changed]
+
+
+def leaving(claims, keys, absent=False):
+    """The change that ends the claims of these keys, given all claims of their consumers.
+
+    ``absent``: not those that are not confirmed, nor those that a move keeps.
+    """
+
+    def change(claim):
+        if claim.key not in keys:
+            return claim
+        stays = not claim.is_confirmed or any(keeps_source(one, *claim.key) for one in claims)
+        return claim if absent and stays else None
+
+    return change
 
 
 def finishing(claims, node_uuids):

@@ -17,7 +17,7 @@ import threading
 from nova_sched.claims import Changes, ClaimStore, NodeFacts
 from nova_sched.claims.circle import Circle
 from nova_sched.claims.judge import Held, Ledger, judge, stale
-from nova_sched.claims.lifecycle import amend, finishing, reverting
+from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
 from nova_sched.claims.reconcile import absent, keeps_source, settle
 from nova_sched.objects.claim import Claim
 
@@ -133,10 +133,10 @@ class MemoryClaimStore(ClaimStore):
             claims = self._of(consumer)
             return self._amend(claims, reverting(claims))
 
-    def release(self, keys):
+    def release(self, keys, absent=False):
         with self._lock:
-            found = [claim for key in set(keys) if (claim := self._find(key)) is not None]
-            return self._amend(found, lambda claim: None)
+            found = [claim for consumer in {one for one, _ in keys} for claim in self._of(consumer)]
+            return self._amend(found, leaving(found, set(keys), absent))
 
     def expire(self, now_s):
         with self._lock:
@@ -189,8 +189,9 @@ class MemoryClaimStore(ClaimStore):
         same = before is not None and dataclasses.replace(before, seen_s=now_s) == after
         if not same or changed or settled.ended:
             self._touch([uuid])
-        told = report.pieces, report.providers
-        anew = before is None or (before.report.pieces, before.report.providers) != told
+        told = report.pieces, report.providers, report.inventories
+        was = before and (before.report.pieces, before.report.providers, before.report.inventories)
+        anew = told != was
         if anew or any(claim.all_parts for claim in changed):
             self._pieces_at[uuid] = self._nodes[uuid].generation
         return self._facts(uuid)
@@ -215,7 +216,8 @@ class MemoryClaimStore(ClaimStore):
 
     def set_service(self, service):
         with self._lock:
-            self._services[service.host] = service
+            kept = self._services[service.host] = service.after(self._services.get(service.host))
+            return kept
 
     def set_aggregate(self, aggregate_id, aggregate):
         with self._lock:

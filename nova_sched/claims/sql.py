@@ -23,11 +23,11 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.claims import Changes, ClaimStore, NodeFacts
+from nova_sched.claims import Changes, ClaimStore, NodeFacts, ServiceFacts
 from nova_sched.claims import statements as sql
 from nova_sched.claims.circle import Circle
 from nova_sched.claims.judge import Held, judge, stale
-from nova_sched.claims.lifecycle import amend, finishing, reverting
+from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
 from nova_sched.claims.purge import forget_groups
 from nova_sched.claims.reconcile import absent, keeps_source
 from nova_sched.claims.taken import second_of_a_name, take
@@ -79,6 +79,7 @@ class SqlClaimStore(ClaimStore):
             ledgers = self._lock(connection, nodes)
             # Behind the lock: what another scheduler did before it counts.
             found = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
+            self._end_orphans(connection, found, nodes - ledgers.keys())
             held = Held(claim for claim in found if claim.node_uuid in ledgers)
             outcomes = judge(placements, ledgers, held, circles)
             losers = [one for one, outcome in zip(placements, outcomes, strict=True) if not outcome.won]
@@ -87,6 +88,11 @@ class SqlClaimStore(ClaimStore):
             self._write(connection, ledgers, held)
             self._raise_groups(connection, held, circles)
         return self._refreshed(placements, outcomes, circles, held)
+
+    def _end_orphans(self, connection, claims, gone):
+        """End claims on nodes that are gone: with them, their consumers could not be claimed for."""
+        orphans = [claim.uuid for claim in claims if claim.node_uuid in gone]
+        sql.END_CLAIMS.run(connection, sorted(orphans))
 
     def _hold_claims(self, connection, placements):
         consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
@@ -154,13 +160,13 @@ class SqlClaimStore(ClaimStore):
     def revert(self, consumer):
         return self._amend(_claims_of(consumer), reverting)
 
-    def release(self, keys):
-        def change(_claims):
-            return lambda claim: None if claim.key in keys else claim
-
+    def release(self, keys, absent=False):
         keys = set(keys)
         consumers = {consumer for consumer, _ in keys}
-        return self._amend(lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers), change)
+        return self._amend(
+            lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers),
+            lambda claims: leaving(claims, keys, absent),
+        )
 
     def expire(self, now_s):
         def overdue(connection):
@@ -192,7 +198,7 @@ class SqlClaimStore(ClaimStore):
         query = sa.select(CLAIMS).order_by(CLAIMS.c.created_s, CLAIMS.c.uuid)
         if consumer_uuid is not None:
             query = query.where(CLAIMS.c.consumer_uuid == consumer_uuid)
-        with self._sessions.transaction() as connection:
+        with self._sessions.transaction(reads=True) as connection:
             return [sql.claim(row) for row in connection.execute(query).mappings()]
 
     # Nodes.
@@ -273,7 +279,15 @@ class SqlClaimStore(ClaimStore):
     # Services, aggregates, instance lists.
 
     def set_service(self, service):
-        self._replace(SERVICES, 'services', SERVICES.c.host == service.host, dataclasses.asdict(service))
+        kept = service
+
+        def merged(row):
+            nonlocal kept
+            kept = service.after(row and ServiceFacts(**row))
+            return dataclasses.asdict(kept)
+
+        self._replace(SERVICES, 'services', SERVICES.c.host == service.host, merged)
+        return kept
 
     def set_aggregate(self, aggregate_id, aggregate):
         row = aggregate and {
@@ -283,19 +297,24 @@ class SqlClaimStore(ClaimStore):
             'hosts': json.dumps(sorted(aggregate.hosts)),
             'details': json.dumps(dict(aggregate.metadata), sort_keys=True),
         }
-        self._replace(AGGREGATES, 'aggregates', AGGREGATES.c.id == aggregate_id, row)
+        self._replace(AGGREGATES, 'aggregates', AGGREGATES.c.id == aggregate_id, lambda there: row)
 
     def set_instances(self, host, instances):
         row = {'host': host, 'instances': json.dumps(sorted(instances))}
-        self._replace(HOST_INSTANCES, 'host_instances', HOST_INSTANCES.c.host == host, row)
+        self._replace(HOST_INSTANCES, 'host_instances', HOST_INSTANCES.c.host == host, lambda there: row)
 
-    def _replace(self, table, name, condition, row):
-        """Put a row in place of another, unless it is the same: every worker hears the same casts."""
+    def _replace(self, table, name, condition, change):
+        """Put in place of a row what ``change`` makes of it, unless that is the same.
+
+        Every worker hears the same casts.
+        """
         with self._sessions.transaction() as connection:
             # The revision's row is the lock: two workers that hear one cast write one after the other.
             connection.execute(sa.select(REVISIONS).where(REVISIONS.c.name == name).with_for_update())
-            there = connection.execute(sa.select(table).where(condition)).mappings().first()
-            if (dict(there) if there else None) == (row or None):
+            found = connection.execute(sa.select(table).where(condition)).mappings().first()
+            there = dict(found) if found else None
+            row = change(there)
+            if there == (row or None):
                 return
             connection.execute(sa.delete(table).where(condition))
             if row:
@@ -346,6 +365,7 @@ class SqlClaimStore(ClaimStore):
                 seen_s=row.seen_s,
             )
             for row in rows
+            if row.uuid in texts  # one that left between the two questions is gone
         )
 
     def _if_new(self, revisions, name, read, connection):

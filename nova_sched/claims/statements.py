@@ -69,7 +69,12 @@ MEMBERS_OF = (
     .join(NODES, NODES.c.uuid == CLAIMS.c.node_uuid)
     .where(CLAIMS.c.group_uuid.in_(GIVEN))
 )
-OVERDUE = sa.select(CLAIMS).where(CLAIMS.c.expires_s <= sa.bindparam('now_s'), CLAIMS.c.state != CONFIRMED)
+OVERDUE = (
+    sa.select(CLAIMS)
+    .where(CLAIMS.c.expires_s <= sa.bindparam('now_s'), CLAIMS.c.state != CONFIRMED)
+    .order_by(CLAIMS.c.expires_s, CLAIMS.c.uuid)
+    .limit(CHUNK)
+)
 CLAIMS_OF = sa.select(CLAIMS).where(CLAIMS.c.consumer_uuid.in_(GIVEN))
 CLAIMS_ON = sa.select(CLAIMS).where(CLAIMS.c.node_uuid.in_(GIVEN))
 READ_NODES = sa.select(NODES).where(NODES.c.uuid.in_(GIVEN)).order_by(NODES.c.uuid)

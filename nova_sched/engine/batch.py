@@ -56,7 +56,6 @@ class Batches:
         self._cluster, self._store, self._placer, self._books = cluster, store, placer, books
         self._fresh, self._patience, self._trails, self._figures = fresh, patience, trails, figures
         self._settings, self._clock, self._crowd = settings, clock, crowd
-        self._doubted = []  # (message, error): refused, by what is known here
 
     def place(self, messages):
         """Decide each on what the earlier ones left, commit all claims at once, answer each."""
@@ -64,15 +63,16 @@ class Batches:
         self._cluster.hosts.now_s = self._clock()
         self._figures.batches += 1
         now, later = self._next(messages)
+        doubted: list = []  # (message, error): refused, by what is known here
         decided = [(message, decision) for message in now
-                   if (decision := self._decide(message, settings)) is not None]  # fmt: skip
+                   if (decision := self._decide(message, settings, doubted)) is not None]  # fmt: skip
         outcomes = self._commit([decision for _, decision in decided])
         lost = [(*pair, outcome) for pair, outcome in zip(decided, outcomes, strict=True) if not outcome.won]
         again = self._take_back(lost, settings)
         for (message, decision), outcome in zip(decided, outcomes, strict=True):
             if outcome.won:
                 self._books.follow(outcome.generations)
-                self._placed(message, decision, settings)
+                self._answer(message, decision, settings)
         self._fresh.committed([
             (decision.claims, decision.lifted, outcome.generations)
             for (_, decision), outcome in zip(decided, outcomes, strict=True)
@@ -80,7 +80,7 @@ class Batches:
         ])  # fmt: skip
         # Only now: nodes may have left, and rows that answers are made of would move.
         self._books.learn([outcome for _, _, outcome in lost])
-        return again + self._doubt(settings) + later
+        return again + self._doubt(doubted, settings) + later
 
     def _next(self, messages):
         """The messages to decide now, and those that wait for the next turn.
@@ -94,12 +94,11 @@ class Batches:
         self._patience.until_done(self._books.look_again)
         return [unlucky], [message for message in messages if message is not unlucky]
 
-    def _doubt(self, settings):
+    def _doubt(self, doubted, settings):
         """Look at the store before anybody is refused; returns the messages to decide again.
 
         What is seen here may be older than what others did. If nothing is, the refusals stand.
         """
-        doubted, self._doubted = self._doubted, []
         if not doubted:
             return []
         changed = self._patience.until_done(self._books.look_again)
@@ -116,8 +115,8 @@ class Batches:
         self._log(message, error.trail, explain.in_short(error.details))
         self._keep(message.work, REFUSED, error.details, settings)
 
-    def _decide(self, message, settings):
-        """The decision, if it has claims to commit; None if the message has its answer already."""
+    def _decide(self, message, settings, doubted):
+        """The decision, if it has claims to commit; None if the message has its answer, or is ``doubted``."""
         order, begin_s = message.work, time.perf_counter()
         noted = self._trails.sampled(settings.explain_sample)
         try:
@@ -138,7 +137,7 @@ class Batches:
             if message.looked:
                 self._refuse(message, error, settings)
             else:
-                self._doubted.append((message, error))
+                doubted.append((message, error))
         except errors.SchedError as error:
             message.fail(error)  # a rule says what is wrong with the request, or with an option
         except Exception as error:
@@ -154,6 +153,14 @@ class Batches:
             self._placed(message, decision, settings)
         finally:
             self._placer.undo(decision)
+
+    def _answer(self, message, decision, settings):
+        """Answer what was won; an answer that cannot be told takes nothing from the others."""
+        try:
+            self._placed(message, decision, settings)
+        except Exception as error:
+            LOG.exception('The answer to request %s cannot be told', message.work.request_id)
+            message.fail(error)
 
     def _placed(self, message, decision, settings):
         hosts = dict.fromkeys(self._cluster.hosts.nodes[row].host for row in decision.rows)
@@ -194,6 +201,7 @@ class Batches:
         self._figures.conflicts += 1
         if message.attempts + 1 < settings.max_claim_attempts:
             message.attempts += 1
+            message.looked = False
             self._figures.retries += 1
             return True
         self._figures.refused += 1

@@ -18,10 +18,9 @@ import numpy as np
 
 from nova_sched import errors
 from nova_sched.claims import Placement, Policy, ServiceFacts
-from nova_sched.claims.reconcile import keeps_source
 from nova_sched.engine import catalog
 from nova_sched.engine.freshness import Freshness
-from nova_sched.objects.claim import CONFIRMED, RESIZE
+from nova_sched.objects.claim import RESIZE
 from nova_sched.state.membership import group_now
 
 LOG = logging.getLogger(__name__)
@@ -64,8 +63,7 @@ class Books:
         for host, instances in (changes.instances or {}).items():
             if self._lists.get(host) != instances:
                 self._take_list(host, instances)
-        for facts in changes.nodes:
-            self.adopt(facts)
+        self._adopt_all(changes.nodes)
         for uuid, seen_s in changes.seen.items():
             node = self._cluster.node(uuid)
             if node is not None:
@@ -78,6 +76,14 @@ class Books:
         for aggregate in aggregates:
             if self._cluster.hosts.aggregates.get(aggregate.id) != aggregate:
                 self._cluster.set_aggregate(aggregate.id, aggregate)
+
+    def _adopt_all(self, nodes):
+        for facts in nodes:
+            try:
+                self.adopt(facts)
+            except Exception:
+                # One that cannot be understood, as another release may have written it, keeps no other out.
+                LOG.exception('Node %s cannot be taken over from the store', facts.report.node_uuid)
 
     def adopt(self, facts):
         """Make a node what the store says of it."""
@@ -114,8 +120,7 @@ class Books:
         """Take over the nodes that losers were wrong about."""
         for uuid in {uuid for outcome in outcomes for uuid in outcome.gone}:
             self._cluster.remove(uuid)
-        for facts in {one.report.node_uuid: one for outcome in outcomes for one in outcome.fresh}.values():
-            self.adopt(facts)
+        self._adopt_all({one.report.node_uuid: one for outcome in outcomes for one in outcome.fresh}.values())
 
     def look_again(self):
         """Catch up with the store, if anything there is different; say whether it was."""
@@ -127,7 +132,8 @@ class Books:
 
     def expire(self):
         """End the claims that nobody confirmed in time."""
-        self._dropped(self._store.expire(self._clock()), 'were never confirmed')
+        while ended := self._store.expire(self._clock()):
+            self._dropped(ended, 'were never confirmed')
 
     def _dropped(self, claims, why):
         for claim in claims:
@@ -151,13 +157,8 @@ class Books:
 
     def set_service(self, host, disabled, disabled_reason, forced_down, seen_s):
         """Keep an operator's word on a host (None: as it was), and its last sign of life."""
-        before = self._cluster.service(host)
-        if disabled is None:
-            disabled, disabled_reason = before.disabled, before.disabled_reason
-        if forced_down is None:
-            forced_down = before.forced_down
-        self._store.set_service(ServiceFacts(host, disabled, disabled_reason, forced_down, seen_s))
-        self._cluster.set_service(host, disabled, disabled_reason, forced_down, seen_s)
+        word = ServiceFacts(host, disabled, disabled_reason, forced_down, seen_s)
+        self._cluster.set_service(**dataclasses.asdict(self._store.set_service(word)))
         self._fresh.tables_changed()
 
     def remove_node(self, host, nodename):
@@ -226,19 +227,14 @@ class Books:
     def _confirmed(self, claims):
         for claim in claims:
             self._cluster.drop(claim)
-            self._cluster.add(dataclasses.replace(claim, state=CONFIRMED, expires_s=None))
+            self._cluster.add(claim.confirmed())
         self._fresh.changed({claim.node_uuid for claim in claims})
 
     def _release_confirmed(self, host, gone):
         keys = [claim.key for node in self._cluster.nodes_of(host) for claim in node.claims.values()
-                if claim.is_confirmed and gone(claim.consumer_uuid) and not self._keeps(claim)]  # fmt: skip
+                if claim.is_confirmed and gone(claim.consumer_uuid)]  # fmt: skip
         if keys:
-            self._dropped(self._store.release(keys), 'their node does not report any more')
-
-    def _keeps(self, claim):
-        """Whether the instance is away on a move that keeps its source."""
-        others = self._cluster.claims_of(claim.consumer_uuid)
-        return any(keeps_source(one, *claim.key) for one in others)
+            self._dropped(self._store.release(keys, absent=True), 'their node does not report any more')
 
     # Claims, as callers ask.
 

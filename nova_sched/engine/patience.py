@@ -31,7 +31,8 @@ class Patience:
     def until_done(self, work, *args):
         """Do the store's work; while the database is away, say so, wait, and do it again.
 
-        Who was stopped by a deadlock comes back at once, but not at the same moment as the other one.
+        Who was stopped by a deadlock comes back at once, but not at the same moment as the other one; after
+        many times it gives up.
         """
         failures = 0
         while True:
@@ -47,7 +48,7 @@ class Patience:
                     continue
                 if failures == 1:
                     continue  # a connection that had died of age
-                if self._loop.hurried:
+                if self._loop.hurried or isinstance(error, errors.StoreBusy):
                     raise
                 self._tell(error)
                 self._loop.pause(self._settings().retry_interval_s)

@@ -20,6 +20,7 @@ import time
 import numpy as np
 
 from nova_sched import errors
+from nova_sched.claims.judge import SKEW_S
 from nova_sched.engine import explain, slices
 from nova_sched.engine.decide import best, survivors, weigh
 from nova_sched.engine.selection import select
@@ -27,7 +28,6 @@ from nova_sched.hardware import Overdrawn
 from nova_sched.state.membership import group_now
 from nova_sched.state.request import AFFINITY, NO_PIECES
 
-SKEW_S = 2.0  # how far the clocks of schedulers may be apart
 NOTED = 10  # instances of one request whose winners' weights are noted
 
 

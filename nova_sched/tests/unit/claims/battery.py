@@ -189,6 +189,26 @@ class Commit:
         assert generation(store) == before + 1
 
     @pytest.mark.parametrize(
+        'beside, state, ends',
+        [
+            pytest.param(None, CONFIRMED, True, id='confirmed'),
+            pytest.param(None, PENDING, False, id='on its way again'),
+            pytest.param({'move': 'resize'}, CONFIRMED, False, id='the source of a resize'),
+            pytest.param({'move': 'live-migration'}, CONFIRMED, True, id='the source of a live migration'),
+            pytest.param({}, CONFIRMED, True, id='the source of a move that nobody named'),
+        ],
+    )
+    def test_what_a_node_does_not_list_ends_by_what_the_store_knows(self, store, beside, state, ends):
+        """Whoever heard of it may not have heard of a move, or of a new claim."""
+        ready(store, HOST, OTHER)
+        there = claim(A, node(), state=state)
+        place(store, there)
+        if beside is not None:
+            place(store, claim(A, node(OTHER), **beside))
+        assert store.release([there.key], absent=True) == ([there] if ends else [])
+        assert (there in store.claims()) != ends
+
+    @pytest.mark.parametrize(
         'old, new, known, won',
         [
             pytest.param({'request_id': 'r'}, {'request_id': 'r'}, False, False, id='the same request'),
@@ -676,6 +696,23 @@ class SmallTables:
         store.set_service(service)
         found = another().changes({}).services
         assert sorted(found, key=lambda one: one.host) == [service, ServiceFacts(OTHER)]
+
+    @pytest.mark.parametrize(
+        'word, disabled, reason, forced_down',
+        [
+            pytest.param({'disabled': None, 'forced_down': None}, True, 'repair', True, id='nothing said'),
+            pytest.param({'disabled': False, 'forced_down': None}, False, None, True, id='enabled'),
+            pytest.param(
+                {'disabled': None, 'forced_down': False}, True, 'repair', False, id='not forced down'
+            ),
+        ],
+    )
+    def test_what_nobody_says_of_a_service_stays(self, store, another, word, disabled, reason, forced_down):
+        """As the store has it: whoever passes the word on may not have heard of the last one."""
+        another().set_service(ServiceFacts(HOST, True, 'repair', True, NOW))
+        kept = store.set_service(ServiceFacts(HOST, seen_s=NOW + 1, **word))
+        assert kept == ServiceFacts(HOST, disabled, reason, forced_down, NOW + 1)
+        assert another().changes({}).services == (kept,)
 
     def test_aggregates(self, store, another):
         first = aggregate(1, [HOST, OTHER], availability_zone='zone é', **{'trait:X': 'required'})

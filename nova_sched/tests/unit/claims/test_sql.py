@@ -21,6 +21,7 @@ from nova_sched import errors
 from nova_sched.claims import Placement, ServiceFacts
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
+from nova_sched.db.tables import NODES
 from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
 
 A, NODE = uuid_of('instance A'), uuid_of('node host-0')
@@ -87,13 +88,13 @@ CALLS = {
     'confirm': lambda store: store.confirm([A], [NODE]),
     'release': lambda store: store.release([(A, NODE)]),
     'expire': lambda store: store.expire(NOW),
-    'claims': lambda store: store.claims(),
     'remove_node': lambda store: store.remove_node(NODE),
     'set_service': lambda store: store.set_service(ServiceFacts('host-0')),
     'set_aggregate': lambda store: store.set_aggregate(1, None),
     'set_instances': lambda store: store.set_instances('host-0', frozenset()),
 }
 LOOKS = {
+    'claims': lambda store: store.claims(),
     'heads': lambda store: store.heads(),
     'look': lambda store: store.look([NODE]),
     'changes': lambda store: store.changes({}),
@@ -149,3 +150,15 @@ def test_a_broken_placement_leaves_nothing(store, database):
     with pytest.raises(Exception, match='used'):
         store.commit([Placement((claim(A, NODE),))])
     assert store.claims() == []
+
+
+def test_an_orphan_does_not_keep_its_consumer_from_being_claimed_for(store, database):
+    """A claim on a node that is gone, which nobody of us leaves behind."""
+    store.report([report('host-0'), report('host-1')], NOW)
+    other = uuid_of('node host-1')
+    for where in (NODE, other):
+        assert store.commit([Placement((claim(A, where),))])[0].won
+        if where == NODE:
+            with database.begin() as connection:
+                connection.execute(sa.delete(NODES).where(NODES.c.uuid == NODE))
+    assert [one.node_uuid for one in store.claims()] == [other]

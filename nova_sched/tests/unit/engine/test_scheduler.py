@@ -312,6 +312,38 @@ class TestBrokenStore:
         made.books.refresh()
         assert picture(made.cluster) == picture(fresh(store))
 
+    def test_who_was_refused_in_a_batch_that_failed_is_told_so_and_forgotten(self):
+        class Full(MemoryClaimStore):
+            full = True
+
+            def commit(self, placements):
+                if self.full:
+                    raise errors.StoreFull('no room')
+                return super().commit(placements)
+
+        made = world({'vcpus': 2}, store=Full(), chain=rules())
+        fits, does_not = made.send_place(asks(A)), made.send_place(asks(B, vcpus=3))
+        made.turn_until(fits, does_not)
+        assert isinstance(fits.exception(), errors.StoreFull)
+        assert isinstance(does_not.exception(), errors.StoreFull)
+        made.store.full = False
+        with pytest.raises(errors.NoValidHost):
+            made.place(asks(C, vcpus=3))
+        assert made.place(asks(A)) == [['host-0']]
+        assert held(made.store) == [(A, node('host-0'))]
+
+    def test_a_refusal_after_a_lost_race_is_looked_at_again(self):
+        """What became free meanwhile is elsewhere than where the race was lost."""
+        store = Contested()
+        made = world({'vcpus': 1}, {'vcpus': 1}, store=store, chain=rules())
+        made.place(asks(D, force_hosts=['host-1']))
+        store.rivals = [[Placement((claim(B, node('host-0')),))]]
+        loser = made.send_place(asks(A))
+        made.loop.turn()
+        store.release([(D, node('host-1'))])
+        made.turn_until(loser)
+        assert loser.result()[0][0].host == 'host-1'
+
 
 class TestReports:
     def test_a_report_is_accepted(self):
