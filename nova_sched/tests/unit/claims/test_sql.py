@@ -125,7 +125,7 @@ def test_every_call_says_that_the_database_is_away(path, impatient, name):
     CALLS[name](impatient)
 
 
-@pytest.mark.parametrize('name', LOOKS)
+@pytest.mark.parametrize('name', sorted(LOOKS.keys() - {'claims'}))
 def test_a_look_waits_for_nobody(path, impatient, name):
     """It shows what was committed before somebody began to write."""
     impatient.report([report()], NOW)
