@@ -144,6 +144,9 @@ class Pieces(RuleBasedStateMachine):
             lies = [placed for one in parts if one.cells for placed in one.cells.cells]
             cpus = [cpu for placed in lies for cpu in placed.host_cpus]
             assert len(cpus) == len(set(cpus))
+            # Of an instance that is resized both sizes are held, and may share CPUs: one runs at a time.
+            held = [cpu for one in node.claims.values() for cpu in cpus_of(one)]
+            assert len(held) == len(set(held))
             assert set(cpus) <= {cpu for one in HAS[node.host].topology.cells for cpu in one.pcpuset}
             taken = collections.Counter()
             for some in (some for one in parts for some in one.devices):
@@ -160,8 +163,8 @@ class Pieces(RuleBasedStateMachine):
             for parts in self.pinned[node.host].values():
                 left = left.hold(parts)
             for one in node.claims.values():
-                if one.parts and not one.counted:
-                    left = left.hold(one.parts)
+                for parts in one.uncounted:
+                    left = left.hold(parts)
             assert sorted_pools(node.machine) == sorted_pools(left)
 
     def teardown(self):
@@ -171,6 +174,12 @@ class Pieces(RuleBasedStateMachine):
             assert node.machine == node.reported
             self.tell(node.host, {}, [])
             assert node.machine == HAS[node.host]
+
+
+def cpus_of(claim):
+    """Host CPUs that a claim holds alone, each once."""
+    cells = [placed for parts in claim.all_parts if parts.cells for placed in parts.cells.cells]
+    return {cpu for placed in cells for cpu in placed.host_cpus}
 
 
 def sorted_pools(one):
