@@ -34,21 +34,23 @@ class Patience:
         Who was stopped by a deadlock comes back at once, but not at the same moment as the other one; after
         many times it gives up.
         """
-        failures = 0
+        failures = busy = 0
         while True:
             try:
                 found = work(*args)
                 self._tell(None)
                 return found
+            except errors.StoreBusy:
+                busy += 1
+                if busy == BUSY:
+                    raise
+                self._figures.busy += 1
+                self._loop.pause(self._random.uniform(0, BUSY_PAUSE_S * busy))
             except errors.StoreUnavailable as error:
-                failures += 1
-                if isinstance(error, errors.StoreBusy) and failures < BUSY:
-                    self._figures.busy += 1
-                    self._loop.pause(self._random.uniform(0, BUSY_PAUSE_S * failures))
-                    continue
+                failures, busy = failures + 1, 0  # how busy it was before it went away says nothing any more
                 if failures == 1:
                     continue  # a connection that had died of age
-                if self._loop.hurried or isinstance(error, errors.StoreBusy):
+                if self._loop.hurried:
                     raise
                 self._tell(error)
                 self._loop.pause(self._settings().retry_interval_s)
