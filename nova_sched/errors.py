@@ -16,8 +16,12 @@ SchedError
 +- NoValidHost               nothing passed; ``trail`` tells what removed what
 |  +- TooManyConflicts       hosts passed, but others took them first, each time
 |  +- Superseded             a later request for the same instance was answered already
+|  +- MemberRefused          what is asked for a member of a top group is not what was planned
++- GroupRefused              the members of a top group cannot be placed together; ``details`` say why
++- GroupChanged              somebody else has changed the top group meanwhile
 +- Invalid                   the caller must change the message
 |  +- MalformedObject        a versioned object that cannot be read
+|  +- TemplateError          a template that cannot be understood: where, and why
 |  +- IncompatibleObject     an object of a major version that is not known
 |  +- InvalidRequest         a request that makes no sense
 |  +- BadReport              a node's report that cannot be true
@@ -25,6 +29,7 @@ SchedError
 +- ComputeResourcesUnavailable   one node is short of something; ``shortages``
 +- NotFound                  what was named is not known
 |  +- ClaimNotFound
+|  +- GroupNotFound
 |  +- CandidateNotFound      never offered, or not any more
 |  +- NodeNotFound
 +- MaxRetriesExceeded        every alternate failed
@@ -85,6 +90,32 @@ class Superseded(NoValidHost):
         self.args = (instance,)
 
 
+class MemberRefused(NoValidHost):
+    """A server is not the member that it says it is: ``member`` is its path, ``why`` has both values."""
+
+    def __init__(self, member, why):
+        super().__init__(f'Member {member} of its group: {why}.')
+        self.args = (member, why)
+
+
+class GroupRefused(SchedError):
+    """No placement keeps all of a top group; ``details`` is a mapping of plain values (groups.why)."""
+
+    reason: str
+    facts = ('reason', 'details')
+    message = 'The group cannot be placed. {reason}'
+
+    def __init__(self, reason, details=None):
+        super().__init__(reason, details)
+
+
+class GroupChanged(SchedError):
+    """The caller has seen generation ``expected`` of the top group, which is at ``found`` now."""
+
+    facts = ('uuid', 'expected', 'found')
+    message = 'Group {uuid} is at generation {found}, not {expected}: somebody else has changed it'
+
+
 class Invalid(SchedError):
     """The message is refused and changed nothing."""
 
@@ -92,6 +123,13 @@ class Invalid(SchedError):
 class MalformedObject(Invalid):
     facts = ('path', 'why')
     message = 'Malformed object at {path}: {why}'
+
+
+class TemplateError(Invalid):
+    """``where`` is the path within the template; ``line`` and ``column`` count from 1, None where unknown."""
+
+    facts = ('where', 'line', 'column', 'why')
+    message = 'Template, line {line}, column {column}, {where}: {why}'
 
 
 class IncompatibleObject(Invalid):
@@ -127,6 +165,10 @@ class NotFound(SchedError):
 
 class ClaimNotFound(NotFound):
     message = 'There is no claim of {what}'
+
+
+class GroupNotFound(NotFound):
+    message = 'There is no top group {what}'
 
 
 class CandidateNotFound(NotFound):

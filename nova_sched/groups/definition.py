@@ -1,0 +1,102 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What a top-level group is: members by path name, and the policies on them, as plain values."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+AFFINITY, ANTI_AFFINITY, SPREAD, EXCLUSIVE = 'affinity', 'anti-affinity', 'spread', 'exclusive'
+NEAR, APART = 'near', 'apart'
+KINDS = (AFFINITY, ANTI_AFFINITY, SPREAD, EXCLUSIVE, NEAR, APART)
+RELATIONS = frozenset([NEAR, APART])  # kinds between two sets of members
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flavor:
+    """What a server needs: memory and swap in MiB, disks in GiB, with Nova's extra specs."""
+
+    vcpus: int
+    memory_mb: int
+    root_gb: int = 0
+    ephemeral_gb: int = 0
+    swap: int = 0
+    extra_specs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    name: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Image:
+    """What a server boots from; ``properties`` as Glance has them (``hw_architecture``, ``trait:...``)."""
+
+    id: str | None = None
+    name: str | None = None
+    properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    disk_format: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Member:
+    """One server to come. ``path`` is unique in the group: names of the groups around it and its own, by /.
+
+    ``boots_from_volume``: its root disk is no matter of the host.
+    """
+
+    path: str
+    flavor: Flavor
+    image: Image | None = None
+    availability_zone: str | None = None
+    hints: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    boots_from_volume: bool = False
+
+    @property
+    def description(self):
+        """All that a placement depends on: members of equal descriptions may change places."""
+        return self.flavor, self.image, self.availability_zone, self.hints, self.boots_from_volume
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Policy:
+    """One policy on members ``a``, or a relation between them and the members ``b``, by path.
+
+    ``name`` says where it stands, for people. ``level`` is a level's name. ``weight`` None: required; else
+    what it costs to break it once (see ``groups.policies``). ``most``: of an anti-affinity, members in one
+    domain. ``min_domains``, ``max_skew`` (None: any): of a spread.
+    """
+
+    name: str
+    kind: str
+    level: str
+    a: tuple[str, ...]
+    b: tuple[str, ...] = ()
+    weight: float | None = None
+    most: int = 1
+    min_domains: int = 1
+    max_skew: int | None = None
+
+    @property
+    def is_required(self):
+        return self.weight is None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Definition:
+    """A whole top-level group: members and nested ``groups`` (path -> paths of all members below) by path.
+
+    ``warnings`` are for the author, such as a property that placement does not read.
+    """
+
+    members: Mapping[str, Member]
+    policies: tuple[Policy, ...] = ()
+    groups: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    description: str = ''
+    warnings: tuple[str, ...] = ()
