@@ -32,6 +32,9 @@ from nova_sched.engine.crowd import Crowd
 from nova_sched.engine.news import Herald
 from nova_sched.engine.scheduler import Scheduler
 from nova_sched.engine.trails import MemoryTrails, Trails
+from nova_sched.groups import joint
+from nova_sched.groups.topology import Topology
+from nova_sched.groups.worker import Solver
 from nova_sched.rpc import endpoints
 from nova_sched.rpc.ears import Ears
 from nova_sched.rpc.news import NewsClient
@@ -65,6 +68,14 @@ def settings(conf):
         explain_sample=conf.explain.sample,
         candidates_ttl_s=conf.candidates.ttl,
         candidates_max=conf.candidates.max,
+        plan_ttl_s=conf.groups.plan_ttl or None,
+        plan_attempts=conf.groups.plan_attempts,
+        plan_limits=joint.Limits(
+            greedy_s=conf.groups.greedy_seconds,
+            repair_s=conf.groups.repair_seconds,
+            improve_s=conf.groups.improve_seconds,
+            explain_s=conf.groups.explain_seconds,
+        ),
     )
 
 
@@ -132,6 +143,8 @@ def scheduler(conf, store, trails=None, candidates=None, schedulers=None, bus=No
         candidates=candidates,
         news=Herald(tell, lambda: crowd.is_alone),
         crowd=crowd,
+        topology=Topology(conf.topology.levels, conf.topology.orders),
+        solver=Solver() if conf.groups.solver else None,
     )
 
 

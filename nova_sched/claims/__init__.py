@@ -17,7 +17,7 @@ decides again. Everything that the engine knows of claims and of what outlives t
 
 import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from nova_sched.objects.claim import Claim
 from nova_sched.state.aggregates import Aggregate
@@ -34,6 +34,40 @@ class Policy:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Record:
+    """A top group: who has it, and what it is.
+
+    ``generation`` is that of its definition; ``serial`` rises with each change of its definition or of where
+    its members are. ``definition`` is text that no store reads; None where nobody asked for it, and in a
+    placement for the one that is kept already. ``deleted``: it stays until the last claim of a member ends.
+    Times are seconds since the epoch; ``expires_s`` None never expires.
+    """
+
+    uuid: str
+    project_id: str | None = None
+    user_id: str | None = None
+    name: str | None = None
+    generation: int = 1
+    serial: int = 0
+    definition: str | None = None
+    created_s: float = 0.0
+    updated_s: float = 0.0
+    expires_s: float | None = None
+    deleted: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fence:
+    """Keeps all claims without its ``token`` off ``nodes``: the UUIDs of all nodes of one domain.
+
+    A token is of one policy in one domain, so that the fence of a domain ends when the last claim in it does.
+    """
+
+    token: str
+    nodes: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Placement:
     """Claims that are made together or not at all, and (consumer, node) claims that end with it.
 
@@ -43,6 +77,14 @@ class Placement:
     claims' consumers are members of; they are judged by where all members have claims. ``replaces`` are
     the UUIDs of the claims that its consumers had on their way, as far as that is known: one that the same
     request has made, or a later one, does not end unless it is among these.
+
+    Of top groups: ``takes`` are those of the releases that must still be there, and planned: it is lost
+    without. With ``serial``, a record changes together with the claims: the stored one must be at this serial
+    (0: there is none yet), and is at the next one then. It becomes ``record``; without, it stays as it is but
+    for its serial, and is that of the claims' top group. ``fences`` are put up. A placement is lost if that
+    would leave an outsider behind one of them, a claim or an instance that nobody claimed; and so is one with
+    a claim that enters a node without being behind the very fences that the node carries. CPUs and devices
+    that come from a claim that is taken are still there: their node needs no generation.
     """
 
     claims: tuple[Claim, ...]
@@ -50,6 +92,22 @@ class Placement:
     generations: Mapping[str, int] = dataclasses.field(default_factory=dict)
     policies: tuple[Policy, ...] = ()
     replaces: frozenset[str] = frozenset()
+    takes: tuple[tuple[str, str], ...] = ()
+    record: Record | None = None
+    serial: int | None = None
+    fences: tuple[Fence, ...] = ()
+
+    @property
+    def guarded_by(self):
+        """UUID of the record whose serial it names; None without. Raises ValueError if nothing says which."""
+        if self.serial is None:
+            return None
+        if self.record is not None:
+            return self.record.uuid
+        groups = {claim.top_group for claim in self.claims}
+        if len(groups) != 1 or None in groups or self.serial == 0:
+            raise ValueError('a serial without a record is for claims of one top group that has one')
+        return groups.pop()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,15 +120,20 @@ class NodeFacts:
     foreign: Mapping[str, int] = dataclasses.field(default_factory=dict)
     foreign_instances: int = 0
     seen_s: float = 0.0
+    fences: frozenset[str] = frozenset()  # tokens
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a placement.
 
-    ``generations`` gives each node's generation before and after. For a placement that was lost, all of it
-    after the whole batch: ``used`` is the use by resource class that its nodes were judged by, ``gone`` are
-    those that left, and ``fresh`` is all about them, and about the nodes where other members of a group are.
+    ``generations`` gives each node's generation before and after; but not of nodes whose fences its batch has
+    changed: ``fences`` has what tokens these carry now, and the rest about them is to be read.
+
+    For a placement that was lost, all of it after the whole batch: ``used`` is the use by resource class that
+    its nodes were judged by, ``gone`` are those that left, and ``fresh`` is all about them, about its takes'
+    and fences' nodes, and about the nodes where other members of a server group are. If the serial was
+    another one, ``record`` is the whole record as it is stored, and ``record_gone`` says that there is none.
     """
 
     won: bool
@@ -78,6 +141,9 @@ class Outcome:
     used: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     gone: tuple[str, ...] = ()
     fresh: tuple[NodeFacts, ...] = ()
+    fences: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    record: Record | None = None
+    record_gone: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -161,8 +227,50 @@ class ClaimStore(abc.ABC):
         """End claims that nobody confirmed in time: many at a time, and none when all have ended."""
 
     def forget_groups(self) -> int:
-        """Forget server groups in which nobody has a claim; returns how many. Nothing depends on it."""
+        """Forget groups in which nobody has a claim: server groups, and records that are deleted.
+
+        Returns how many. Nothing depends on it.
+        """
         return 0
+
+    # Top groups.
+
+    @abc.abstractmethod
+    def top_group(self, uuid: str, whole: bool = True) -> Record | None:
+        """The record of a top group, deleted or not; without its definition unless ``whole``."""
+
+    @abc.abstractmethod
+    def top_groups(
+        self,
+        project_id: str | None = None,
+        name: str | None = None,
+        marker: str | None = None,
+        limit: int | None = None,
+        deleted: bool = False,
+    ) -> list[Record]:
+        """Records without their definitions, oldest first: of a project, of a name, after the one of UUID
+        ``marker``, at most ``limit``; with ``deleted`` also those.
+
+        Raises GroupNotFound if there is no record ``marker``.
+        """
+
+    @abc.abstractmethod
+    def group_claims(self, uuid: str) -> list[Claim]:
+        """The claims of a top group's members, oldest first."""
+
+    @abc.abstractmethod
+    def renew(self, uuid: str, expires_s: float | None) -> list[Claim]:
+        """Let a top group's planned claims, and its record, expire at another time (None: never).
+
+        Returns these claims as they are now. The record keeps its serial.
+        """
+
+    @abc.abstractmethod
+    def fence(self, token: str, nodes: Iterable[str]) -> list[str]:
+        """Let these nodes carry the token too, whoever is there: they have come to its domain.
+
+        Returns the UUIDs of those that did not carry it before. Nothing is done if no claim has the token.
+        """
 
     @abc.abstractmethod
     def claims(self, consumer_uuid: str | None = None) -> list[Claim]:

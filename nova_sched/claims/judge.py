@@ -14,7 +14,8 @@
 import dataclasses
 
 from nova_sched.claims import Outcome
-from nova_sched.objects.claim import Claim
+from nova_sched.claims.fences import Fences
+from nova_sched.objects.claim import PLANNED, Claim
 
 SKEW_S = 2.0  # how far the clocks of schedulers may be apart
 
@@ -24,6 +25,7 @@ class Ledger:
     """One node during a judgement: its inventories, use by resource class, generation, and host.
 
     ``pieces_at`` is the generation at which CPUs, pages or devices were last taken there, or reported anew.
+    ``fences`` are tokens; ``foreign_instances`` is how many instances are there that nobody claimed.
     """
 
     inventories: dict
@@ -32,6 +34,8 @@ class Ledger:
     host: str = ''
     pieces_at: int = 0
     changed: bool = False
+    fences: frozenset = frozenset()
+    foreign_instances: int = 0
 
     def fits(self, resources):
         return all(self._fits(name, amount) for name, amount in resources.items())
@@ -62,6 +66,12 @@ class Held:
     def of(self, consumer):
         return self._claims.get(consumer, {})
 
+    @property
+    def changes(self):
+        """The difference to the beginning: (consumer, node) -> claim before, claim after."""
+        keys = dict.fromkeys((*self.removed, *self.added))
+        return {key: (self.removed.get(key), self.added.get(key)) for key in keys}
+
     def put(self, key, claim):
         """Make the claim of (consumer, node) this one; None ends it."""
         mine = self._claims.setdefault(key[0], {})
@@ -73,24 +83,31 @@ class Held:
             mine[key[1]] = self.added[key] = claim
 
 
-def judge(placements, ledgers, held, circles=None):
+def judge(placements, ledgers, held, circles=None, records=None, fences=None):
     """Judge placements one after the other; returns an Outcome for each.
 
-    ``ledgers`` (node UUID to Ledger), ``held`` (Held) and ``circles`` (group UUID to Circle) cover every
-    node, consumer and policy that the placements name, and every node where such a consumer holds a claim.
-    All are brought to what they are afterwards.
+    ``ledgers`` (node UUID to Ledger), ``held`` (Held), ``circles`` (group UUID to Circle) and ``records``
+    (UUID to Record, None where there is none) cover every node, consumer, policy and record that the placements
+    name, and every node where such a consumer holds a claim; ``fences`` (Fences) cover what they put up. All
+    are brought to what they are afterwards. Raises Loose.
     """
-    court = _Court(ledgers, held, circles)
+    court = _Court(ledgers, held, circles, records, fences)
     won = [court.judge(placement) for placement in placements]
     for _, node in (*held.added, *held.removed):
         ledgers[node].changed = True
-    return [_outcome(placement, one, ledgers) for placement, one in zip(placements, won, strict=True)]
+    fenced = {node: ledgers[node].fences for node in court.fences.changed}
+    return [
+        _outcome(placement, one, ledgers, court.records, fenced)
+        for placement, one in zip(placements, won, strict=True)
+    ]
 
 
 def stale(placement, circles, held):
     """Nodes whose facts the loser of a placement may have been wrong about."""
     nodes = {claim.node_uuid for claim in (*placement.claims, *unknown(placement, held))}
-    return nodes.union(*(circles[policy.group_uuid].nodes for policy in placement.policies))
+    nodes |= {node for _, node in placement.takes}
+    members = (circles[policy.group_uuid].nodes for policy in placement.policies)
+    return nodes.union(*members, *(fence.nodes for fence in placement.fences))
 
 
 def unknown(placement, held):
@@ -115,23 +132,62 @@ def unknown(placement, held):
 class _Court:
     """What one batch is judged by, as it changes from placement to placement."""
 
-    def __init__(self, ledgers, held, circles):
+    def __init__(self, ledgers, held, circles, records, fences):
         self._ledgers, self._held = ledgers, held
         self._circles = {} if circles is None else circles
+        self.records = {} if records is None else records
+        self.fences = Fences(ledgers) if fences is None else fences
         self._kept = set[str]()
 
     def judge(self, placement):
         """Whether the placement is won; then it is booked."""
         changes = self._changes(placement)
-        if not changes:
+        if self._was_done(placement, changes):
             return True
-        circles = None if unknown(placement, self._held) else self._regrouped(changes)
-        if circles is not None and self._is_current(placement) and self._book(changes):
-            self._circles.update(circles)
+        if self._is_as_seen(placement) and self._settle(placement, changes):
             return True
         # What it would have freed, those after it may have picked.
         self._kept |= {node for (_, node), (old, _) in changes.items() if old is not None and old.all_parts}
         return False
+
+    def _was_done(self, placement, changes):
+        """Whether there is nothing left to do: its claims are there, or it changed a record alone."""
+        uuid = placement.guarded_by
+        if uuid is None or changes:
+            return not changes
+        stored = self.records[uuid]
+        if _serial(stored) == placement.serial:
+            return False
+        return bool(placement.claims) or (stored is not None and _same(stored, _next(placement, stored)))
+
+    def _is_as_seen(self, placement):
+        """Whether all is there that the placement was decided by."""
+        uuid = placement.guarded_by
+        return (
+            (uuid is None or _serial(self.records[uuid]) == placement.serial)
+            and not unknown(placement, self._held)
+            and all(self._is_planned(*key) for key in placement.takes)
+            and self._is_current(placement)
+        )
+
+    def _is_planned(self, consumer, node):
+        claim = self._held.of(consumer).get(node)
+        return claim is not None and claim.state == PLANNED
+
+    def _settle(self, placement, changes):
+        """Bring the placement about, if it keeps policies, fences and capacity; say whether it does."""
+        circles = self._regrouped(changes)
+        if circles is None:
+            return False
+        fenced = self.fences.after(changes, placement.fences)
+        if fenced is None or not self._book(changes):
+            return False
+        self._circles.update(circles)
+        self.fences.adopt(fenced)
+        if placement.serial is not None:
+            uuid = placement.guarded_by
+            self.records[uuid] = _next(placement, self.records[uuid])
+        return True
 
     def _changes(self, placement):
         """(consumer, node) -> claim before, claim after: what the placement would bring about."""
@@ -206,12 +262,39 @@ def _after(old, claim, released):
     return old.merged_with(claim)
 
 
-def _outcome(placement, won, ledgers):
+def _serial(record):
+    return 0 if record is None else record.serial
+
+
+def _next(placement, stored):
+    """The record that the placement makes of the stored one; its definition None where it stays."""
+    record = stored if placement.record is None else placement.record
+    definition = record.definition
+    if definition is None and stored is not None:
+        definition = stored.definition
+    return dataclasses.replace(record, serial=placement.serial + 1, definition=definition)
+
+
+def _same(one, other):
+    """Whether two records are the same but for their definitions, which nobody may have read."""
+    return dataclasses.replace(one, definition=None) == dataclasses.replace(other, definition=None)
+
+
+def _outcome(placement, won, ledgers, records, fenced):
     nodes = {claim.node_uuid for claim in placement.claims} | {node for _, node in placement.releases}
     known = {node: ledgers[node] for node in nodes if node in ledgers}
     if won:
-        return Outcome(
-            True, {node: (one.generation, one.generation + one.changed) for node, one in known.items()}
-        )
+        raised = {
+            node: (one.generation, one.generation + one.changed)
+            for node, one in known.items()
+            if node not in fenced
+        }
+        return Outcome(True, raised, fences=fenced)
     gone = tuple(sorted({claim.node_uuid for claim in placement.claims} - known.keys()))
-    return Outcome(False, used={node: dict(one.used) for node, one in known.items()}, gone=gone)
+    outcome = Outcome(
+        False, used={node: dict(one.used) for node, one in known.items()}, gone=gone, fences=fenced
+    )
+    uuid = placement.guarded_by
+    if uuid is None or _serial(records[uuid]) == placement.serial:
+        return outcome
+    return dataclasses.replace(outcome, record=records[uuid], record_gone=records[uuid] is None)

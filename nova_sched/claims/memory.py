@@ -14,12 +14,14 @@
 import dataclasses
 import threading
 
+from nova_sched import errors
 from nova_sched.claims import Changes, ClaimStore, NodeFacts
 from nova_sched.claims.circle import Circle
+from nova_sched.claims.fences import Fences
 from nova_sched.claims.judge import Held, Ledger, judge, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
 from nova_sched.claims.reconcile import absent, keeps_source, settle
-from nova_sched.objects.claim import Claim
+from nova_sched.objects.claim import PLANNED, Claim
 
 
 class MemoryClaimStore(ClaimStore):
@@ -34,6 +36,9 @@ class MemoryClaimStore(ClaimStore):
         self._places = {}  # consumer -> UUIDs of nodes
         self._last_generation = 0  # of all nodes that left: one that comes back must not look like it
         self._services, self._aggregates, self._instances = {}, {}, {}
+        self._records = {}  # UUID -> Record
+        self._members = {}  # UUID of a top group -> keys of its members' claims
+        self._fenced = set()  # UUIDs of nodes with fences
 
     # Claims, one by one.
 
@@ -44,8 +49,19 @@ class MemoryClaimStore(ClaimStore):
         return self._claims.get(key[1], {}).get(key[0])
 
     def _put(self, claim):
+        old = self._find(claim.key)
         self._claims[claim.node_uuid][claim.consumer_uuid] = claim
         self._places.setdefault(claim.consumer_uuid, set()).add(claim.node_uuid)
+        if old is not None and old.top_group != claim.top_group:
+            self._leave(old)
+        if claim.top_group is not None:
+            self._members.setdefault(claim.top_group, set()).add(claim.key)
+
+    def _leave(self, claim):
+        members = self._members.get(claim.top_group, set())
+        members.discard(claim.key)
+        if not members:
+            self._members.pop(claim.top_group, None)
 
     def _drop(self, key):
         consumer, node = key
@@ -53,7 +69,9 @@ class MemoryClaimStore(ClaimStore):
         places.discard(node)
         if not places:
             del self._places[consumer]
-        return self._claims[node].pop(consumer)
+        claim = self._claims[node].pop(consumer)
+        self._leave(claim)
+        return claim
 
     def _touch(self, uuids):
         for uuid in uuids:
@@ -66,15 +84,20 @@ class MemoryClaimStore(ClaimStore):
         with self._lock:
             consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
             consumers |= {consumer for one in placements for consumer, _ in one.releases}
-            held = Held(claim for consumer in consumers for claim in self._of(consumer))
+            found = [claim for consumer in consumers for claim in self._of(consumer)]
+            held = Held(found)
             nodes = {claim.node_uuid for one in placements for claim in one.claims}
             nodes |= {node for consumer in consumers for node in held.of(consumer)}
-            ledgers = self._ledgers(nodes)
+            fenced = {node for one in placements for fence in one.fences for node in fence.nodes}
+            ledgers, fences = self._fences(nodes, found, fenced)
             circles = {
                 policy.group_uuid: self._circle(policy) for one in placements for policy in one.policies
             }
-            outcomes = judge(placements, ledgers, held, circles)
-            self._write(held)
+            guards = {one.guarded_by for one in placements} - {None}
+            records = {uuid: self._records.get(uuid) for uuid in guards}
+            outcomes = judge(placements, ledgers, held, circles, records, fences)
+            self._write(held, ledgers, fences)
+            self._records |= {uuid: record for uuid, record in records.items() if record is not None}
             return [
                 outcome
                 if outcome.won
@@ -82,13 +105,23 @@ class MemoryClaimStore(ClaimStore):
                 for one, outcome in zip(placements, outcomes, strict=True)
             ]
 
+    def _fences(self, nodes, claims, fenced=()):
+        """The ledgers of nodes, and their fences: with what it takes to end those of the claims."""
+        tokens = {token for claim in claims for token in claim.fences}
+        watched = set(fenced) | (self._fenced if tokens else set())
+        ledgers = self._ledgers(watched.union(nodes))
+        watched &= ledgers.keys()
+        tenants = [(*claim.key, claim.fences) for node in watched for claim in self._claims[node].values()]
+        return ledgers, Fences(ledgers, watched, tenants, tokens)
+
     def _ledgers(self, nodes):
         return {uuid: self._ledger(uuid) for uuid in nodes if uuid in self._nodes}
 
     def _ledger(self, uuid):
         facts = self._nodes[uuid]
         known = facts.report.inventories, dict(facts.foreign), facts.generation, facts.report.host
-        ledger = Ledger(*known, self._pieces_at[uuid])
+        fenced = {'fences': facts.fences, 'foreign_instances': facts.foreign_instances}
+        ledger = Ledger(*known, self._pieces_at[uuid], **fenced)
         for claim in self._claims[uuid].values():
             ledger.take(claim.resources)
         return ledger
@@ -101,21 +134,41 @@ class MemoryClaimStore(ClaimStore):
     def _fresh(self, placement, circles, held):
         return tuple(self._facts(uuid) for uuid in stale(placement, circles, held) if uuid in self._nodes)
 
-    def _write(self, held):
+    def _write(self, held, ledgers, fences):
         for key in held.removed:
             self._drop(key)
         for claim in held.added.values():
             self._put(claim)
             if claim.all_parts:
                 self._pieces_at[claim.node_uuid] = self._nodes[claim.node_uuid].generation + 1
-        self._touch({node for _, node in (*held.added, *held.removed)})
+        self._mark({node: ledgers[node].fences for node in fences.changed})
+        self._touch({node for _, node in (*held.added, *held.removed)} | fences.changed)
+
+    def _mark(self, fences):
+        """Let nodes carry these tokens."""
+        for node, tokens in fences.items():
+            self._nodes[node] = dataclasses.replace(self._nodes[node], fences=tokens)
+            self._fenced.discard(node)
+            if tokens:
+                self._fenced.add(node)
 
     def _amend(self, claims, change):
         """Change claims, see ``amend``; returns those that were changed, as they were."""
         held = Held(claims)
-        changed = amend(claims, change, self._ledgers({claim.node_uuid for claim in claims}), held)
-        self._write(held)
+        ledgers, fences = self._fences({claim.node_uuid for claim in claims}, claims)
+        changed = amend(claims, change, ledgers, held)
+        fences.adopt(fences.after(held.changes))
+        self._write(held, ledgers, fences)
         return changed
+
+    def _unfence(self, ended):
+        """End fences whose last claims are among these, which ended; returns the nodes that this changed."""
+        if not any(claim.fences for claim in ended):
+            return set()
+        ledgers, fences = self._fences((), ended)
+        fences.adopt(fences.after({claim.key: (claim, None) for claim in ended}))
+        self._write(Held(()), ledgers, fences)
+        return fences.changed
 
     def confirm(self, consumers, node_uuids):
         with self._lock:
@@ -148,20 +201,71 @@ class MemoryClaimStore(ClaimStore):
         with self._lock:
             consumers = self._places if consumer_uuid is None else (consumer_uuid,)
             found = [claim for consumer in consumers for claim in self._of(consumer)]
-            return sorted(found, key=lambda claim: (claim.created_s, claim.uuid))
+            return sorted(found, key=_age)
+
+    # Top groups.
+
+    def top_group(self, uuid, whole=True):
+        with self._lock:
+            record = self._records.get(uuid)
+            return record if whole or record is None else dataclasses.replace(record, definition=None)
+
+    def top_groups(self, project_id=None, name=None, marker=None, limit=None, deleted=False):
+        with self._lock:
+            after = marker and self._records.get(marker)
+            if marker and after is None:
+                raise errors.GroupNotFound(marker)
+            found = [
+                dataclasses.replace(record, definition=None)
+                for record in sorted(self._records.values(), key=_age)
+                if project_id in (None, record.project_id)
+                and name in (None, record.name)
+                and (deleted or not record.deleted)
+                and (after is None or _age(record) > _age(after))
+            ]
+            return found[:limit]
+
+    def group_claims(self, uuid):
+        with self._lock:
+            return sorted(map(self._find, self._members.get(uuid, ())), key=_age)
+
+    def renew(self, uuid, expires_s):
+        with self._lock:
+            if uuid in self._records:
+                self._records[uuid] = dataclasses.replace(self._records[uuid], expires_s=expires_s)
+            planned = [claim for claim in map(self._find, self._members.get(uuid, ()))
+                       if claim.state == PLANNED]  # fmt: skip
+            self._amend(planned, lambda claim: dataclasses.replace(claim, expires_s=expires_s))
+            return sorted((self._find(claim.key) for claim in planned), key=_age)
+
+    def fence(self, token, nodes):
+        with self._lock:
+            ledgers, fences = self._fences(nodes, (), self._fenced)
+            fences.adopt(fences.spread(token, nodes))
+            self._write(Held(()), ledgers, fences)
+            return sorted(fences.changed)
+
+    def forget_groups(self):
+        with self._lock:
+            gone = [uuid for uuid, one in self._records.items() if one.deleted and uuid not in self._members]
+            for uuid in gone:
+                del self._records[uuid]
+            return len(gone)
 
     # Nodes.
 
     def report(self, reports, now_s):
         with self._lock:
-            latest = {report.node_uuid: report for report in reports}
-            facts = {uuid: self._report(uuid, report, now_s) for uuid, report in latest.items()}
+            latest, ended = {report.node_uuid: report for report in reports}, []
+            facts = {uuid: self._report(uuid, report, now_s, ended) for uuid, report in latest.items()}
+            facts |= {uuid: self._facts(uuid) for uuid in self._unfence(ended) if uuid in facts}
             return [facts[report.node_uuid] for report in reports]
 
-    def _report(self, uuid, report, now_s):
+    def _report(self, uuid, report, now_s, ended):
+        """What the store knows of the node then; adds the claims that this ends to ``ended``."""
         twin = self._names.get((report.host, report.nodename), uuid)
         if twin != uuid:
-            self._forget(twin)
+            ended += self._forget(twin)
         claims = self._claims.setdefault(uuid, {})
         moving = {
             (consumer, uuid)
@@ -174,6 +278,7 @@ class MemoryClaimStore(ClaimStore):
             self._put(claim)
         for claim in settled.ended:
             self._drop(claim.key)
+        ended += settled.ended
         before = self._nodes.get(uuid)
         after = NodeFacts(
             report=report,
@@ -181,6 +286,7 @@ class MemoryClaimStore(ClaimStore):
             foreign=settled.foreign,
             foreign_instances=settled.foreign_instances,
             seen_s=now_s,
+            fences=before.fences if before else frozenset(),
         )
         if before is not None:
             del self._names[before.report.host, before.report.nodename]
@@ -202,15 +308,17 @@ class MemoryClaimStore(ClaimStore):
     def remove_node(self, uuid):
         with self._lock:
             if uuid in self._nodes:
-                self._forget(uuid)
+                self._unfence(self._forget(uuid))
 
     def _forget(self, uuid):
+        """Forget a node; returns the claims that end with it."""
         facts = self._nodes.pop(uuid)
         self._last_generation = max(self._last_generation, facts.generation)
         del self._names[facts.report.host, facts.report.nodename]
-        for consumer in list(self._claims[uuid]):
-            self._drop((consumer, uuid))
+        ended = [self._drop((consumer, uuid)) for consumer in list(self._claims[uuid])]
         del self._claims[uuid], self._pieces_at[uuid]
+        self._fenced.discard(uuid)
+        return ended
 
     # Services, aggregates, instance lists.
 
@@ -247,3 +355,8 @@ class MemoryClaimStore(ClaimStore):
                 aggregates=tuple(self._aggregates.values()),
                 instances=dict(self._instances),
             )
+
+
+def _age(one):
+    """The order of claims, and of records."""
+    return one.created_s, one.uuid

@@ -27,6 +27,9 @@ USUAL: dict[str, Any] = {
     'expires_s': None,
     'move': None,
     'resizing': None,
+    'top_group': None,
+    'member': None,
+    'fences': (),
 }
 
 
@@ -43,6 +46,8 @@ def to_plain(claim):
     for name in ('parts', 'resizing'):
         if name in plain:
             plain[name] = plain[name].to_json()
+    if claim.fences:
+        plain['fences'] = list(claim.fences)
     return plain
 
 
@@ -52,4 +57,6 @@ def from_plain(plain):
     for name, kind in (('parts', Parts), ('resizing', Resizing)):
         if fields.get(name) is not None:
             fields[name] = kind.from_json(fields[name])
+    if 'fences' in fields:
+        fields['fences'] = tuple(fields['fences'])
     return Claim(**fields)

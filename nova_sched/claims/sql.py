@@ -24,20 +24,47 @@ from oslo_db import exception as db_error
 
 from nova_sched import errors
 from nova_sched.claims import Changes, ClaimStore, NodeFacts, ServiceFacts
+from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
 from nova_sched.claims.circle import Circle
-from nova_sched.claims.judge import Held, judge, stale
+from nova_sched.claims.fences import Loose
+from nova_sched.claims.judge import Held, Ledger, judge, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
 from nova_sched.claims.purge import forget_groups
 from nova_sched.claims.reconcile import absent, keeps_source
 from nova_sched.claims.taken import second_of_a_name, take
 from nova_sched.db.engine import Sessions
-from nova_sched.db.tables import AGGREGATES, CLAIMS, HOST_INSTANCES, NODES, REPORTS, REVISIONS, SERVICES
+from nova_sched.db.tables import (
+    AGGREGATES,
+    CLAIMS,
+    HOST_INSTANCES,
+    NODES,
+    REPORTS,
+    REVISIONS,
+    SERVICES,
+    TOP_GROUPS,
+)
+from nova_sched.objects.claim import PLANNED
 from nova_sched.state.report import Report
 
 
 class _Lost(Exception):
     """A placement was lost, and to judge it for good takes more than was read."""
+
+
+# How often others may bring a fence to more nodes while its last claim ends.
+TRIES = 5
+
+
+def _until_known(work):
+    """What ``work`` returns, given the tokens whose fences may end with it: nearly always none do."""
+    tokens = frozenset()
+    for _ in range(TRIES):
+        try:
+            return work(tokens)
+        except Loose as found:
+            tokens |= found.tokens
+    raise errors.StoreBusy('other schedulers change the same fences now')
 
 
 def _claims_of(consumer):
@@ -57,36 +84,46 @@ class SqlClaimStore(ClaimStore):
         # Nearly every consumer is new. To find that out costs no question: the table refuses what would
         # be a second claim of a consumer, and who loses may have to thank a claim of its own for that.
         try:
-            if not any(one.releases for one in placements):
+            if not any(one.releases or one.fences or one.serial is not None for one in placements):
                 return self._commit(placements, ask=False)
         except (db_error.DBDuplicateEntry, sa.exc.IntegrityError, _Lost):
             pass
         try:
-            return self._commit(placements, ask=True)
+            return _until_known(lambda tokens: self._commit(placements, True, tokens))
         except db_error.DBDuplicateEntry as error:
             raise errors.StoreBusy('another scheduler claims for the same instance or group now') from error
 
-    def _commit(self, placements, ask):
-        """Judge and write placements; ``ask`` whether their consumers hold claims already."""
+    def _commit(self, placements, ask, tokens=frozenset()):
+        """Judge and write placements; ``ask`` whether their consumers hold claims already.
+
+        ``tokens``: see _until_known.
+        """
         nodes = {claim.node_uuid for one in placements for claim in one.claims}
         consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
         consumers |= {consumer for one in placements for consumer, _ in one.releases}
+        guards = {one.guarded_by for one in placements} - {None}
         brief = not ask and not any(one.policies for one in placements)
         with self._sessions.brief() if brief else self._sessions.transaction() as connection:
             if ask:
                 nodes |= {claim.node_uuid for claim in sql.read_claims(connection, sql.CLAIMS_OF, consumers)}
+            records = groups.lock_records(connection, guards)
             circles = self._lock_groups(connection, placements)
-            ledgers = self._lock(connection, nodes)
+            put = [fence for one in placements for fence in one.fences]
+            watched = groups.watched(connection, tokens, put)
+            ledgers = self._lock(connection, nodes | watched)
             # Behind the lock: what another scheduler did before it counts.
             found = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
             self._end_orphans(connection, found, nodes - ledgers.keys())
             held = Held(claim for claim in found if claim.node_uuid in ledgers)
-            outcomes = judge(placements, ledgers, held, circles)
+            fences = groups.read_fences(connection, ledgers, watched, tokens)
+            after = dict(records)
+            outcomes = judge(placements, ledgers, held, circles, after, fences)
             losers = [one for one, outcome in zip(placements, outcomes, strict=True) if not outcome.won]
             if not ask and self._hold_claims(connection, losers):
                 raise _Lost
-            self._write(connection, ledgers, held)
+            self._write(connection, ledgers, held, fences)
             self._raise_groups(connection, held, circles)
+            groups.write_records(connection, records, after)
         return self._refreshed(placements, outcomes, circles, held)
 
     def _end_orphans(self, connection, claims, gone):
@@ -122,31 +159,20 @@ class SqlClaimStore(ClaimStore):
         wanted = [set() if outcome.won else stale(one, circles, held)
                   for one, outcome in zip(placements, outcomes, strict=True)]  # fmt: skip
         nodes = set().union(*wanted)
-        if not nodes:
+        changed = {one.guarded_by for one, outcome in zip(placements, outcomes, strict=True)
+                   if outcome.record is not None}  # fmt: skip
+        if not (nodes or changed):
             return outcomes
         with self._sessions.transaction(reads=True) as connection:
             facts = {one.report.node_uuid: one for one in self._facts(connection, nodes)}
-        return [
-            dataclasses.replace(outcome, fresh=tuple(facts[uuid] for uuid in sorted(some & facts.keys())))
-            for outcome, some in zip(outcomes, wanted, strict=True)
-        ]
-
-    def _lock(self, connection, nodes):
-        """The true state of the nodes, which nobody else can change before this transaction ends."""
-        return {uuid: sql.ledger(*rest) for uuid, *rest in sql.LOCK_LEDGERS.run(connection, nodes)}
-
-    def _write(self, connection, ledgers, held):
-        self._replace_claims(connection, held.removed.values(), held.added.values())
-        changed = [{'uuid': uuid, 'used': sql.use_text(ledger)}
-                   for uuid, ledger in sorted(ledgers.items()) if ledger.changed]  # fmt: skip
-        sql.WRITE_USES.run(connection, changed)
-        taken = {claim.node_uuid for claim in held.added.values() if claim.all_parts}
-        pieces = [{'uuid': uuid, 'pieces_at': ledgers[uuid].generation + 1} for uuid in sorted(taken)]
-        sql.WRITE_PIECES.run(connection, pieces)
-
-    def _replace_claims(self, connection, gone, come):
-        sql.END_CLAIMS.run(connection, sorted(claim.uuid for claim in gone))
-        sql.PUT_CLAIMS.run(connection, [sql.claim_row(claim) for claim in come])
+            records = {uuid: groups.read_record(connection, uuid) for uuid in changed}
+        told = []
+        for one, outcome, some in zip(placements, outcomes, wanted, strict=True):
+            fresh = tuple(facts[uuid] for uuid in sorted(some & facts.keys()))
+            record = outcome.record and records[one.guarded_by]
+            gone = outcome.record_gone or (outcome.record is not None and record is None)
+            told.append(dataclasses.replace(outcome, fresh=fresh, record=record, record_gone=gone))
+        return told
 
     def confirm(self, consumers, node_uuids):
         def change(_claims):
@@ -175,29 +201,72 @@ class SqlClaimStore(ClaimStore):
 
         return self._amend(overdue, lambda claims: lambda claim: None)
 
-    def _amend(self, read, changing):
+    def _amend(self, read, changing, first=lambda connection: None):
         """Change the claims that ``read`` finds; returns those that were changed, as they were.
 
-        ``changing`` makes of them the change: a function from a claim to what becomes of it.
+        ``changing`` makes of them the change: a function from a claim to what becomes of it. ``first`` is
+        done before them.
         """
+        return _until_known(lambda tokens: self._amend_once(read, changing, first, tokens))
+
+    def _amend_once(self, read, changing, first, tokens):
         with self._sessions.transaction() as connection:
-            first = read(connection)
-            if not first:
+            first(connection)
+            seen = read(connection)
+            if not seen:
                 return []
-            ledgers = self._lock(connection, {claim.node_uuid for claim in first})
+            watched = groups.watched(connection, tokens)
+            ledgers = self._lock(connection, watched | {claim.node_uuid for claim in seen})
             found = [claim for claim in read(connection) if claim.node_uuid in ledgers]
-            held = Held(found)
+            held, fences = Held(found), groups.read_fences(connection, ledgers, watched, tokens)
             changed = amend(found, changing(found), ledgers, held)
-            self._write(connection, ledgers, held)
+            fences.adopt(fences.after(held.changes))
+            self._write(connection, ledgers, held, fences)
         return changed
 
     def forget_groups(self):
         return forget_groups(self._sessions)
 
+    # Top groups.
+
+    def top_group(self, uuid, whole=True):
+        with self._sessions.transaction(reads=True) as connection:
+            return groups.read_record(connection, uuid, whole)
+
+    def top_groups(self, project_id=None, name=None, marker=None, limit=None, deleted=False):
+        with self._sessions.transaction(reads=True) as connection:
+            return groups.read_records(connection, project_id, name, marker, limit, deleted)
+
+    def group_claims(self, uuid):
+        return self._claims(CLAIMS.c.top_group == uuid)
+
+    def renew(self, uuid, expires_s):
+        planned = sa.select(CLAIMS).where(CLAIMS.c.top_group == uuid, CLAIMS.c.state == PLANNED)
+        record = sa.update(TOP_GROUPS).where(TOP_GROUPS.c.uuid == uuid).values(expires_s=expires_s)
+        self._amend(
+            lambda connection: [sql.claim(row) for row in connection.execute(planned).mappings()],
+            lambda claims: lambda claim: dataclasses.replace(claim, expires_s=expires_s),
+            lambda connection: connection.execute(record),
+        )
+        return [claim for claim in self.group_claims(uuid) if claim.state == PLANNED]
+
+    def fence(self, token, nodes):
+        return _until_known(lambda tokens: self._fence(token, set(nodes), tokens | {token}))
+
+    def _fence(self, token, nodes, tokens):
+        with self._sessions.transaction() as connection:
+            watched = groups.watched(connection, tokens)
+            ledgers = self._lock(connection, watched | nodes)
+            fences = groups.read_fences(connection, ledgers, watched, tokens)
+            fences.adopt(fences.spread(token, nodes))
+            self._write(connection, ledgers, Held(()), fences)
+        return sorted(fences.changed)
+
     def claims(self, consumer_uuid=None):
-        query = sa.select(CLAIMS).order_by(CLAIMS.c.created_s, CLAIMS.c.uuid)
-        if consumer_uuid is not None:
-            query = query.where(CLAIMS.c.consumer_uuid == consumer_uuid)
+        return self._claims(*([] if consumer_uuid is None else [CLAIMS.c.consumer_uuid == consumer_uuid]))
+
+    def _claims(self, *condition):
+        query = sa.select(CLAIMS).where(*condition).order_by(CLAIMS.c.created_s, CLAIMS.c.uuid)
         with self._sessions.transaction(reads=True) as connection:
             return [sql.claim(row) for row in connection.execute(query).mappings()]
 
@@ -208,73 +277,23 @@ class SqlClaimStore(ClaimStore):
             return self.report(reports[:place], now_s) + self.report(reports[place:], now_s)
         latest = {report.node_uuid: report for report in reports}
         try:
-            with self._sessions.transaction() as connection:
-                rows = self._node_rows(connection, latest, lock=True)
-                texts = self._texts(connection, latest)
-                claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, latest))
-                moving = self._moving(connection, latest, claims)
-                first = (
-                    0 if len(rows) == len(latest) else connection.execute(sql.LAST_GENERATION).scalar_one()
-                )
-                taken = [
-                    take(report, rows.get(uuid), texts.get(uuid), claims.get(uuid, []), moving, first, now_s)
-                    for uuid, report in sorted(latest.items())
-                ]
-                self._write_reports(connection, taken)
+            taken = _until_known(lambda tokens: self._report(latest, now_s, tokens))
         except db_error.DBDuplicateEntry as error:
             raise errors.StoreBusy('another scheduler takes the first report of a node now') from error
         facts = {one.facts.report.node_uuid: one.facts for one in taken}
         return [facts[report.node_uuid] for report in reports]
 
-    def _moving(self, connection, reports, claims):
-        """(consumer, node) of those that are away from one of these nodes on a move that keeps its source."""
-        gone = {
-            (consumer, uuid)
-            for uuid, report in reports.items()
-            for consumer in absent(report, {claim.consumer_uuid: claim for claim in claims.get(uuid, ())})
-        }
-        found = sql.read_claims(connection, sql.CLAIMS_OF, {consumer for consumer, _ in gone})
-        return {key for key in gone if any(keeps_source(one, *key) for one in found)}
-
-    def _write_reports(self, connection, taken):
-        """All differences that reports make, a statement for each kind."""
-        for one in taken:
-            if one.renamed:
-                self._forget_twin(connection, one.facts.report)
-        ended, put = [one.ended for one in taken], [one.put for one in taken]
-        self._replace_claims(connection, itertools.chain(*ended), itertools.chain(*put))
-        texts = [(one, {'node_uuid': one.uuid, 'report': one.text}) for one in taken]
-        same = [{'uuid': one.uuid, 'seen_s': one.facts.seen_s} for one in taken if not one.changed]
-        sql.NEW_NODES.run(connection, [one.values for one in taken if one.new])
-        sql.CHANGE_NODES.run(connection, [one.values for one in taken if one.changed and not one.new])
-        sql.SEE_NODES.run(connection, same)
-        sql.NEW_TEXTS.run(connection, [row for one, row in texts if one.text_is_new])
-        sql.CHANGE_TEXTS.run(connection, [row for one, row in texts if one.text_changed])
-
-    def _forget_twin(self, connection, report):
-        """A node that was rebuilt under its old name takes the place of the one that is gone."""
-        same_name = (NODES.c.host == report.host, NODES.c.nodename == report.nodename)
-        self._forget(connection, NODES.c.uuid != report.node_uuid, *same_name)
-
-    def _node_rows(self, connection, uuids, lock=False):
-        return {
-            row.uuid: row for row in sql.rows(connection, sql.LOCK_NODES if lock else sql.READ_NODES, uuids)
-        }
-
-    def _texts(self, connection, uuids):
-        return {row.node_uuid: row.report for row in sql.rows(connection, sql.READ_TEXTS, uuids)}
-
     def remove_node(self, uuid):
-        with self._sessions.transaction() as connection:
-            self._forget(connection, NODES.c.uuid == uuid)
+        _until_known(lambda tokens: self._remove_node(uuid, tokens))
 
-    def _forget(self, connection, *condition):
-        query = sa.select(NODES.c.uuid, NODES.c.generation).where(*condition).with_for_update()
-        for uuid, generation in connection.execute(query).all():
-            connection.execute(sql.KEEP_GENERATION, {'generation': generation})
-            connection.execute(sa.delete(CLAIMS).where(CLAIMS.c.node_uuid == uuid))
-            connection.execute(sa.delete(REPORTS).where(REPORTS.c.node_uuid == uuid))
-            connection.execute(sa.delete(NODES).where(NODES.c.uuid == uuid))
+    def _remove_node(self, uuid, tokens):
+        with self._sessions.transaction() as connection:
+            watched = groups.watched(connection, tokens)
+            ledgers = self._lock(connection, watched)
+            gone = self._forget(connection, NODES.c.uuid == uuid)
+            fences = groups.read_fences(connection, ledgers, watched, tokens)
+            fences.adopt(fences.after({claim.key: (claim, None) for claim in gone}))
+            self._write(connection, ledgers, Held(()), fences)
 
     # Services, aggregates, instance lists.
 
@@ -363,6 +382,7 @@ class SqlClaimStore(ClaimStore):
                 foreign=json.loads(row.foreign_use),
                 foreign_instances=row.foreign_instances,
                 seen_s=row.seen_s,
+                fences=sql.tokens(row.fences),
             )
             for row in rows
             if row.uuid in texts  # one that left between the two questions is gone

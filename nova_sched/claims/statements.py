@@ -41,10 +41,12 @@ CHUNK = 500
 CLAIM_FIELDS = tuple(field.name for field in dataclasses.fields(Claim))
 
 # For many rows, a statement for all of them.
-LOCK_LEDGERS = bulk.Select(NODES, 'uuid', 'inventories', 'used', 'generation', 'host', 'pieces_at', lock=True)
+JUDGED_BY = 'inventories', 'used', 'generation', 'host', 'pieces_at', 'fences', 'foreign_instances'
+LOCK_LEDGERS = bulk.Select(NODES, 'uuid', *JUDGED_BY, lock=True)
 CONSUMERS_WITH_CLAIMS = bulk.Select(CLAIMS, 'consumer_uuid', key='consumer_uuid')
 PUT_CLAIMS, END_CLAIMS = bulk.Insert(CLAIMS), bulk.Delete(CLAIMS)
 WRITE_USES = bulk.Update(NODES, 'used', also='generation = generation + 1')
+WRITE_FENCES = bulk.Update(NODES, 'fences')
 WRITE_PIECES = bulk.Update(NODES, 'pieces_at')
 NEW_NODES, NEW_TEXTS = bulk.Insert(NODES), bulk.Insert(REPORTS)
 CHANGE_NODES = bulk.Update(NODES, *(name for name in NODES.columns.keys() if name != 'uuid'))  # noqa: SIM118
@@ -114,6 +116,7 @@ def claim(row):
     fields['counted'], fields['unseen'] = bool(fields['counted']), bool(fields['unseen'])
     fields['parts'] = fields['parts'] and Parts.from_json(fields['parts'])
     fields['resizing'] = fields['resizing'] and Resizing.from_json(fields['resizing'])
+    fields['fences'] = tuple(json.loads(fields['fences'] or '[]'))
     return Claim(**fields)
 
 
@@ -128,6 +131,7 @@ def claim_row(claim):
     row['image_properties'] = _json(dict(image)) if image else None
     row['parts'] = claim.parts and claim.parts.to_json()
     row['resizing'] = claim.resizing and claim.resizing.to_json()
+    row['fences'] = fences_text(claim.fences)
     row['unconfirmed'] = None if claim.is_confirmed else claim.consumer_uuid
     return row
 
@@ -146,9 +150,20 @@ def use_text(ledger):
     return _json({name: amount for name, amount in ledger.used.items() if amount})
 
 
-def ledger(inventories, used, generation, host, pieces_at):
-    """A node's ledger, from the texts in its row."""
-    return Ledger(_inventories(inventories), json.loads(used), generation, host, pieces_at)
+def fences_text(tokens):
+    return _json(sorted(tokens)) if tokens else None
+
+
+def tokens(text):
+    """Those of the fences that a row's text has."""
+    return frozenset(json.loads(text)) if text else frozenset()
+
+
+def ledger(inventories, used, generation, host, pieces_at, fences, foreign_instances):
+    """A node's ledger, from the texts in its row: the columns JUDGED_BY."""
+    made = Ledger(_inventories(inventories), json.loads(used), generation, host, pieces_at)
+    made.fences, made.foreign_instances = tokens(fences), foreign_instances
+    return made
 
 
 # Nodes of one kind have one text, and it seldom changes.

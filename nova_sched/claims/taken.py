@@ -17,7 +17,7 @@ import json
 from nova_sched.claims import NodeFacts
 from nova_sched.claims.judge import Ledger
 from nova_sched.claims.reconcile import settle
-from nova_sched.claims.statements import inventories_text, use_text
+from nova_sched.claims.statements import fences_text, inventories_text, tokens, use_text
 
 PIECES = (
     'numa_topology',
@@ -45,6 +45,15 @@ class Taken:
     @property
     def uuid(self):
         return self.facts.report.node_uuid
+
+    def carry(self, fences):
+        """Let the node carry these tokens from now on."""
+        if not self.changed:
+            self.changed = True
+            self.values['generation'] += 1
+        self.values['fences'] = fences_text(fences)
+        generation = self.values['generation']
+        self.facts = dataclasses.replace(self.facts, fences=fences, generation=generation)
 
 
 def second_of_a_name(reports):
@@ -76,6 +85,7 @@ def take(report, row, text_before, claims, moving, first, now_s):
         'used': use_text(ledger),
         'foreign_use': json.dumps(settled.foreign, sort_keys=True),
         'foreign_instances': settled.foreign_instances,
+        'fences': None if row is None else row.fences,
     }
     new = row is None
     same = not new and text == text_before and all(getattr(row, name) == values[name] for name in values)
@@ -86,7 +96,9 @@ def take(report, row, text_before, claims, moving, first, now_s):
     values |= {'generation': generation, 'pieces_at': generation if anew else row.pieces_at, 'seen_s': now_s}
     foreign = settled.foreign, settled.foreign_instances
     return Taken(
-        facts=NodeFacts(report, generation, tuple(settled.claims.values()), *foreign, now_s),
+        facts=NodeFacts(
+            report, generation, tuple(settled.claims.values()), *foreign, now_s, tokens(values['fences'])
+        ),
         values=values,
         text=text,
         ended=[*settled.ended, *(mine[claim.consumer_uuid] for claim in put)],

@@ -32,9 +32,12 @@ from nova_sched.conf import (
     compute,
     explain,
     filter_scheduler,
+    groups,
     metrics,
+    pci,
     scheduler,
     stats,
+    topology,
     workarounds,
 )
 
@@ -49,9 +52,12 @@ MODULES = (
     compute,
     explain,
     filter_scheduler,
+    groups,
     metrics,
+    pci,
     scheduler,
     stats,
+    topology,
     workarounds,
 )
 

@@ -36,7 +36,8 @@ def _table(name, *columns):
 
 # One compute node. `generation` rises by one in every transaction that changes the node or its claims;
 # `pieces_at` is the one at which CPUs, pages or devices on it were last taken or reported anew. `used` is
-# claims plus foreign use by resource class, and is what a claim is judged by.
+# claims plus foreign use by resource class, and is what a claim is judged by. `fences` are the tokens of
+# those that keep others off it; null: of none.
 NODES = _table(
     'nodes',
     sa.Column('uuid', UUID, primary_key=True),
@@ -49,6 +50,7 @@ NODES = _table(
     sa.Column('used', JSON_TEXT, nullable=False),
     sa.Column('foreign_use', JSON_TEXT, nullable=False),
     sa.Column('foreign_instances', sa.Integer, nullable=False),
+    sa.Column('fences', JSON_TEXT),
     sa.UniqueConstraint('host', 'nodename'),
 )
 
@@ -63,7 +65,8 @@ REPORTS = _table(
 # report has them in use. `unseen`: a caller has confirmed it, and no report has come since. `move` says what
 # brings the consumer here from another node; `resizing` has the two sizes of one that changes its size where
 # it is. `unconfirmed` is the consumer again while the claim is not confirmed, and null after: it is unique,
-# so that whoever writes, no consumer is ever on its way to two nodes.
+# so that whoever writes, no consumer is ever on its way to two nodes. Of a member of a top group: its UUID,
+# the member's path there, and the tokens of the fences that it is behind.
 CLAIMS = _table(
     'claims',
     sa.Column('uuid', UUID, primary_key=True),
@@ -84,9 +87,16 @@ CLAIMS = _table(
     sa.Column('unseen', sa.Boolean(create_constraint=False)),
     sa.Column('move', sa.String(16)),
     sa.Column('resizing', JSON_TEXT),
+    sa.Column('top_group', UUID),
+    sa.Column('member', JSON_TEXT),
+    sa.Column('fences', JSON_TEXT),
     sa.UniqueConstraint('consumer_uuid', 'node_uuid'),
     sa.UniqueConstraint('unconfirmed'),
 )
+
+# Most claims are of no top group: where an index can, it leaves them out.
+_IS_MEMBER = CLAIMS.c.top_group.is_not(None)
+sa.Index(None, CLAIMS.c.top_group, postgresql_where=_IS_MEMBER, sqlite_where=_IS_MEMBER)
 
 # A server group with a hard policy. Whoever places a member holds this row, and raises its `generation`.
 SERVER_GROUPS = _table(
@@ -95,6 +105,23 @@ SERVER_GROUPS = _table(
     sa.Column('policy', sa.String(32), nullable=False),
     sa.Column('most', sa.Integer, nullable=False),
     sa.Column('generation', sa.BigInteger, nullable=False),
+)
+
+# A top group: who has it, and its definition as text. Whoever changes the group holds this row, and raises
+# its `serial`; `generation` is that of the definition. `deleted`: members have claims still.
+TOP_GROUPS = _table(
+    'top_groups',
+    sa.Column('uuid', UUID, primary_key=True),
+    sa.Column('project_id', NAME),
+    sa.Column('user_id', NAME),
+    sa.Column('name', NAME),
+    sa.Column('generation', sa.BigInteger, nullable=False),
+    sa.Column('serial', sa.BigInteger, nullable=False),
+    sa.Column('definition', JSON_TEXT),
+    sa.Column('created_s', SECONDS, nullable=False, index=True),
+    sa.Column('updated_s', SECONDS, nullable=False),
+    sa.Column('expires_s', SECONDS),
+    sa.Column('deleted', sa.Boolean(create_constraint=False), nullable=False),
 )
 
 # An operator's word on a host's compute service.

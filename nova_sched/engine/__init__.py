@@ -13,6 +13,8 @@
 
 import dataclasses
 
+from nova_sched.groups.joint import Limits
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
@@ -34,3 +36,6 @@ class Settings:
     explain_sample: float = 0.01
     candidates_ttl_s: float = 600.0
     candidates_max: int = 10
+    plan_ttl_s: float | None = 3600.0
+    plan_attempts: int = 10
+    plan_limits: Limits = dataclasses.field(default_factory=Limits)

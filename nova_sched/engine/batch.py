@@ -19,6 +19,7 @@ from typing import Any
 from nova_sched import errors
 from nova_sched.engine import explain, slices
 from nova_sched.engine.loop import Message
+from nova_sched.engine.seating import Unseated, is_member
 from nova_sched.engine.trails import PLACED, REFUSED, trail
 
 LOG = logging.getLogger(__name__)
@@ -51,11 +52,11 @@ class Batches:
     """Handles runs of orders, in the loop. ``crowd`` tells a scheduler's place among those of the store."""
 
     def __init__(
-        self, cluster, store, placer, books, fresh, patience, trails, figures, settings, clock, crowd
+        self, cluster, store, placer, books, fresh, patience, trails, figures, settings, clock, crowd, seating
     ):
         self._cluster, self._store, self._placer, self._books = cluster, store, placer, books
         self._fresh, self._patience, self._trails, self._figures = fresh, patience, trails, figures
-        self._settings, self._clock, self._crowd = settings, clock, crowd
+        self._settings, self._clock, self._crowd, self._seating = settings, clock, crowd, seating
 
     def place(self, messages):
         """Decide each on what the earlier ones left, commit all claims at once, answer each."""
@@ -79,6 +80,7 @@ class Batches:
             if outcome.won
         ])  # fmt: skip
         # Only now: nodes may have left, and rows that answers are made of would move.
+        self._books.refenced(outcomes)
         self._books.learn([outcome for _, _, outcome in lost])
         return again + self._doubt(doubted, settings) + later
 
@@ -121,8 +123,9 @@ class Batches:
         noted = self._trails.sampled(settings.explain_sample)
         try:
             chosen_by = slices.settings_for(settings, self._crowd(), message.attempts)
+            requests = [self._seated(request) for request in order.requests]
             decision = self._placer.decide(
-                order.requests,
+                requests,
                 chosen_by,
                 order.alternates,
                 order.request_id,
@@ -133,6 +136,8 @@ class Batches:
             if order.claim and decision.claims:
                 return decision
             self._only_asked(message, decision, settings)
+        except (Unseated, errors.MemberRefused) as error:
+            message.fail(error)
         except errors.NoValidHost as error:
             if message.looked:
                 self._refuse(message, error, settings)
@@ -146,6 +151,10 @@ class Batches:
         finally:
             self._figures.decided_s.append(time.perf_counter() - begin_s)
         return None
+
+    def _seated(self, request):
+        """The request as that of a top group's member, if it is one."""
+        return self._seating.seated(request) if is_member(request) else request
 
     def _only_asked(self, message, decision, settings):
         """Answer a request that claims nothing; those after it see no trace of it."""
@@ -189,7 +198,7 @@ class Batches:
             raise
 
     def _placement(self, decision):
-        return self._books.placement(decision.claims, decision.requests, (), decision.lifted)
+        return self._books.placement(decision.claims, decision.requests, decision.releases, decision.lifted)
 
     def _take_back(self, lost, settings):
         """Undo lost decisions, and return what is decided again."""

@@ -17,10 +17,11 @@ import logging
 import numpy as np
 
 from nova_sched import errors
-from nova_sched.claims import Placement, Policy, ServiceFacts
+from nova_sched.claims import Fence, Placement, Policy, ServiceFacts
 from nova_sched.engine import catalog
 from nova_sched.engine.freshness import Freshness
-from nova_sched.objects.claim import RESIZE
+from nova_sched.engine.seating import Seating, Unseated, is_member
+from nova_sched.objects.claim import PLANNED, RESIZE
 from nova_sched.state.membership import group_now
 
 LOG = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class Books:
         self._settings = settings
         self._clock = clock
         self._fresh = Freshness(cluster) if fresh is None else fresh
+        self.seating: Seating | None = None  # of members of top groups
         self._lists = {}  # host -> instances, as the store has them from messages
 
     # From the store.
@@ -91,7 +93,13 @@ class Books:
         if twin is not None and twin.uuid != facts.report.node_uuid:
             self._cluster.remove(twin.uuid)
         self._cluster.put(
-            facts.report, facts.claims, facts.foreign, facts.foreign_instances, facts.generation, facts.seen_s
+            facts.report,
+            facts.claims,
+            facts.foreign,
+            facts.foreign_instances,
+            facts.generation,
+            facts.seen_s,
+            facts.fences,
         )
 
     def follow(self, generations):
@@ -108,19 +116,43 @@ class Books:
         generations = {uuid: self._cluster.node(uuid).generation for uuid in picked}
         groups = (request.group for request in requests)
         policies = {group.uuid: group for group in groups if group is not None and group.is_hard}
+        ending = set(releases)
+        walls, serial = self._seats(requests, claims)
         return Placement(
             tuple(claims),
             tuple(releases),
             generations,
             tuple(Policy(one.uuid, one.policy, one.max_server_per_host) for one in policies.values()),
             frozenset(claim.uuid for claim in replaced),
+            takes=tuple(claim.key for claim in replaced if claim.state == PLANNED and claim.key in ending),
+            serial=serial,
+            fences=tuple(Fence(token, nodes) for token, nodes in walls.items()),
         )
+
+    def _seats(self, requests, claims):
+        """For members of a top group that are not where they were planned: the fences that go up round them,
+        by token, and the serial that the group must be at."""
+        walls: dict = {}
+        serial = None
+        for request, claim in zip(requests, claims, strict=False):
+            seat, row = request.seat, self._cluster.node(claim.node_uuid).row
+            if seat is not None and row != seat.row:
+                serial = seat.serial
+                walls |= seat.fences(row)
+        return walls, serial
 
     def learn(self, outcomes):
         """Take over the nodes that losers were wrong about."""
         for uuid in {uuid for outcome in outcomes for uuid in outcome.gone}:
             self._cluster.remove(uuid)
         self._adopt_all({one.report.node_uuid: one for outcome in outcomes for one in outcome.fresh}.values())
+
+    def refenced(self, outcomes):
+        """Take over the nodes that commits of ours have brought behind fences."""
+        nodes = sorted({uuid for outcome in outcomes for uuid in outcome.fences})
+        if nodes:
+            self._fresh.changed(nodes)
+            self.catch_up(nodes, {})
 
     def look_again(self):
         """Catch up with the store, if anything there is different; say whether it was."""
@@ -265,7 +297,11 @@ class Books:
 
     def _try_claim(self, node, request, request_id, leaving, move):
         """What stands then, None if it was lost; and whether something was learnt by that."""
+        request = self._seated(node, request)
         releases, ended = [], []
+        for claim in self._of_member(request):
+            releases.append(claim.key)
+            ended.append(claim)
         for claim in self._cluster.claims_of(request.instance_uuid):
             if leaving and self._cluster.node(claim.node_uuid).host == leaving:
                 releases.append(claim.key)
@@ -281,7 +317,8 @@ class Books:
         try:
             self._check_policy(node, request)
             lifetime_s = self._settings().pending_ttl_s
-            booking = self._cluster.book(node, request, lifetime_s, move, request_id=request_id)
+            marks = {'request_id': request_id, **(request.seat.marks(node.row) if request.seat else {})}
+            booking = self._cluster.book(node, request, lifetime_s, move, **marks)
             known = ended if booking.before is None else [*ended, booking.before]
             placement = self.placement([booking.claim], [request], releases, known)
             (outcome,) = self._store.commit([placement])
@@ -291,10 +328,34 @@ class Books:
         if outcome.won:
             self.follow(outcome.generations)
             self._fresh.committed([(placement.claims, ended, outcome.generations)])
+            self.refenced([outcome])
             return booking.held, False
         self._undo(booking, ended)
         self.learn([outcome])
         return None, bool(outcome.fresh or outcome.gone)
+
+    def _seated(self, node, request):
+        """The request as that of a top group's member, if it is one and may be on the node."""
+        if not is_member(request):
+            return request
+        try:
+            request = self.seating.seated(request)
+        except Unseated:
+            raise errors.ComputeResourcesUnavailable(node.uuid, 'its group has to be planned anew') from None
+        is_there = request.instance_uuid in node.claims or node.row == request.seat.row
+        if not is_there and not request.seat.allowed[node.row]:
+            raise errors.ComputeResourcesUnavailable(
+                node.uuid, 'the policies of its group do not allow it there'
+            )
+        return request
+
+    def _of_member(self, request):
+        """What ends when a member of a top group is claimed for: its planned claim."""
+        if request.seat is None:
+            return ()
+        others = (request.seat.consumer, *request.seat.instead_of)
+        return [claim for consumer in others for claim in self._cluster.claims_of(consumer)
+                if not claim.is_confirmed]  # fmt: skip
 
     def _check_policy(self, node, request):
         """Raise ComputeResourcesUnavailable for what the store would refuse without a reason."""

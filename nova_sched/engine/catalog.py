@@ -24,6 +24,7 @@ from nova_sched.conf.filter_scheduler import ALL_FILTERS, ALL_WEIGHERS
 from nova_sched.filters import Filter
 from nova_sched.filters.child_providers import ChildProviders
 from nova_sched.filters.disabled_compute import DisabledCompute
+from nova_sched.filters.exclusive_domain import ExclusiveDomain
 from nova_sched.filters.foreign import adopt as adopt_filter
 from nova_sched.filters.image_metadata import ImageMetadata
 from nova_sched.filters.image_type_support import ImageTypeSupport
@@ -67,6 +68,7 @@ def always():
         ImageMetadata(),
         RequiredTraits(),
         DisabledCompute(),
+        ExclusiveDomain(),
         ResourceCapacity(),
         ChildProviders(),
     )

@@ -67,6 +67,8 @@ class Field:
 
 def narrow(field, hosts, request):
     """Keep what the caller allows: a destination, hosts not to ignore, hosts to force."""
+    if request.seat is not None:
+        field.keep('top_group', request.seat.allowed)
     wanted = request.destination
     if wanted is not None:
         if wanted.host or wanted.node:

@@ -23,8 +23,10 @@ from nova_sched import errors
 from nova_sched.claims.judge import SKEW_S
 from nova_sched.engine import explain, slices
 from nova_sched.engine.decide import best, survivors, weigh
+from nova_sched.engine.seating import Unseated
 from nova_sched.engine.selection import select
 from nova_sched.hardware import Overdrawn
+from nova_sched.objects.claim import PENDING
 from nova_sched.state.membership import group_now
 from nova_sched.state.request import AFFINITY, NO_PIECES
 
@@ -55,6 +57,22 @@ class Decision:
     def claims(self):
         """What the store has to make durable."""
         return tuple(booking.claim for booking in self.bookings)
+
+    @property
+    def releases(self):
+        """Keys of claims of others than the instances that end: of members of top groups."""
+        own = {request.instance_uuid for request in self.requests}
+        return tuple(claim.key for claim in self.lifted if claim.consumer_uuid not in own)
+
+
+def _is_free(seat, field):
+    """Whether a member can be where it was planned; without a plan: whether there is anything to choose from.
+
+    Who is built already and finds no other place is refused like anybody else.
+    """
+    if seat.row is not None:
+        return bool(field.left) and (field.alive is None or bool(field.alive[seat.row]))
+    return bool(field.left) or seat.is_built
 
 
 class Placer:
@@ -115,7 +133,10 @@ class Placer:
         for request in requests:
             if request.is_rebuild:
                 continue
-            for claim in self._cluster.claims_of(request.instance_uuid):
+            before = [request.instance_uuid]
+            if request.seat is not None:
+                before += [request.seat.consumer, *request.seat.instead_of]
+            for claim in itertools.chain(*map(self._cluster.claims_of, before)):
                 if not claim.is_confirmed:
                     self._cluster.drop(claim)
                     decision.lifted.append(claim)
@@ -127,7 +148,11 @@ class Placer:
         """
         request_id, made_s = decision.marks['request_id'], decision.marks['created_s']
         for claim in decision.lifted:
-            if claim.request_id != request_id and claim.created_s > made_s + SKEW_S:
+            if (
+                claim.state == PENDING
+                and claim.request_id != request_id
+                and claim.created_s > made_s + SKEW_S
+            ):
                 raise errors.Superseded(claim.consumer_uuid)
 
     def _choose(self, decision, request, index, before, spare, settings):
@@ -136,6 +161,8 @@ class Placer:
         field = survivors(self._rules, hosts, request, index, before)
         decision.trail = field.trail or decision.trail
         decision.first = decision.first or field.trail
+        if request.seat is not None and not _is_free(request.seat, field):
+            raise Unseated(request)
         if not field.left:
             raise explain.refusal(field, self._rules, hosts, request, index, decision.asked)
         rows = field.rows()
@@ -144,6 +171,8 @@ class Placer:
         notes: list | None = [] if decision.noted and index < NOTED else None
         weights = weigh(self._rules.weighers, hosts, rows, request, notes)
         pick = self._same_again(decision, request, rows)
+        if request.seat is not None and request.seat.row is not None:
+            pick = int(np.searchsorted(rows, request.seat.row))
         if pick is None:
             pick = self._pick(rows, weights, request, settings)
         row = int(rows[pick])
@@ -154,7 +183,8 @@ class Placer:
             places = [pick, *np.searchsorted(rows, beside).tolist()]
             decision.winners.append(explain.winners(weights, notes, places))
         if not request.is_rebuild:
-            booking = self._book(hosts.nodes[row], request, settings.pending_ttl_s, decision.marks)
+            marks = decision.marks if request.seat is None else decision.marks | request.seat.marks(row)
+            booking = self._book(hosts.nodes[row], request, settings.pending_ttl_s, marks)
             decision.bookings.append(booking)
         decision.rows.append(row)
         decision.requests.append(request)

@@ -22,12 +22,17 @@ from nova_sched.engine.candidates import Candidates
 from nova_sched.engine.crowd import Crowd
 from nova_sched.engine.figures import Figures, Minute
 from nova_sched.engine.freshness import Freshness
+from nova_sched.engine.groups import Groups
 from nova_sched.engine.loop import Loop
 from nova_sched.engine.patience import Patience
 from nova_sched.engine.place import Placer
+from nova_sched.engine.plans import Plans
 from nova_sched.engine.questions import Questions
+from nova_sched.engine.seating import Seating, Unseated
+from nova_sched.engine.spots import Library
 from nova_sched.engine.trails import Trails
 from nova_sched.engine.watch import Watch
+from nova_sched.groups.topology import Topology
 
 LOG = logging.getLogger(__name__)
 
@@ -38,6 +43,7 @@ class Scheduler:
     """Everything behind the doors. Its public methods may be called from any thread, and wait for the loop.
 
     ``settings`` is a function that returns the current Settings; ``clock`` gives seconds since the epoch.
+    ``topology`` has the levels that groups know of, ``solver`` finds what is hard to place (groups.worker).
     Without ``trails`` they are kept in this process, and so are ``candidates`` without a store of them.
     ``news`` (a Herald) tells other schedulers what is done here, ``crowd`` knows who they are.
     """
@@ -55,6 +61,8 @@ class Scheduler:
         candidates=None,
         news=None,
         crowd=None,
+        topology=None,
+        solver=None,
     ):
         self._cluster = cluster
         self._store = store
@@ -68,6 +76,12 @@ class Scheduler:
         self.loop = Loop(handlers, max_batch)
         self._patience = Patience(self.loop, settings, random, self.figures)
         self.books = Books(cluster, store, settings, clock, self.fresh)
+        topology = topology or Topology()
+        cluster.hosts.lasting_stats = topology.stats
+        library = Library(store)
+        plans = Plans(cluster, store, self.books, self._placer, self.fresh, topology, settings, clock)
+        self.books.seating = seating = Seating(cluster, plans, library)
+        self.groups = Groups(cluster, store, plans, library, topology, self.call, settings, clock, solver)
         self.questions = Questions(cluster, self._placer, settings, clock)
         self.trails = trails or Trails()
         self._batches = Batches(
@@ -82,6 +96,7 @@ class Scheduler:
             settings,
             clock,
             lambda: self.crowd,
+            seating,
         )
         handlers[PLACE] = self._batches.place
         until_done = self._patience.until_done
@@ -110,6 +125,7 @@ class Scheduler:
         self._watch.join()
         self.fresh.herald.stop()
         self.trails.stop()
+        self.groups.close()
         self._crowd.leave()
 
     @property
@@ -129,7 +145,13 @@ class Scheduler:
 
         Returns for each a list of Selected: the chosen host, then alternates. Raises NoValidHost.
         """
-        return self.loop.send(PLACE, Order(requests, alternates, claim, context, ranked)).result()
+        order = Order(requests, alternates, claim, context, ranked)
+        for _ in range(self._settings().plan_attempts):
+            try:
+                return self.loop.send(PLACE, order).result()
+            except Unseated as member:
+                self.groups.settle(member.request)
+        raise errors.TooManyConflicts(self._settings().plan_attempts)
 
     def report(self, report):
         """Take a node's report. Returns NodeFacts: what was accepted, the claims and the foreign use."""
@@ -173,6 +195,7 @@ class Scheduler:
         self.candidates.forget()
         self._crowd.forget()
         self._store.forget_groups()
+        self.groups.mend_fences()
 
     def _sign(self):
         """A sign of life, for the watch; and once a minute, if anything happened, a line of figures."""

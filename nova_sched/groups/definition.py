@@ -12,6 +12,7 @@
 """What a top-level group is: members by path name, and the policies on them, as plain values."""
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,8 +61,10 @@ class Member:
 
     @property
     def description(self):
-        """All that a placement depends on: members of equal descriptions may change places."""
-        return self.flavor, self.image, self.availability_zone, self.hints, self.boots_from_volume
+        """All that its own place depends on, as text: members of equal descriptions may change places."""
+        plain = dataclasses.asdict(self)
+        del plain['path']
+        return json.dumps(plain, sort_keys=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,3 +103,24 @@ class Definition:
     groups: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     description: str = ''
     warnings: tuple[str, ...] = ()
+
+    def to_plain(self):
+        """As values that JSON knows."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_plain(cls, plain):
+        """From what ``to_plain`` made, be it through JSON."""
+        policies = ({**one, 'a': tuple(one['a']), 'b': tuple(one['b'])} for one in plain['policies'])
+        return cls(
+            members={path: _member(one) for path, one in plain['members'].items()},
+            policies=tuple(Policy(**one) for one in policies),
+            groups={path: tuple(members) for path, members in plain['groups'].items()},
+            description=plain['description'],
+            warnings=tuple(plain['warnings']),
+        )
+
+
+def _member(plain):
+    image = plain['image']
+    return Member(**{**plain, 'flavor': Flavor(**plain['flavor']), 'image': image and Image(**image)})

@@ -47,5 +47,6 @@ from nova_sched.objects.selection import Selection
 from nova_sched.objects.serializer import from_primitive, to_primitive
 from nova_sched.objects.service import Service, ServiceList
 from nova_sched.objects.tag import Tag, TagList
+from nova_sched.objects.top_group import GroupMember, GroupMove, TopGroup
 from nova_sched.objects.trusted_certs import TrustedCerts
 from nova_sched.objects.virt_cpu import VirtCPUFeature, VirtCPUModel, VirtCPUTopology

@@ -73,6 +73,9 @@ class Claim:
     ``image_properties`` are those of the consumer's image, as text. ``move`` says what brings the consumer
     here from another node (one of MOVES). While it changes its size here, ``resizing`` has both sizes:
     ``resources`` is what they need together, ``parts`` are the old ones.
+    Of a member of a top group: ``top_group`` is the group's UUID, ``member`` its path there, and ``fences``
+    are the tokens of the fences that it is behind: it is no outsider there, and they stand as long as any
+    claim has their token.
     """
 
     consumer_uuid: str
@@ -91,6 +94,9 @@ class Claim:
     image_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
     move: str | None = None
     resizing: Resizing | None = None
+    top_group: str | None = None
+    member: str | None = None
+    fences: tuple[str, ...] = ()
     uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 
     @property
@@ -124,19 +130,28 @@ class Claim:
     def merged_with(self, later):
         """What a later claim of the same consumer on the same node makes of this one.
 
-        A claim on its way is replaced. Where the consumer is already, it changes its size.
+        A claim on its way is replaced. Where the consumer is already, it changes its size. The same claim
+        once more can change its place in a top group, and nothing else.
         """
+        mine = self.in_group_of(later)
         if self.uuid == later.uuid:
-            return self
+            return mine
         if not self.is_confirmed:
-            return later
+            return later if later.top_group else later.in_group_of(self)
         old = self.resizing.old if self.resizing else self.resources
         resizing = Resizing(old, later.resources, later.parts)
         if self.resizing and self.resizing == resizing:
-            return self
+            return mine
         return dataclasses.replace(
-            self, resources=resizing.together, resizing=resizing, expires_s=later.expires_s
+            mine, resources=resizing.together, resizing=resizing, expires_s=later.expires_s
         )
+
+    def in_group_of(self, other):
+        """The same with the other one's place in a top group, if that one has any."""
+        names = 'top_group', 'member', 'fences'
+        if other.top_group is None or all(getattr(self, name) == getattr(other, name) for name in names):
+            return self
+        return dataclasses.replace(self, **{name: getattr(other, name) for name in names})
 
     def confirmed(self):
         """Somebody says that the node has the consumer; a move or a resize stays open until it is settled.

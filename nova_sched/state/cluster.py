@@ -14,7 +14,7 @@
 import dataclasses
 
 from nova_sched import errors
-from nova_sched.objects.claim import Claim
+from nova_sched.objects.claim import PENDING, Claim
 from nova_sched.state import metrics
 from nova_sched.state.hosts import DISABLED_TRAIT, Hosts
 from nova_sched.state.membership import Membership
@@ -40,7 +40,8 @@ class Cluster:
         self._by_name = {}
         self._services = {}
         self._told = {}  # host -> instances, as the hosts' messages tell
-        self._membership = Membership()
+        self._membership = Membership('group_uuid')
+        self._planned = Membership('top_group')
 
     def __len__(self):
         return len(self._nodes)
@@ -76,9 +77,27 @@ class Cluster:
         """The members of a server group that have claims."""
         return self._membership.of(group_uuid)
 
+    def claims_of_group(self, top_group):
+        """All claims of a top group's members: planned ones, and those of their instances."""
+        return [claim for consumer in self._planned.of(top_group) for claim in self.claims_of(consumer)
+                if claim.top_group == top_group]  # fmt: skip
+
+    def top_groups(self):
+        """UUIDs of the top groups that have claims."""
+        return self._planned.groups()
+
     # Nodes.
 
-    def put(self, report, claims=(), foreign=None, foreign_instances=0, generation=None, seen_s=0.0):
+    def put(
+        self,
+        report,
+        claims=(),
+        foreign=None,
+        foreign_instances=0,
+        generation=None,
+        seen_s=0.0,
+        fences=frozenset(),
+    ):
         """Make a node's row what its report and its claims say; a new node gets a new row."""
         node = self._nodes.get(report.node_uuid)
         if node is not None and (node.host, node.nodename) != (report.host, report.nodename):
@@ -86,7 +105,8 @@ class Cluster:
             node = None
         if node is None:
             node = self._add(report)
-        if node.report.lasting != report.lasting:
+        lasting = self.hosts.lasting_stats
+        if node.report.lasting != report.lasting or node.report.told(lasting) != report.told(lasting):
             self.hosts.kept.forget()
         if node.report.providers != report.providers or node.reported_providers is None:
             node.reported_providers = tree_of(report)
@@ -96,6 +116,7 @@ class Cluster:
         node.reported = node.reported if same else machine_of(report)
         self._set_facts(node)
         self._set_use(node, claims, foreign or {}, foreign_instances)
+        self.fence(node, fences)
         if report.instances is not None:
             self._tell(node, report.instances)
         self.see(node.host, seen_s)
@@ -128,6 +149,7 @@ class Cluster:
             hosts.places.leave(instance, node.row)
         for claim in node.claims.values():
             self._membership.leave(claim)
+            self._planned.leave(claim)
         del self._by_name[node.host, node.nodename]
         rows = hosts.rows_of_host[node.host]
         rows.remove(node.row)
@@ -185,6 +207,11 @@ class Cluster:
             self._take(claim)
         node.recount()
 
+    def fence(self, node, fences):
+        """Keep all off the node whose claims do not have these tokens."""
+        node.fences = fences
+        self.hosts.intern('fences', node.row, fences or None)
+
     # Claims.
 
     def add(self, claim):
@@ -239,9 +266,10 @@ class Cluster:
         hosts = self.hosts
         node.claims[claim.consumer_uuid] = claim
         hosts.num_instances[node.row] += 1
-        hosts.num_io_ops[node.row] += not claim.is_confirmed
+        hosts.num_io_ops[node.row] += claim.state == PENDING
         hosts.places.put(claim.consumer_uuid, node.row)
         self._membership.enter(claim)
+        self._planned.enter(claim)
         if claim.image_properties:
             hosts.places.learn(claim.consumer_uuid, claim.image_properties)
 
@@ -260,10 +288,11 @@ class Cluster:
         for name, amount in held.resources.items():
             node.take(name, -amount)
         self.hosts.num_instances[node.row] -= 1
-        self.hosts.num_io_ops[node.row] -= not held.is_confirmed
+        self.hosts.num_io_ops[node.row] -= held.state == PENDING
         if consumer not in node.told:
             self.hosts.places.leave(consumer, node.row)
         self._membership.leave(held)
+        self._planned.leave(held)
         return held
 
     # Services, aggregates, instance lists.

@@ -18,7 +18,15 @@ import numpy as np
 from nova_sched.state.report import Inventory
 from nova_sched.state.vocab import Interned, Vocab, WordSets
 
-INTERNED = ('hypervisor_type', 'cpu_info', 'supported_instances', 'host_ip', 'machine', 'shape')
+INTERNED = (
+    'hypervisor_type',
+    'cpu_info',
+    'supported_instances',
+    'host_ip',
+    'machine',
+    'shape',
+    'fences',
+)
 
 
 def column(kind: Any) -> Any:
@@ -146,12 +154,13 @@ class Columns:
     failed_builds = column(np.int64)  # since the last good one
     hypervisor_version = column(np.int64)  # 2001000 is 2.1.0; 0 is unknown
     aggregate_set = column(np.int32)  # slot of the host's aggregates
-    hypervisor_type = column(np.int32)  # slot in ``interned``, as the next five
+    hypervisor_type = column(np.int32)  # slot in ``interned``, as the next six
     cpu_info = column(np.int32)
     supported_instances = column(np.int32)
     host_ip = column(np.int32)
     machine = column(np.int32)  # NUMA cells and PCI devices, a hardware.machine.Machine; None: not told
     shape = column(np.int32)  # child providers and what is in use of them, a providers.Tree; None: none
+    fences = column(np.int32)  # tokens of top groups that keep others off the host; None: nobody does
     free_pci_devices = column(np.int64)
 
     def __init__(self, capacity=64):

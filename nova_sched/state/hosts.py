@@ -41,6 +41,7 @@ class Hosts(Columns):
         self.places = Places()  # instance UUID -> set of rows that hold it
         self.child_classes = set()  # every resource class that any child provider ever had
         self.stat_names = set()  # every name that any node's stats ever had
+        self.lasting_stats = frozenset()  # names of stats that tell lasting facts, such as a rack
         self.aggregates = Aggregates()
         self.kept = Kept()  # what rules found that depends on lasting facts only
 
@@ -105,6 +106,12 @@ class Hosts(Columns):
         """Rows that have an inventory of their own of a resource class."""
         found = self.resources.get(resource_class)
         return self.everywhere(False) if found is None else found.total > 0
+
+    def open_to(self, tokens):
+        """Rows that no top group keeps for itself, but for those that gave these tokens; True: all rows."""
+        if len(self.interned['fences'].values) == 1:
+            return True
+        return self.map('fences', lambda fences: fences is None or fences <= tokens)
 
     def named(self, hosts, nodes=None):
         """Rows of these hosts (names as they are), and of these nodes if any are given."""

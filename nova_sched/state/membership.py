@@ -13,32 +13,39 @@
 
 import collections
 import dataclasses
+import operator
 
 from nova_sched.state.request import AFFINITY
 
 
 class Membership:
-    """Server group UUID -> its members that have claims."""
+    """Group UUID -> its members that have claims; ``name`` is the claims' field that has the group."""
 
-    def __init__(self):
+    def __init__(self, name):
+        self._group_of = operator.attrgetter(name)
         self._claims = {}  # group UUID -> consumer -> number of its claims
+
+    def groups(self):
+        """UUIDs of the groups with members."""
+        return list(self._claims)
 
     def of(self, group_uuid):
         return self._claims.get(group_uuid, {}).keys()
 
     def enter(self, claim):
-        if claim.group_uuid:
-            self._claims.setdefault(claim.group_uuid, collections.Counter())[claim.consumer_uuid] += 1
+        if group := self._group_of(claim):
+            self._claims.setdefault(group, collections.Counter())[claim.consumer_uuid] += 1
 
     def leave(self, claim):
-        if not claim.group_uuid:
+        group = self._group_of(claim)
+        if not group:
             return
-        members = self._claims[claim.group_uuid]
+        members = self._claims[group]
         members[claim.consumer_uuid] -= 1
         if not members[claim.consumer_uuid]:
             del members[claim.consumer_uuid]
         if not members:
-            del self._claims[claim.group_uuid]
+            del self._claims[group]
 
 
 def group_now(cluster, request, also=()):

@@ -59,6 +59,7 @@ class Node(ClaimableMixin):
         self.providers: providers.Tree | None = None
         self.metrics = {}  # name -> number, as last reported
         self.service = Service()
+        self.fences: frozenset[str] = frozenset()  # tokens that a claim must have here
         self.told: frozenset[str] = frozenset()  # instances that the node or Nova's messages say are here
 
     @property

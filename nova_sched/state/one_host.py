@@ -154,6 +154,9 @@ class OneHost:
             value = tuple(map(tuple, value or ()))
         return self.everywhere(judge(value), dtype)
 
+    def open_to(self, tokens):
+        return True  # what top groups keep for themselves, a host state does not tell
+
     def map_machines(self, rows, question, judge):
         return self.everywhere(judge(machine(self._state)))
 

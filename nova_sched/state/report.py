@@ -93,6 +93,10 @@ class Report:
         shadowed = tuple(self.stats.get(name) for name in LASTING)  # stats stand in for what is not told
         return self.cell_uuid, self.traits, self.host_ip, *machine, shadowed
 
+    def told(self, names):
+        """What the stats say under these names."""
+        return [self.stats.get(name) for name in names]
+
     @property
     def pieces(self):
         """NUMA cells, PCI pools, and how far CPUs and memory may be overcommitted in a cell."""

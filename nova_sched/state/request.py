@@ -12,7 +12,7 @@
 """One instance to place, as plain frozen values."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nova_sched.hardware import providers
@@ -57,6 +57,34 @@ class Destination:
     allow_cross_cell_move: bool = False
     aggregates: tuple[frozenset[str], ...] = ()
     forbidden_aggregates: frozenset[str] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Seat:
+    """Which member of a top group a request is for, and where that may be. Rows are those of this turn of
+    the loop.
+
+    ``consumer`` is whom its planned claim is made for, ``row`` where that is. None: it has none, and any row
+    will do that the group's policies allow while all other members stay where they are (``allowed``, a bool
+    for each row). ``serial`` is that of the group, which must not change before it is anywhere else than
+    planned. ``fences``: for a row, the tokens of the exclusive domains that the member is part of there,
+    each with the UUIDs of all nodes of the domain. ``instead_of`` are instances that were to be this member
+    and were never built. ``is_built``: it is there already, and moves.
+    """
+
+    top_group: str
+    member: str
+    consumer: str
+    serial: int
+    allowed: Any
+    fences: Callable[[int], Mapping[str, frozenset[str]]]
+    row: int | None = None
+    instead_of: tuple[str, ...] = ()
+    is_built: bool = False
+
+    def marks(self, row):
+        """The fields of a claim on a row that say whose it is."""
+        return {'top_group': self.top_group, 'member': self.member, 'fences': tuple(self.fences(row))}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,6 +132,8 @@ class Request:
     destination: Destination | None = None
     retry_hosts: frozenset[tuple[str, str]] = frozenset()
     pieces: Pieces = NO_PIECES
+    fences: frozenset[str] = frozenset()
+    seat: Seat | None = None
     spec: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property

@@ -69,6 +69,7 @@ NOVAS = [
     ('scheduler', 'enable_isolated_aggregate_filtering', cfg.BoolOpt, False, None),
     ('scheduler', 'image_metadata_prefilter', cfg.BoolOpt, False, None),
     ('workarounds', 'disable_fallback_pcpu_query', cfg.BoolOpt, False, None),
+    ('pci', 'alias', cfg.MultiStrOpt, [], None),
     ('metrics', 'weight_multiplier', cfg.FloatOpt, 1.0, None),
     ('metrics', 'weight_setting', cfg.ListOpt, [], None),
     ('metrics', 'required', cfg.BoolOpt, True, None),
@@ -88,7 +89,7 @@ OURS = {
     ('scheduler', 'max_hints_size'),
     ('scheduler', 'max_batch'),
 }
-OWN_GROUPS = {'agent', 'candidates', 'claims', 'explain', 'stats'}
+OWN_GROUPS = {'agent', 'candidates', 'claims', 'explain', 'groups', 'stats', 'topology'}
 
 
 def option_of(group, name):

@@ -32,7 +32,7 @@ PLUGINS = plugins.__name__
 NOVA = 'nova.scheduler'
 ALWAYS = (
     'Understood RequestedZone RequestedAggregates TenantAggregates IsolatedAggregates ImageTypeSupport '
-    'ImageMetadata RequiredTraits DisabledCompute ResourceCapacity ChildProviders'.split()
+    'ImageMetadata RequiredTraits DisabledCompute ExclusiveDomain ResourceCapacity ChildProviders'.split()
 )
 
 

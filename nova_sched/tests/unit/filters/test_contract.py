@@ -116,6 +116,7 @@ FLAGS = {
     'RetryFilter': (False, False),
     'ChildProviders': (False, False),
     'DisabledCompute': (True, False),
+    'ExclusiveDomain': (False, False),
     'ImageMetadata': (True, False),
     'ImageTypeSupport': (True, False),
     'IsolatedAggregates': (True, False),

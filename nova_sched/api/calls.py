@@ -1,0 +1,134 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""One request, read and judged by the document: what a handler gets."""
+
+import dataclasses
+import functools
+import json
+import re
+from typing import Any
+
+from oslo_context.context import RequestContext
+from werkzeug import exceptions
+
+from nova_sched import errors
+from nova_sched.api import document, views
+from nova_sched.api.document import JSON, YAML
+
+WHOLE_NUMBER = re.compile(r'-?[0-9]{1,18}')
+WORDS = {'true': True, 'false': False}
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A request for one operation, from a caller who is known.
+
+    ``query`` and ``body`` are what the document asks for; a template that is the whole body is under
+    `template`. ``context`` is None where anybody may ask.
+    """
+
+    operation: document.Operation
+    request: Any
+    context: RequestContext | None
+
+    @property
+    def root(self):
+        """The address at which the caller sees the API, without a slash at its end."""
+        return self.request.root_url.rstrip('/')
+
+    @functools.cached_property
+    def query(self):
+        """The parameters behind the question mark that were given. Raises InvalidRequest."""
+        given = self.request.args
+        for name in given:
+            if name not in self.operation.query:
+                known = ', '.join(self.operation.query) or 'none'
+                raise errors.InvalidRequest(name, f'there is no such parameter here; there are: {known}')
+            if len(given.getlist(name)) > 1:
+                raise errors.InvalidRequest(name, 'it is given more than once')
+        return {name: _value(name, text, self.operation.query[name]) for name, text in given.items()}
+
+    @property
+    def dry_run(self):
+        return self.query.get('dry_run', False)
+
+    @functools.cached_property
+    def body(self):
+        """What was sent, as a mapping. Raises InvalidRequest, UnsupportedMediaType, RequestEntityTooLarge."""
+        data = self.request.get_data(cache=False)
+        if not data and not self.operation.needs_body:
+            return {}
+        kind = self.request.mimetype
+        if kind not in self.operation.media:
+            raise exceptions.UnsupportedMediaType(f'The body may be {" or ".join(self.operation.media)}.')
+        found = _decoded(data) if kind == YAML else _json(data)
+        if (fault := document.fault(self.operation.media[kind], found)) is not None:
+            raise errors.InvalidRequest(fault[0] or 'body', fault[1])
+        return {'template': found} if kind == YAML else found
+
+    def is_template_alone(self):
+        """Whether the body is the template and nothing else."""
+        return self.request.mimetype == YAML
+
+    def seen_generations(self, needed):
+        """Generations that the caller has seen, by If-Match; None: any. Raises PreconditionRequired.
+
+        With ``needed`` the header must be there. No generation at all: tags that were never given here.
+        """
+        if 'If-Match' not in self.request.headers:
+            if needed:
+                why = 'Say with If-Match which ETag this is based on, or If-Match: * for any.'
+                raise exceptions.PreconditionRequired(why)
+            return None
+        given = self.request.if_match
+        if given.star_tag:
+            return None
+        numbers = [views.generation(tag) for tag in given.as_set()]
+        return sorted(number for number in numbers if number is not None)
+
+    def has(self, tag):
+        """Whether the caller has the answer of this tag already, by If-None-Match."""
+        return self.request.if_none_match.contains_weak(tag)
+
+
+def _value(name, text, schema):
+    """A parameter by its schema. Raises InvalidRequest."""
+    kind = document.resolved(schema)['type']
+    value = text
+    if kind == 'boolean':
+        value = WORDS.get(text, text)
+    elif kind == 'integer' and WHOLE_NUMBER.fullmatch(text):
+        value = int(text)
+    if (fault := document.fault(schema, value)) is not None:
+        raise errors.InvalidRequest(name, fault[1])
+    return value
+
+
+def _decoded(data):
+    try:
+        return data.decode('utf-8')
+    except UnicodeDecodeError as error:
+        raise errors.InvalidRequest('body', f'it is no UTF-8: {error.reason}') from None
+
+
+def _json(data):
+    """A JSON document of Unicode text and finite numbers. Raises InvalidRequest."""
+    try:
+        found = json.loads(_decoded(data), parse_constant=_refuse)
+        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise errors.InvalidRequest('body', f'it is no JSON document: {error}') from None
+    return found
+
+
+def _refuse(word):
+    raise ValueError(f'{word} is no number')

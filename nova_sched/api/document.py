@@ -1,0 +1,106 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The OpenAPI document: what the API can be asked, for machines, for people, and for the API itself."""
+
+import dataclasses
+import functools
+import importlib.resources
+from typing import Any
+
+import jsonschema
+import yaml
+
+METHODS = ('get', 'put', 'post', 'delete')
+JSON, YAML = 'application/json', 'application/yaml'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Operation:
+    """One path and method. ``query`` is parameter name -> JSON schema; ``media`` is type of body -> schema.
+
+    Without a ``media`` it takes no body; ``needs_body`` says whether one may be left out.
+    """
+
+    path: str
+    method: str
+    query: dict[str, Any]
+    media: dict[str, Any]
+    needs_body: bool
+    tells_hosts: bool
+
+    @property
+    def rule(self):
+        """The path as a rule of Werkzeug's router."""
+        return self.path.replace('{uuid}', '<uuid:uuid>')
+
+
+def read():
+    """The document as it stands in the package."""
+    return yaml.safe_load(importlib.resources.files(__package__).joinpath('openapi.yaml').read_text('utf-8'))
+
+
+def resolved(part):
+    """What a part says, or what the part that it points at says."""
+    if '$ref' not in part:
+        return part
+    return functools.reduce(lambda at, step: at[step], part['$ref'].removeprefix('#/').split('/'), DOCUMENT)
+
+
+def _operation(path, method, said):
+    parameters = [resolved(one) for one in said.get('parameters', [])]
+    body = resolved(said.get('requestBody', {}))
+    answers = [resolved(one).get('content', {}) for one in said['responses'].values()]
+    return Operation(
+        path,
+        method,
+        query={one['name']: one['schema'] for one in parameters if one['in'] == 'query'},
+        media={kind: one['schema'] for kind, one in body.get('content', {}).items()},
+        needs_body=body.get('required', False),
+        tells_hosts=any(one.get(JSON, {}).get('schema') in TELLING for one in answers),
+    )
+
+
+DOCUMENT = read()
+# Answers in which hosts are named.
+TELLING = [{'$ref': f'#/components/schemas/{name}'} for name in ('Group', 'Plan')]
+# By operationId.
+OPERATIONS = {
+    said['operationId']: _operation(path, method, said)
+    for path, methods in DOCUMENT['paths'].items()
+    for method, said in methods.items()
+    if method in METHODS
+}
+
+
+@functools.lru_cache(maxsize=64)
+def _validator(name):
+    return jsonschema.Draft202012Validator(
+        {'$ref': f'#/components/schemas/{name}', 'components': DOCUMENT['components']}
+    )
+
+
+def fault(schema, value):
+    """Where and why a value is not as a schema of the document says: two texts, or None if it is."""
+    judge = (
+        _validator(schema['$ref'].rpartition('/')[2])
+        if '$ref' in schema
+        else jsonschema.Draft202012Validator(schema)
+    )
+    found = jsonschema.exceptions.best_match(judge.iter_errors(value))
+    if found is None:
+        return None
+    return '.'.join(str(step) for step in found.absolute_path), shortened(found.message)
+
+
+def shortened(text, most=300):
+    """The text, without its middle if it is long."""
+    return text if len(text) <= most else f'{text[: most // 2]} … {text[-most // 2 :]}'

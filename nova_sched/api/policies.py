@@ -1,0 +1,105 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Who may do what: the rules of oslo.policy with their defaults, and how they are asked."""
+
+from oslo_policy import policy
+
+from nova_sched.api.document import OPERATIONS
+
+PROJECT, EVERYWHERE = ['project'], ['system', 'project']
+MEMBER, READER = 'rule:project_member_or_admin', 'rule:project_reader_or_admin'
+ROLES = [
+    policy.RuleDefault('admin', 'role:admin', 'An operator of the cloud.'),
+    policy.RuleDefault('system_reader', 'role:reader and system_scope:all', 'Who may look at the whole cloud.'),
+    policy.RuleDefault('operator', 'rule:admin or rule:system_reader', 'Who sees what is of all projects.'),
+    policy.RuleDefault(
+        'project_member_or_admin',
+        'rule:admin or (role:member and project_id:%(project_id)s)',
+        'Who may change groups of a project.',
+    ),
+    policy.RuleDefault(
+        'project_reader_or_admin',
+        'rule:operator or (role:reader and project_id:%(project_id)s)',
+        'Who may look at groups of a project.',
+    ),
+]
+
+
+def _rule(name, default, scopes, description, *operations):
+    """A rule of ours; ``operations`` name those of the document that ask for it."""
+    return policy.DocumentedRuleDefault(
+        name=f'nova_sched:groups:{name}',
+        check_str=default,
+        scope_types=scopes,
+        description=description,
+        operations=[
+            {'path': OPERATIONS[one].path, 'method': OPERATIONS[one].method.upper()} for one in operations
+        ],
+    )
+
+
+RULES = [
+    _rule('create', MEMBER, PROJECT, 'Create a group in the own project.', 'create_group'),
+    _rule('validate', READER, EVERYWHERE, 'Check a template.', 'validate_group'),
+    _rule('list', READER, EVERYWHERE, 'List the groups of the own project.', 'list_groups'),
+    _rule(
+        'list:all_projects', 'rule:operator', EVERYWHERE, 'List the groups of other projects.', 'list_groups'
+    ),
+    _rule(
+        'show',
+        READER,
+        EVERYWHERE,
+        'See a group and its plan. To whom this is refused, there is no such group.',
+        'show_group',
+        'show_plan',
+    ),
+    _rule(
+        'show:hosts',
+        'rule:operator',
+        EVERYWHERE,
+        'See also the names of hosts, beside those of wider domains, wherever a group is told.',
+        *(name for name, one in OPERATIONS.items() if one.tells_hosts),
+    ),
+    _rule('update', MEMBER, EVERYWHERE, 'Give a group another definition.', 'update_group'),
+    _rule('replan', MEMBER, EVERYWHERE, 'Find places for members that have none.', 'renew_plan'),
+    _rule('renew', MEMBER, EVERYWHERE, 'Hold the planned hosts for longer.', 'renew_group'),
+    _rule('delete', MEMBER, EVERYWHERE, 'Delete a group.', 'delete_group'),
+]
+
+
+def list_rules():
+    """All rules, as oslo.policy's generators ask for them."""
+    return [*ROLES, *RULES]
+
+
+def enforcer(conf=None):
+    """An enforcer of these rules, over those of the operator's policy file."""
+    if conf is None:  # as oslo.policy's own commands ask
+        from nova_sched.conf import CONF as conf  # noqa: N811
+    made = policy.Enforcer(conf)
+    made.register_defaults(list_rules())
+    return made
+
+
+class Policy:
+    """What a caller may do; ``groups:`` rules by the end of their name, such as `create`."""
+
+    def __init__(self, conf):
+        self._enforcer = enforcer(conf)
+
+    def allows(self, context, name, project_id, user_id=None):
+        """Whether the caller may do this to what belongs to that project."""
+        target = {'project_id': project_id, 'user_id': user_id}
+        try:
+            return bool(self._enforcer.enforce(f'nova_sched:groups:{name}', target, context))
+        except policy.InvalidScope:
+            return False

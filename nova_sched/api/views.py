@@ -1,0 +1,89 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""How a top group looks in JSON, and under which entity tag."""
+
+import hashlib
+import json
+
+BRIEF = ('uuid', 'name', 'project_id', 'user_id', 'status', 'generation', 'serial', 'warnings', 'dry_run')
+TIMES = ('created_at', 'updated_at', 'expires_at')
+MEMBER = (
+    'path',
+    'state',
+    'member_uuid',
+    'instance_uuid',
+    'host',
+    'nodename',
+    'compute_node_uuid',
+    'availability_zone',
+)
+MOVE = ('path', 'instance_uuid', 'from_host', 'to_host', 'reason')
+# What names a host.
+HOSTS = frozenset(['host', 'nodename', 'compute_node_uuid', 'from_host', 'to_host'])
+HOST_LEVEL = 'host'
+
+
+def brief(group, root):
+    """What a list tells of a group; ``root`` is the address of the API, without a slash at its end."""
+    told = {name: getattr(group, name) for name in BRIEF if name in group}
+    told.update({name: _time(getattr(group, name)) for name in TIMES if name in group})
+    at = f'{root}/v1/groups/{group.uuid}'
+    told['links'] = (
+        [] if group.uuid is None else [{'rel': 'self', 'href': at}, {'rel': 'plan', 'href': f'{at}/plan'}]
+    )
+    return told
+
+
+def plan(group, root, with_hosts):
+    """A group with its members' places; ``with_hosts``: which hosts these are, too."""
+    return {**brief(group, root), 'members': [_member(one, with_hosts) for one in group.members]}
+
+
+def whole(group, root, with_hosts):
+    """All of a group."""
+    told = plan(group, root, with_hosts)
+    told['template'] = group.template
+    told['parameters'] = json.loads(group.parameters or '{}')
+    told['moves'] = [_told(one, MOVE, with_hosts) for one in group.moves]
+    return told
+
+
+def _member(member, with_hosts):
+    told = _told(member, MEMBER, with_hosts)
+    told['domains'] = {
+        level: domain for level, domain in member.domains.items() if with_hosts or level != HOST_LEVEL
+    }
+    return told
+
+
+def _told(thing, names, with_hosts):
+    return {name: getattr(thing, name) if with_hosts or name not in HOSTS else None for name in names}
+
+
+def _time(moment):
+    return None if moment is None else moment.strftime('%Y-%m-%dT%H:%M:%SZ')
+
+
+def tag(body):
+    """The entity tag of an answer, without its quotes.
+
+    The generation is what If-Match goes by, for servers that are built meanwhile do not disturb a new
+    definition; the digest is what If-None-Match goes by, for they do change the answer.
+    """
+    digest = hashlib.blake2s(json.dumps(body, sort_keys=True).encode(), digest_size=8).hexdigest()
+    return f'{body["generation"]}-{digest}'
+
+
+def generation(etag):
+    """The generation that an entity tag names; None for a tag that was never given."""
+    number = etag.partition('-')[0]
+    return int(number) if number.isascii() and number.isdecimal() and len(number) <= 18 else None

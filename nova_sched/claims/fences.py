@@ -1,0 +1,128 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Fences: which nodes carry whose token, who is behind them, and what a change of claims makes of both."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+
+class Loose(Exception):
+    """Claims with these ``tokens`` end, and too little is known to tell whether they were the last."""
+
+    def __init__(self, tokens):
+        super().__init__(*sorted(tokens))
+        self.tokens = frozenset(tokens)
+
+
+class Change(NamedTuple):
+    """What becomes of fences: ``tenants`` (see Fences), and ``marks``: node UUID -> the tokens it carries."""
+
+    tenants: dict
+    marks: dict
+
+
+class Fences:
+    """The fences on some nodes, as claims come and go there.
+
+    The nodes' ``ledgers`` have the tokens that each carries. Every claim with a token is on a node that
+    carries it: whoever knows all of these nodes, and the claims there, knows whether it was the last one.
+    ``nodes`` are all that one of ``tokens`` is on, or that a new fence is about; ``tenants`` are all claims
+    there: (consumer, node UUID, tokens).
+    """
+
+    def __init__(self, ledgers, nodes=(), tenants: Iterable = (), tokens: Iterable[str] = ()):
+        self.changed: set[str] = set()  # nodes whose tokens are not what they were
+        self._ledgers, self._tokens = ledgers, frozenset(tokens)
+        self._tenants: dict[str, dict[str, frozenset]] = {node: {} for node in nodes}
+        for consumer, node, its in tenants:
+            self._tenants[node][consumer] = frozenset(its)
+
+    def after(self, changes: Mapping, put=()):
+        """What it comes to if claims change, and the fences ``put`` are put up.
+
+        ``changes`` are (consumer, node) -> claim before, claim after. None if a claim would be outside of the fences of its node, or an outsider behind one that is put up.
+        Raises Loose.
+        """
+        loose = self._loose(changes)
+        if not (loose or put):
+            return Change(self._follow(changes), {}) if self._enters(changes, {}) else None
+        tenants = self._follow(changes)
+        borne = _tokens(tenants)
+        marks = self._without(loose - borne)
+        for fence in put:
+            for node in fence.nodes & self._ledgers.keys() if fence.token in borne else ():
+                if self._has_outsiders(tenants, node, fence.token):
+                    return None
+                marks[node] = marks.get(node, self._ledgers[node].fences) | {fence.token}
+        return Change(tenants, marks) if self._enters(changes, marks) else None
+
+    def spread(self, token, nodes):
+        """What it comes to if these nodes carry the token too, whoever is there; it must be one of ours."""
+        there = sorted(self._ledgers.keys() & nodes) if token in _tokens(self._tenants) else ()
+        return Change(self._tenants, {node: self._ledgers[node].fences | {token} for node in there})
+
+    def swept(self):
+        """What it comes to if those of our tokens end that no claim has."""
+        return Change(self._tenants, self._without(self._tokens - _tokens(self._tenants)))
+
+    def adopt(self, change):
+        """Make it so."""
+        self._tenants = change.tenants
+        for node, tokens in change.marks.items():
+            ledger = self._ledgers[node]
+            if ledger.fences != tokens:
+                ledger.fences, ledger.changed = tokens, True
+                self.changed.add(node)
+
+    def _loose(self, changes):
+        """Tokens that claims had which end, or stay without them. Raises Loose for one that is not known."""
+        found = {token for old, new in changes.values() if old is not None and old.fences
+                 for token in old.fences if new is None or token not in new.fences}  # fmt: skip
+        if found:
+            found -= {token for _, new in changes.values() if new is not None for token in new.fences}
+        if not found <= self._tokens:
+            raise Loose(found)
+        return found
+
+    def _follow(self, changes):
+        """The tenants after changes."""
+        if not self._tenants:
+            return self._tenants
+        made = dict(self._tenants)
+        for (consumer, node), (_, new) in changes.items():
+            if node in made:
+                mine = {one: tokens for one, tokens in made[node].items() if one != consumer}
+                made[node] = mine if new is None else mine | {consumer: frozenset(new.fences)}
+        return made
+
+    def _without(self, tokens):
+        """node UUID -> the tokens that it carries when these end, where that is a difference."""
+        marked = {node: ledger.fences for node, ledger in self._ledgers.items() if ledger.fences & tokens}
+        return {node: carries - tokens for node, carries in marked.items()}
+
+    def _has_outsiders(self, tenants, node, token):
+        there = tenants[node].values()
+        return bool(self._ledgers[node].foreign_instances) or any(token not in tokens for tokens in there)
+
+    def _enters(self, changes, marks):
+        """Whether each claim that comes to a node, or is behind others than before, is behind the node's."""
+        for (_, node), (old, new) in changes.items():
+            if new is None or (old is not None and old.fences == new.fences) or node not in self._ledgers:
+                continue
+            carries = marks.get(node, self._ledgers[node].fences)
+            if (carries or new.fences) and carries != frozenset(new.fences):
+                return False
+        return True
+
+
+def _tokens(tenants):
+    return {token for mine in tenants.values() for tokens in mine.values() for token in tokens}

@@ -1,0 +1,121 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Top groups in the database: their records, and the fences on nodes, as functions on a connection."""
+
+import dataclasses
+
+import sqlalchemy as sa
+
+from nova_sched import errors
+from nova_sched.claims import Record
+from nova_sched.claims import statements as sql
+from nova_sched.claims.fences import Fences, Loose
+from nova_sched.db import bulk
+from nova_sched.db.tables import CLAIMS, NODES, TOP_GROUPS
+
+# A definition is long, and is read for whoever asks for it.
+SHORT = tuple(field.name for field in dataclasses.fields(Record) if field.name != 'definition')
+CHANGING = tuple(name for name in SHORT if name != 'uuid')
+
+LOCK_RECORDS = bulk.Select(TOP_GROUPS, *SHORT, lock=True)
+NEW_RECORDS = bulk.Insert(TOP_GROUPS)
+CHANGE_RECORDS = bulk.Update(TOP_GROUPS, *CHANGING)
+CHANGE_DEFINITIONS = bulk.Update(TOP_GROUPS, 'definition')
+ALL_BUT_DEFINITIONS = sa.select(*(TOP_GROUPS.c[name] for name in SHORT))
+IN_ORDER = TOP_GROUPS.c.created_s, TOP_GROUPS.c.uuid
+MARKED = sa.select(NODES.c.uuid, NODES.c.fences).where(NODES.c.fences.is_not(None))
+TENANTS = bulk.Select(CLAIMS, 'consumer_uuid', 'node_uuid', 'fences', key='node_uuid')
+
+
+# Records.
+
+
+def lock_records(connection, uuids):
+    """UUID -> the record without its definition, or None; nobody changes them before the transaction ends."""
+    found = {row[0]: _short(row) for row in LOCK_RECORDS.run(connection, uuids)} if uuids else {}
+    return {uuid: found.get(uuid) for uuid in uuids}
+
+
+def _short(row):
+    record = Record(**dict(zip(SHORT, row, strict=True)))
+    return dataclasses.replace(record, deleted=bool(record.deleted))
+
+
+def write_records(connection, before, after):
+    """Write what has changed; a definition of None is one that stays."""
+    changed = [record for uuid, record in sorted(after.items()) if record is not before[uuid]]
+    old = [dataclasses.asdict(record) for record in changed if before[record.uuid] is not None]
+    new = [dataclasses.asdict(record) for record in changed if before[record.uuid] is None]
+    NEW_RECORDS.run(connection, new)
+    CHANGE_RECORDS.run(connection, old)
+    CHANGE_DEFINITIONS.run(connection, [row for row in old if row['definition'] is not None])
+
+
+def read_record(connection, uuid, whole=True):
+    """The record of a top group, or None; without its definition unless ``whole``."""
+    query = sa.select(TOP_GROUPS) if whole else ALL_BUT_DEFINITIONS
+    row = connection.execute(query.where(TOP_GROUPS.c.uuid == uuid)).mappings().first()
+    return row and Record(**row)
+
+
+def read_records(connection, project_id, name, marker, limit, deleted):
+    """As ClaimStore.top_groups."""
+    query = ALL_BUT_DEFINITIONS.order_by(*IN_ORDER).limit(limit)
+    if project_id is not None:
+        query = query.where(TOP_GROUPS.c.project_id == project_id)
+    if name is not None:
+        query = query.where(TOP_GROUPS.c.name == name)
+    if not deleted:
+        query = query.where(~TOP_GROUPS.c.deleted)
+    if marker is not None:
+        last = read_record(connection, marker, whole=False)
+        if last is None:
+            raise errors.GroupNotFound(marker)
+        created, uuid = IN_ORDER
+        later = sa.and_(created == last.created_s, uuid > last.uuid)
+        query = query.where(sa.or_(created > last.created_s, later))
+    return [Record(**row) for row in connection.execute(query).mappings()]
+
+
+# Fences.
+
+
+def watched(connection, tokens, fences=()):
+    """UUIDs of all nodes that one of the tokens is on, or that the fences are about."""
+    return marked(connection, tokens).union(*(fence.nodes for fence in fences))
+
+
+def marked(connection, tokens):
+    """UUIDs of all nodes that one of the tokens is on."""
+    if not tokens:
+        return set()
+    return {row.uuid for row in connection.execute(MARKED) if not sql.tokens(row.fences).isdisjoint(tokens)}
+
+
+def read_fences(connection, ledgers, nodes, tokens):
+    """The fences on nodes, which are ``watched`` and were locked by now with all their ledgers.
+
+    Raises Loose if others have brought one of the tokens to more nodes before the lock.
+    """
+    if not marked(connection, tokens) <= ledgers.keys():
+        raise Loose(tokens)
+    there = nodes & ledgers.keys()
+    tenants = TENANTS.run(connection, there) if there else ()
+    return Fences(
+        ledgers, there, [(consumer, node, sql.tokens(text)) for consumer, node, text in tenants], tokens
+    )
+
+
+def write_fences(connection, ledgers, changed):
+    """Write the tokens that nodes carry now."""
+    rows = [{'uuid': node, 'fences': sql.fences_text(ledgers[node].fences)} for node in sorted(changed)]
+    sql.WRITE_FENCES.run(connection, rows)

@@ -1,0 +1,71 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Options of the [api] group: the REST API of top groups."""
+
+from oslo_config import cfg
+
+GROUP = 'api'
+OPTS = [
+    cfg.StrOpt(
+        'auth_strategy',
+        default='keystone',
+        choices=[
+            ('keystone', 'tokens are asked about as [keystone_authtoken] says'),
+            ('noauth', 'whoever calls is believed: for trials on one machine only'),
+        ],
+        help='How callers prove who they are.',
+    ),
+    cfg.HostAddressOpt(
+        'host',
+        default='127.0.0.1',
+        help='Address on which `nova-sched-api` listens. It speaks plain HTTP: put a proxy that ends TLS before '
+        'it, and see `[oslo_middleware] enable_proxy_headers_parsing`. Another WSGI server has its own.',
+    ),
+    cfg.PortOpt('port', default=8790, help='TCP port on which `nova-sched-api` listens.'),
+    cfg.IntOpt(
+        'threads',
+        default=16,
+        min=1,
+        help='Requests that `nova-sched-api` answers at the same time. Most of the time they wait for a '
+        'scheduler.',
+    ),
+    cfg.IntOpt(
+        'shutdown_timeout',
+        default=60,
+        min=1,
+        help='Seconds for which a `nova-sched-api` that has to end waits for requests in flight.',
+    ),
+    cfg.IntOpt(
+        'rpc_timeout',
+        default=60,
+        min=1,
+        help='Seconds to wait for a scheduler. After that the caller gets 503. Longer than a group may be '
+        'planned: see `[groups]`.',
+    ),
+    cfg.IntOpt(
+        'max_body_size',
+        default=1024 * 1024,
+        min=1024,
+        help='Bytes that the body of a request may have. A longer one is refused with 413.',
+    ),
+    cfg.IntOpt(
+        'max_limit',
+        default=1000,
+        min=1,
+        help='Groups in one page of a list: so many for a caller who names no limit, and at most so many for one '
+        'who does.',
+    ),
+]
+
+
+def register_opts(conf):
+    conf.register_opts(OPTS, group=GROUP)

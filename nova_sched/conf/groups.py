@@ -1,0 +1,93 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Options of the [groups] group: top groups, whose members are placed together before the first exists."""
+
+from oslo_config import cfg
+
+GROUP = 'groups'
+OPTS = [
+    cfg.IntOpt(
+        'plan_ttl',
+        default=3600,
+        min=1,
+        mutable=True,
+        help='Seconds for which the hosts of a planned group are held. A member that is not created by then '
+        'loses its place, unless the plan is renewed; the group itself stays. Longer than it takes to create '
+        'all members, from the first to the last. A caller may ask for another time.',
+    ),
+    cfg.IntOpt(
+        'plan_attempts',
+        default=5,
+        min=1,
+        mutable=True,
+        help='Times that a group is planned again because somebody else took a chosen host meanwhile.',
+    ),
+    cfg.IntOpt(
+        'max_members',
+        default=1000,
+        min=1,
+        mutable=True,
+        help='Members that one group may have. A group of more is refused.',
+    ),
+    cfg.StrOpt(
+        'flavors',
+        mutable=True,
+        help='YAML file of the flavors that templates may name: a mapping from the name to `vcpus`, `ram` '
+        '(or `memory_mb`, MiB), `disk` (or `root_gb`), `ephemeral` (GiB), `swap` (MiB) and `extra_specs`. '
+        'Flavors that a caller sends along go before those of the file. It is read again when it changes. '
+        'Without one, templates describe their flavors inline, or callers send them along.',
+    ),
+    cfg.BoolOpt(
+        'solver',
+        default=True,
+        mutable=True,
+        help='Ask a constraint solver (OR-Tools CP-SAT, in a process of its own) where the quick search '
+        'finds no placement, and for better ones. Without it some groups are refused that could be placed, '
+        'and a refusal does not say which policies collide.',
+    ),
+    cfg.FloatOpt(
+        'greedy_seconds',
+        default=0.2,
+        min=0.0,
+        mutable=True,
+        help='Seconds that the quick search may take for one group. Most groups take a small part of it.',
+    ),
+    cfg.FloatOpt(
+        'repair_seconds',
+        default=1.0,
+        min=0.0,
+        mutable=True,
+        help='Seconds that the solver may take to find a placement where the quick search found none, or to '
+        'prove that there is none.',
+    ),
+    cfg.FloatOpt(
+        'improve_seconds',
+        default=1.0,
+        min=0.0,
+        mutable=True,
+        help='Seconds that the solver may take to make a placement better: fewer broken preferences, fewer '
+        'moves, hosts that the weighers like more. 0 takes the first one.',
+    ),
+    cfg.FloatOpt(
+        'explain_seconds',
+        default=2.0,
+        min=0.0,
+        mutable=True,
+        help='Seconds that may be spent on why a group cannot be placed: which policies collide, and how '
+        'many members would fit.',
+    ),
+]
+
+
+def register_opts(conf):
+    conf.register_opts(OPTS, group=GROUP)

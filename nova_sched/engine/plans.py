@@ -1,0 +1,329 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Plans of top groups on the cluster: looked at, booked and committed as one. Runs in the loop only."""
+
+import contextlib
+import dataclasses
+import logging
+
+import numpy as np
+
+from nova_sched import errors
+from nova_sched.claims import Fence
+from nova_sched.engine.spots import Known, Spot, spots
+from nova_sched.engine.survey import Survey, survey, unsettled
+from nova_sched.objects.claim import PLANNED
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(slots=True)
+class Draft:
+    """A group as it was looked at for a plan: ``known``, its ``spots``, and the ``survey`` that a plan is of.
+
+    ``left`` are planned claims of those that are no members any more; ``changed`` are members (paths) that
+    another definition described in another way.
+    """
+
+    known: Known
+    spots: list[Spot]
+    survey: Survey
+    left: tuple = ()
+    changed: frozenset[str] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of a plan. Not ``won``: ``short`` has (kind, node UUID) to how many of the kind the node
+    took; empty if others were quicker. ``record``: what is stored of the group, if that has changed
+    meanwhile."""
+
+    won: bool
+    short: dict = dataclasses.field(default_factory=dict)
+    record: object = None
+    gone: bool = False
+
+
+class _Short(Exception):
+    """A node does not take what was planned for it."""
+
+
+class Plans:
+    """``placer`` has the rules, ``topology`` the levels, ``library`` what top groups are."""
+
+    def __init__(self, cluster, store, books, placer, fresh, topology, settings, clock):
+        self._cluster, self._store, self._books, self._placer = cluster, store, books, placer
+        self._fresh, self._topology, self._settings, self._clock = fresh, topology, settings, clock
+
+    def levels(self):
+        """Every level over all rows, as ``Topology.look``."""
+        return self._topology.look(self._cluster.hosts, self._settings().default_zone)
+
+    # Look.
+
+    def claims(self, uuid):
+        """The claims of a group, as the store has them; the cluster is brought up to them."""
+        claims = self._store.group_claims(uuid)
+        ours = {claim.uuid: claim for claim in self._cluster.claims_of_group(uuid)}
+        differ = {claim.node_uuid for claim in claims if ours.pop(claim.uuid, None) != claim}
+        differ |= {claim.node_uuid for claim in ours.values()}
+        if differ:
+            self._books.catch_up(sorted(differ), {})
+        return [claim for claim in claims if self._cluster.node(claim.node_uuid) is not None]
+
+    def draft(self, known, caps=None, may_move=False, asked=None, changed=frozenset()):
+        """Look at everything for a plan of the whole group.
+
+        What instances have stays where it is, unless it ``may_move``. ``asked``: a Request that takes the
+        place of its member's own: that of an instance that is being built, whose own try elsewhere has
+        failed.
+        """
+        claims = self.claims(known.uuid)
+        retried = asked and asked.instance_uuid
+
+        def settled(claim):
+            return not may_move and claim.consumer_uuid != retried
+
+        found = spots(known, claims, settled)
+        if asked is not None:
+            found = [_asking(spot, asked) if spot.member == asked.seat.member else spot for spot in found]
+        fences = frozenset(one for claim in claims for one in claim.fences)
+        found = [dataclasses.replace(spot, request=dataclasses.replace(spot.request, fences=fences))
+                 for spot in found]  # fmt: skip
+        left = tuple(claim for claim in claims
+                     if claim.member not in known.definition.members and claim.state == PLANNED)  # fmt: skip
+        hosts = self._cluster.hosts
+        hosts.now_s = self._clock()
+        movable = [spot.position for spot in found if not spot.stays and spot.position]
+        with self._lifted([*movable, *left]):
+            seen = survey(
+                self._cluster,
+                self._placer.rules,
+                self.levels(),
+                found,
+                known.definition.policies,
+                self._settings(),
+                caps,
+            )
+        return Draft(known, found, seen, left, changed)
+
+    @contextlib.contextmanager
+    def _lifted(self, claims):
+        """As if these claims were not there."""
+        for claim in claims:
+            self._cluster.drop(claim)
+        try:
+            yield
+        finally:
+            for claim in claims:
+                self._cluster.add(claim)
+
+    # Take.
+
+    def take(self, draft, hosts, record, lifetime_s):
+        """Claim a plan: ``hosts`` has for each member the number of its host in the draft's survey.
+
+        ``record`` is what the group's becomes; its serial is that which it was looked at with. All is claimed
+        or nothing. Raises StoreUnavailable.
+        """
+        targets = [self._cluster.node(draft.survey.nodes[host]) for host in hosts]
+        if any(node is None for node in targets):
+            return Taken(False)
+        levels, known = self.levels(), draft.known
+        ended, kept, new, walls = list(draft.left), [], [], {}
+        for spot, node in zip(draft.spots, targets, strict=True):
+            tokens = known.tokens(spot.member, node.row, levels)
+            walls |= known.walls(spot.member, node.row, levels, self._cluster.hosts.nodes)
+            here = spot.position if spot.node_uuid == node.uuid else None
+            if (
+                here is not None
+                and here.state == PLANNED
+                and (spot.member in draft.changed or asked_for(spot))
+            ):
+                here = None  # it is planned for something else
+            if here is not None and here.state != PLANNED and spot.planned:
+                ended.append(spot.planned)
+            if here is not None:
+                kept += [] if here.fences == tokens else [dataclasses.replace(here, fences=tokens)]
+            else:
+                ended += [spot.planned] if spot.planned else []
+                new.append((spot, node, tokens))
+        return self._commit(draft, (ended, kept, new, walls), record, lifetime_s)
+
+    def _commit(self, draft, changes, record, lifetime_s):
+        ended, kept, new, walls = changes
+        for claim in ended:
+            self._cluster.drop(claim)
+        bookings: list = []
+        try:
+            self._book(draft, new, bookings, lifetime_s, record)
+            claims = [booking.claim for booking in bookings] + kept
+            keys = tuple(claim.key for claim in ended)
+            placement = dataclasses.replace(
+                self._books.placement(claims, [], keys, ended),
+                record=record,
+                serial=record.serial,
+                fences=tuple(Fence(one, inside) for one, inside in sorted(walls.items())),
+            )
+            (outcome,) = self._store.commit([placement])
+        except _Short as short:
+            self._undo(bookings, ended)
+            return Taken(False, short.args[0])
+        except Exception:
+            self._undo(bookings, ended)
+            raise
+        if not outcome.won:
+            self._undo(bookings, ended)
+            self._books.learn([outcome])
+            return Taken(False, {}, outcome.record, outcome.record_gone)
+        for claim in kept:
+            self._cluster.drop(claim)
+            self._cluster.add(claim)
+        self.committed(claims, ended, outcome)
+        return Taken(True)
+
+    def committed(self, claims, ended, outcome):
+        """Follow a commit that was won."""
+        self._books.follow(outcome.generations)
+        self._fresh.committed([(claims, ended, outcome.generations)])
+        self._books.refenced([outcome])
+
+    def _book(self, draft, new, bookings, lifetime_s, record):
+        """Book all, on each host the largest first. Raises _Short with all hosts that do not take theirs."""
+        short: dict = {}
+        now_s = self._clock()
+        marks = {'state': PLANNED, 'created_s': now_s, 'top_group': record.uuid}
+        order = sorted(new, key=lambda one: (one[1].row, [-amount for amount in _size(one[0].request)]))
+        taken: dict = {}
+        for spot, node, tokens in order:
+            key = spot.kind, node.uuid
+            request = dataclasses.replace(spot.request, instance_uuid=_consumer(spot, draft))
+            try:
+                booking = self._cluster.book(
+                    node, request, lifetime_s, **marks, member=spot.member, fences=tokens
+                )
+            except errors.ComputeResourcesUnavailable:
+                short[key] = taken.get(key, 0)
+            else:
+                taken[key] = taken.get(key, 0) + 1
+                bookings.append(booking)
+        if not short:
+            short = self._refused(new, bookings, taken)
+        if short:
+            raise _Short(short)
+
+    def _refused(self, new, bookings, taken):
+        """Nodes that a rule refuses now that all members are there, as ``short`` of _book."""
+        found = {}
+        by_member = {booking.claim.member: booking for booking in bookings}
+        hosts = self._cluster.hosts
+        for spot, node, _ in new:
+            rules = unsettled(self._placer.rules, spot.request)
+            key = spot.kind, node.uuid
+            if not rules or key in found:
+                continue
+            booking = by_member[spot.member]
+            self._cluster.drop(booking.held)
+            rows = np.array([node.row])
+            verdicts = (rule.judge(hosts, spot.request, rows) for rule in rules)
+            if not all(verdict is True or bool(verdict[0]) for verdict in verdicts):
+                found[key] = taken[key] - 1
+            self._cluster.add(booking.held)
+        return found
+
+    def _undo(self, bookings, ended):
+        for booking in reversed(bookings):
+            self._cluster.unbook(booking)
+        for claim in ended:
+            if self._cluster.node(claim.node_uuid) is not None:
+                self._cluster.add(claim)
+
+    # End.
+
+    def release(self, known, record):
+        """End the planned claims of a group together with a change of its record."""
+        planned = [claim for claim in self.claims(known.uuid) if claim.state == PLANNED]
+        for claim in planned:
+            self._cluster.drop(claim)
+        keys = tuple(claim.key for claim in planned)
+        placement = dataclasses.replace(
+            self._books.placement([], [], keys, planned), record=record, serial=record.serial
+        )
+        try:
+            (outcome,) = self._store.commit([placement])
+        except Exception:
+            self._undo([], planned)
+            raise
+        if not outcome.won:
+            self._undo([], planned)
+            self._books.learn([outcome])
+            return Taken(False, {}, outcome.record, outcome.record_gone)
+        self.committed([], planned, outcome)
+        return Taken(True)
+
+    def renew(self, known, expires_s):
+        """Let the planned claims of a group expire at another time (None: never)."""
+        renewed = self._store.renew(known.uuid, expires_s)
+        for claim in renewed:
+            if self._cluster.node(claim.node_uuid) is not None:
+                self._cluster.drop(claim)
+                self._cluster.add(claim)
+
+    # Later.
+
+    def fenced(self):
+        """UUIDs of the groups that have a domain for themselves."""
+        return [uuid for uuid in self._cluster.top_groups()
+                if any(claim.fences for claim in self._cluster.claims_of_group(uuid))]  # fmt: skip
+
+    def mend_fences(self, known):
+        """Bring nodes behind the fences of their domains that came there after the fences did."""
+        if not known.exclusive:
+            return
+        levels, hosts = self.levels(), self._cluster.hosts
+        walls: dict = {}
+        for claim in self.claims(known.uuid):
+            row = self._cluster.node(claim.node_uuid).row
+            for one, inside in known.walls(claim.member, row, levels, hosts.nodes).items():
+                if one in claim.fences:
+                    walls[one] = inside
+        for one, inside in walls.items():
+            open_nodes = [uuid for uuid in inside if one not in self._cluster.node(uuid).fences]
+            if open_nodes and (come := self._store.fence(one, open_nodes)):
+                LOG.info('%d nodes have come to a domain that group %s has for itself', len(come), known.uuid)
+                self._fresh.changed(come)
+                self._books.catch_up(sorted(come), {})
+
+
+ASKED = 'asked for '
+
+
+def _asking(spot, asked):
+    """The member's spot, to be planned for an instance whose own try has failed: where that was is no
+    home."""
+    held = tuple(claim for claim in spot.held if claim.consumer_uuid != asked.instance_uuid)
+    request = dataclasses.replace(asked, seat=None)
+    return dataclasses.replace(spot, kind=ASKED + spot.member, request=request, held=held, stays=False)
+
+
+def asked_for(spot):
+    """Whether it is planned for what an instance asks for, and not for what the definition says."""
+    return spot.kind.startswith(ASKED)
+
+
+def _consumer(spot, draft):
+    return draft.known.requests[spot.member].instance_uuid
+
+
+def _size(request):
+    """Amounts by which requests are booked, the largest first."""
+    return [amount for _, amount in sorted(request.resources.items(), reverse=True)]

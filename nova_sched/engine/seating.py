@@ -1,0 +1,145 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The second phase of a top group: which member a request is for, and where its policies let it be."""
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from nova_sched import errors
+from nova_sched.engine.spots import spots
+from nova_sched.groups import member_spec, policies
+from nova_sched.groups.problem import Problem, Rule
+from nova_sched.objects.claim import PENDING
+from nova_sched.state.request import Seat
+
+TOP_GROUP, MEMBER, REPLAN = 'top_group', 'member', 'replan'  # scheduler hints
+
+
+class Unseated(Exception):
+    """A member cannot be where it was planned: the members that are not built have to be planned again.
+
+    ``request`` has its seat.
+    """
+
+    def __init__(self, request):
+        super().__init__(request.seat.member)
+        self.request = request
+
+
+def is_member(request):
+    """Whether a request is for a member of a top group; a check of a rebuild stays where it is anyway."""
+    return TOP_GROUP in request.hints and not request.is_rebuild
+
+
+class Seating:
+    """Finds the seat of a request. Runs in the loop only."""
+
+    def __init__(self, cluster, plans, library):
+        self._cluster, self._plans, self._library = cluster, plans, library
+
+    def seated(self, request):
+        """The request with its seat, and with the marks of its exclusive domains.
+
+        Raises MemberRefused if it is not what was planned, and Unseated if its group has to be planned anew.
+        """
+        path = str(request.hint(MEMBER) or '')
+        known = self._find(request, path)
+        claims = self._plans.claims(known.uuid)
+        here = spots(known, claims)
+        spot = next(spot for spot in here if spot.member == path)
+        own = [claim for claim in spot.held if claim.consumer_uuid == request.instance_uuid]
+        others = [claim for claim in spot.held if claim.consumer_uuid != request.instance_uuid]
+        for claim in others:
+            if claim.state != PENDING:
+                raise errors.MemberRefused(path, f'it is instance {claim.consumer_uuid} already')
+        self._check(known, path, request, bool(own))
+        node = spot.planned and self._cluster.node(spot.planned.node_uuid)
+        seat = Seat(
+            top_group=known.uuid,
+            member=path,
+            consumer=known.requests[path].instance_uuid,
+            serial=known.record.serial,
+            allowed=self._allowed(known, here, path),
+            fences=functools.partial(self._walls, known, path),
+            row=node.row if node else None,
+            instead_of=tuple(claim.consumer_uuid for claim in others),
+            is_built=any(claim.is_confirmed for claim in own),
+        )
+        tokens = frozenset(token for claim in claims if claim.member == path or self._shares(known, claim,
+        path) for token in claim.fences)  # fmt: skip request = dataclasses.replace(request, seat=seat,
+        fences=tokens) if not own and node is None: raise Unseated(request) if ( str(request.hint(REPLAN,
+        '')).lower() == 'true' and not own and self._differs(known, path, request) ): raise Unseated(request)
+        return request
+
+    def _find(self, request, path):
+        uuid = str(request.hint(TOP_GROUP))
+        try:
+            known = self._library.find(uuid, request.project_id)
+        except errors.GroupNotFound as error:
+            raise errors.MemberRefused(path or '?', str(error)) from None
+        if known.record.deleted:
+            raise errors.MemberRefused(path or '?', f'group {uuid} is being deleted')
+        if path not in known.definition.members:
+            raise errors.MemberRefused(path or '?', f'group {uuid} has no such member')
+        return known
+
+    def _check(self, known, path, request, is_there):
+        """An instance that is there already may be about to get another size; others are what was planned."""
+        if is_there or str(request.hint(REPLAN, '')).lower() == 'true':
+            return
+        if (found := self._differs(known, path, request)) is not None:
+            field, planned, asked = found
+            raise errors.MemberRefused(path, f'{field} was planned to be {planned}, but {asked} is asked for')
+
+    def _differs(self, known, path, request):
+        return member_spec.differs(known.definition.members[path], request.spec)
+
+    def _shares(self, known, claim, path):
+        """Whether a claim is of a member in one exclusive policy with this one."""
+        return any(path in policy.a and claim.member in policy.a for policy in known.exclusive)
+
+    def _walls(self, known, path, row):
+        return known.walls(path, row, self._plans.levels(), self._cluster.hosts.nodes)
+
+    def _allowed(self, known, here, path):
+        """Rows where the member keeps all required policies, the others being where they are."""
+        hosts, levels = self._cluster.hosts, self._plans.levels()
+        index = {spot.member: place for place, spot in enumerate(here)}
+        names = list(levels)
+        own = np.zeros(len(hosts), dtype=np.int64)
+        rows = np.full(len(here), -1, dtype=np.int32)
+        for place, spot in enumerate(here):
+            for claim in spot.booked:
+                own[self._cluster.node(claim.node_uuid).row] += 1
+            if spot.position is not None:
+                rows[place] = self._cluster.node(spot.node_uuid).row
+        fixed = rows.copy()
+        fixed[index[path]] = -1
+        problem = Problem(
+            names=list(index),
+            kind=np.zeros(len(here), dtype=np.int32),
+            demand=np.zeros((1, 1, 1), dtype=np.int64),
+            mask=np.ones((1, len(hosts)), dtype=bool),
+            score=np.zeros((1, len(hosts)), dtype=np.float32),
+            free=np.ones((len(hosts), 1), dtype=np.int64),
+            domains=[levels[name].ids for name in names],
+            levels=names,
+            domain_names=[list(levels[name].names) for name in names],
+            occupied=hosts.num_instances > own,
+            rules=[
+                Rule.of(policy, index, names) for policy in known.definition.policies if policy.is_required
+            ],
+            fixed=fixed,
+        )
+        return policies.allowed(problem, rows, index[path])

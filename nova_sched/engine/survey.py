@@ -1,0 +1,169 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The cluster as a group's problem: what the enabled rules say of each kind of member, in arrays."""
+
+import dataclasses
+import time
+
+import numpy as np
+
+from nova_sched.engine import amounts, capacity
+from nova_sched.engine.decide import chain, survivors, weigh
+from nova_sched.filters.aggregate_image_properties_isolation import AggregateImagePropertiesIsolation
+from nova_sched.filters.child_providers import ChildProviders
+from nova_sched.filters.compute import ComputeFilter
+from nova_sched.filters.compute_capabilities import ComputeCapabilitiesFilter
+from nova_sched.filters.core import CoreFilter
+from nova_sched.filters.disabled_compute import DisabledCompute
+from nova_sched.filters.disk import DiskFilter
+from nova_sched.filters.exclusive_domain import ExclusiveDomain
+from nova_sched.filters.numa_topology import NUMATopologyFilter
+from nova_sched.filters.pci_passthrough import PciPassthroughFilter
+from nova_sched.filters.ram import RamFilter
+from nova_sched.filters.resource_capacity import ResourceCapacity
+from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
+from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
+from nova_sched.groups.problem import Problem, Rule
+
+TRIES_S = 0.2  # for trying out claims of kinds of which figures do not tell all
+
+# Rules whose verdict on a host does not change with the group's own members there, beyond what free amounts
+# and a claim's own checks say. Of all others each kind is counted by itself, and asked again at the end.
+SETTLED = (
+    AggregateImagePropertiesIsolation,
+    ChildProviders,
+    ComputeFilter,
+    ComputeCapabilitiesFilter,
+    CoreFilter,
+    DisabledCompute,
+    DiskFilter,
+    ExclusiveDomain,
+    NUMATopologyFilter,
+    PciPassthroughFilter,
+    RamFilter,
+    ResourceCapacity,
+    ServerGroupAffinityFilter,
+    ServerGroupAntiAffinityFilter,
+)
+
+
+@dataclasses.dataclass(slots=True)
+class Survey:
+    """A problem, the ``nodes`` (UUIDs) of its hosts, and each member's ``request`` in order.
+
+    ``exact`` False: some host may take more than the problem says, so that it proves nothing.
+    """
+
+    problem: Problem
+    nodes: list[str]
+    requests: list
+    exact: bool = True
+
+
+def unsettled(rules, request):
+    """The rules whose verdict may change while the group's members are placed."""
+    return [rule for rule in chain(rules, request)
+            if not isinstance(rule, SETTLED) and rule.depends_on(request) is None]  # fmt: skip
+
+
+def survey(cluster, rules, levels, spots, policies, settings, caps=None):
+    """Look at the whole cluster once, for a group. Runs in the loop; nothing of the group may be booked that
+    may move.
+
+    ``spots``: for each member a Spot of ``engine.spots``; ``levels``: Topology.look; ``caps``: (kind, node
+    UUID) to the most members of the kind there, as far as earlier plans have failed on it.
+    """
+    hosts = cluster.hosts
+    numbers: dict[str, int] = {}
+    kind = np.array([numbers.setdefault(spot.kind, len(numbers)) for spot in spots], dtype=np.int32)
+    firsts = [int(np.argmax(kind == number)) for number in range(len(numbers))]
+    requests = [spots[place].request for place in firsts]
+    mask = np.zeros((len(requests), len(hosts)), dtype=bool)
+    score = np.zeros((len(requests), len(hosts)), dtype=np.float32)
+    for number, request in enumerate(requests):
+        rows = survivors(rules, hosts, request).rows()
+        mask[number, rows] = True
+        score[number, rows] = weigh(rules.weighers, hosts, rows, request)
+    figures = amounts.figures(hosts, requests, mask)
+    cap, exact = _caps(cluster, rules, requests, mask, figures, settings, np.bincount(kind))
+    rows_of = {node.uuid: node.row for node in hosts.nodes} if caps else {}
+    for (name, uuid), most in (caps or {}).items():
+        if uuid in rows_of and name in numbers:
+            cap = _full(mask) if cap is None else cap
+            there = cap[numbers[name]]
+            there[rows_of[uuid]], exact = min(there[rows_of[uuid]], most), False
+    index = {spot.member: place for place, spot in enumerate(spots)}
+    names = list(levels)
+    problem = Problem(
+        names=[spot.member for spot in spots],
+        kind=kind,
+        demand=figures.demand,
+        mask=mask,
+        score=score,
+        free=figures.free,
+        domains=[levels[name].ids for name in names],
+        levels=names,
+        domain_names=[list(levels[name].names) for name in names],
+        occupied=_occupied(cluster, spots),
+        rules=[Rule.of(policy, index, names) for policy in policies],
+        cap=cap,
+        fixed=_rows(cluster, (spot.node_uuid if spot.stays else None for spot in spots)),
+        home=_rows(cluster, (None if spot.stays else spot.node_uuid for spot in spots)),
+        resources=figures.names,
+        kind_names=[_words(request) for request in requests],
+    )
+    return Survey(problem, [node.uuid for node in hosts.nodes], [spot.request for spot in spots], exact)
+
+
+def _rows(cluster, nodes):
+    known = (uuid and cluster.node(uuid) for uuid in nodes)
+    return np.array([node.row if node else -1 for node in known], dtype=np.int32)
+
+
+def _occupied(cluster, spots):
+    """Rows with instances, or planned ones, that are no members."""
+    own = np.zeros(len(cluster.hosts), dtype=np.int64)
+    for spot in spots:
+        for claim in spot.booked:
+            node = cluster.node(claim.node_uuid)
+            if node is not None and node.claims.get(claim.consumer_uuid) is not None:
+                own[node.row] += 1
+    return cluster.hosts.num_instances > own
+
+
+def _caps(cluster, rules, requests, mask, figures, settings, counts):
+    """How many of each kind a host takes by itself, where free amounts do not tell; None: they always do."""
+    cap, exact, until = None, True, time.monotonic() + TRIES_S
+    for number, request in enumerate(requests):
+        if not figures.vague[number] and not unsettled(rules, request):
+            continue
+        room = capacity.room(rules, cluster.hosts, request, settings.default_zone)
+        room.counts = np.minimum(room.counts, counts[number])
+        if figures.vague[number] and room.kinds is not None:
+            while time.monotonic() < until and not capacity.try_some(room, cluster):
+                pass
+            untried = room.kinds >= room.tried
+            room.counts[untried], exact = 1, exact and not untried.any() and not room.cut
+        cap = _full(mask) if cap is None else cap
+        cap[number] = 0
+        cap[number, [cluster.node(uuid).row for uuid in room.nodes]] = room.counts
+    return cap, exact
+
+
+def _full(mask):
+    return np.where(mask, np.iinfo(np.int32).max, 0).astype(np.int32)
+
+
+def _words(request):
+    """A kind of member, for people."""
+    amounts = ', '.join(f'{amount} {name}' for name, amount in request.resources.items())
+    return f'{request.flavor_name} ({amounts})' if request.flavor_name else amounts

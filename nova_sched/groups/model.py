@@ -1,0 +1,1 @@
+from ortools.sat.python import cp_model

@@ -1,0 +1,143 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""PCI devices that a flavor asks for by alias: what the aliases are, and the requests that come of them."""
+
+import functools
+import json
+import re
+
+from oslo_utils import strutils, uuidutils
+
+from nova_sched import errors, objects
+from nova_sched.conf import CONF
+from nova_sched.hardware.pci.request import LEGACY, PREFERRED, REQUIRED, SOCKET
+
+OPTION = '[pci] alias'
+EXTRA_SPEC = 'pci_passthrough:alias'
+POLICIES = (LEGACY, PREFERRED, REQUIRED, SOCKET)
+ID = re.compile('[0-9a-fA-F]{4}')
+
+# What an alias may say: None is any text, else one of these.
+WORDS = {
+    'name': None,
+    'vendor_id': None,
+    'product_id': None,
+    'resource_class': None,
+    'traits': None,
+    'live_migratable': None,
+    'capability_type': ('pci',),
+    'device_type': ('type-PCI', 'type-PF', 'type-VF'),
+    'numa_policy': POLICIES,
+}
+
+
+def configured():
+    """The aliases of the configuration. Raises BadConfig."""
+    return read(tuple(CONF.pci.alias))
+
+
+@functools.lru_cache(maxsize=4)
+def read(texts):
+    """Each alias by name: its NUMA policy and the devices that it stands for, any of which will do.
+
+    ``texts`` are JSON objects. Raises BadConfig.
+    """
+    found: dict[str, tuple[str, list[dict[str, str]]]] = {}
+    for text in texts:
+        name, policy, device = _alias(text)
+        known_policy, devices = found.setdefault(name, (policy, []))
+        if devices and (known_policy, devices[0].get('dev_type')) != (policy, device.get('dev_type')):
+            raise errors.BadConfig(OPTION, f'the alternatives of {name} differ in numa_policy or device_type')
+        devices.append(device)
+    return found
+
+
+def _alias(text):
+    """Name, NUMA policy and device of one alias."""
+    try:
+        said = json.loads(text)
+    except ValueError as error:
+        raise errors.BadConfig(OPTION, f'{text[:80]!r} is no JSON: {error}') from None
+    if not isinstance(said, dict):
+        raise errors.BadConfig(OPTION, f'{text[:80]!r} is no JSON object')
+    for key, value in said.items():
+        if key not in WORDS:
+            raise errors.BadConfig(OPTION, f'{key!r} is not known; known are {", ".join(WORDS)}')
+        if not isinstance(value, str) or value not in (WORDS[key] or (value,)):
+            raise errors.BadConfig(OPTION, f'{key} is {json.dumps(value)}, not {_expected(key)}')
+    name = said.pop('name', '').strip()
+    if not 1 <= len(name) <= 256:
+        raise errors.BadConfig(OPTION, f'{text[:80]!r} has no name of 1 to 256 characters')
+    policy = said.pop('numa_policy', LEGACY)
+    return name, policy, _device(name, said)
+
+
+def _expected(key):
+    return ' or '.join(WORDS[key]) if WORDS[key] else 'a string'
+
+
+def _device(name, said):
+    ids = [said[key] for key in ('vendor_id', 'product_id') if key in said]
+    if not all(map(ID.fullmatch, ids)):
+        raise errors.BadConfig(OPTION, f'the ids of {name} have to be four hexadecimal digits')
+    if len(ids) < 2 and 'resource_class' not in said:
+        raise errors.BadConfig(OPTION, f'{name} needs vendor_id and product_id, or a resource_class')
+    if 'device_type' in said:
+        said['dev_type'] = said.pop('device_type')
+    if 'live_migratable' in said:
+        try:
+            movable = strutils.bool_from_string(said['live_migratable'], strict=True)
+        except ValueError as error:
+            raise errors.BadConfig(OPTION, f'live_migratable of {name}: {error}') from None
+        said['live_migratable'] = str(movable).lower()
+    return said
+
+
+def requests(extra_specs, image, aliases):
+    """The InstancePCIRequest objects that a flavor and an image (its ImageMetaProps) come to.
+
+    ``aliases`` are as of ``read``. Raises InvalidRequest.
+    """
+    override = _numa_policy(extra_specs, image)
+    text = extra_specs.get(EXTRA_SPEC)
+    return [_request(part, aliases, override) for part in text.split(',')] if text else []
+
+
+def _request(part, aliases, override):
+    name, _, count = (word.strip() for word in part.partition(':'))
+    if name not in aliases:
+        raise errors.InvalidRequest(EXTRA_SPEC, f'there is no alias {name!r} in {OPTION} of the schedulers')
+    if not count.isdecimal() or not int(count):
+        raise errors.InvalidRequest(EXTRA_SPEC, f'{part.strip()!r} does not read name:count')
+    policy, devices = aliases[name]
+    return objects.InstancePCIRequest(
+        count=int(count),
+        spec=[dict(device) for device in devices],
+        alias_name=name,
+        numa_policy=override or policy,
+        request_id=uuidutils.generate_uuid(),
+    )
+
+
+def _numa_policy(extra_specs, image):
+    """What flavor or image say instead of the aliases; None: nothing."""
+    flavor, of_image = (
+        extra_specs.get('hw:pci_numa_affinity_policy'),
+        image.get('hw_pci_numa_affinity_policy'),
+    )
+    if flavor and flavor not in POLICIES:
+        words = ', '.join(POLICIES)
+        raise errors.InvalidRequest('hw:pci_numa_affinity_policy', f'{flavor!r} is none of {words}')
+    if flavor and of_image and flavor != of_image:
+        why = f'the image wants {of_image}, the flavor is {flavor}'
+        raise errors.InvalidRequest('hw_pci_numa_affinity_policy', why)
+    return flavor or of_image

@@ -1,0 +1,106 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A group and a cluster in numbers: what the planner reads, and all that it reads."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from nova_sched.groups.definition import Policy
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class Rule:
+    """A policy in numbers. ``a`` and ``b`` are sorted member indexes (int32); ``level`` is a position in
+    ``Problem.domains``. The rest is as in ``Policy``; ``weight`` None: required.
+    """
+
+    policy: Policy
+    kind: str
+    level: int
+    a: np.ndarray
+    b: np.ndarray
+    most: int
+    min_domains: int
+    max_skew: int | None
+    weight: float | None
+
+    @classmethod
+    def of(cls, policy: Policy, index: Mapping[str, int], levels: Sequence[str]) -> 'Rule':
+        """The rule of a policy; ``index`` gives each member's number by its path."""
+
+        def numbers(paths):
+            return np.unique(np.array([index[path] for path in paths], dtype=np.int32))
+
+        return cls(
+            policy=policy,
+            kind=policy.kind,
+            level=list(levels).index(policy.level),
+            a=numbers(policy.a),
+            b=numbers(policy.b),
+            most=policy.most,
+            min_domains=policy.min_domains,
+            max_skew=policy.max_skew,
+            weight=policy.weight,
+        )
+
+    @property
+    def is_required(self) -> bool:
+        return self.weight is None
+
+
+@dataclasses.dataclass(eq=False)
+class Problem:
+    """M members of K kinds, H hosts with R resources, L levels. A *placement* is an int32 array [M] of hosts.
+
+    Hosts stand in any order. Levels are all coarser than the host and need not nest in each other. A member
+    that is ``fixed`` stays where it is: its use is no part of ``free`` any more, policies count it, and
+    neither masks nor room apply to it. A member that has a ``home`` is there now and may leave: its use is
+    part of ``free``, and to leave costs, before any score.
+    """
+
+    names: list[str]  # [M] paths of members
+    kind: np.ndarray  # int32 [M]
+    demand: np.ndarray  # int64 [K, V, R]: one of V ways is taken; a kind with fewer repeats its first
+    mask: np.ndarray  # bool [K, H]: hosts that pass the filters
+    score: np.ndarray  # float32 [K, H]: higher is better
+    free: np.ndarray  # int64 [H, R]: negative when more is used than there is
+    domains: list[np.ndarray]  # per level int32 [H], dense ids; the first is arange(H): the host itself
+    levels: list[str]  # [L]
+    domain_names: list[list[str]]  # [L][domain], for words
+    occupied: np.ndarray  # bool [H]: has instances from outside of the group
+    rules: list[Rule]
+    cap: np.ndarray | None = None  # int32 [K, H]: most members of the kind on the host, whatever free says
+    fixed: np.ndarray | None = None  # int32 [M]: host of a member that stays, else -1
+    home: np.ndarray | None = None  # int32 [M]: host of a member that may leave, else -1
+    resources: list[str] = dataclasses.field(default_factory=list)  # [R], for words
+    kind_names: list[str] = dataclasses.field(default_factory=list)  # [K], for words
+
+    def __post_init__(self):
+        nowhere = np.full(len(self.names), -1, dtype=np.int32)
+        self.fixed = nowhere if self.fixed is None else self.fixed
+        self.home = nowhere.copy() if self.home is None else self.home
+        self.resources = self.resources or [f'resource {number}' for number in range(self.demand.shape[2])]
+        self.kind_names = self.kind_names or [f'kind {number}' for number in range(len(self.demand))]
+
+    @property
+    def host_count(self) -> int:
+        return len(self.free)
+
+    @property
+    def member_count(self) -> int:
+        return len(self.names)
+
+    def size(self, level: int) -> int:
+        """How many domains the level has."""
+        return len(self.domain_names[level])

@@ -1,0 +1,43 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Whether members fit on one host together, when each may take its resources in one of several ways."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+_LIMIT = 4096  # sums kept; beyond it the fullest are forgotten
+
+
+def sums(demands: Iterable[np.ndarray], free: np.ndarray | None = None) -> np.ndarray:
+    """All that the members can take together, int64 [N, R], one row for each different sum of their ways.
+
+    ``demands``: [V, R] per member. ``free`` [R]: rows that exceed it are left out, so that no row means that
+    they do not fit; what nobody asks for is no matter.
+    """
+    reached = None
+    for ways in demands:
+        ways = np.unique(ways, axis=0)
+        reached = ways if reached is None else (reached[:, None, :] + ways[None]).reshape(-1, ways.shape[1])
+        if len(reached) > 1:
+            reached = np.unique(reached, axis=0)
+        if free is not None:
+            reached = reached[((reached <= free) | (reached == 0)).all(axis=1)]
+        if len(reached) > _LIMIT:
+            reached = reached[np.argsort(reached.max(axis=1), kind='stable')[:_LIMIT]]
+    return reached
+
+
+def fit(demands: Iterable[np.ndarray], free: np.ndarray) -> bool:
+    """Whether the members, [V, R] each, find room in ``free`` [R] together."""
+    reached = sums(demands, free)
+    return reached is None or len(reached) > 0

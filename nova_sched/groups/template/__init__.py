@@ -1,0 +1,58 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The language of top groups: an extension of Heat's HOT, read into a Definition.
+
+    source    text -> values that know their line and column
+    values    such values, and what they hold
+    parameters, constraints, functions    what a value is worked out from
+    resources, servers, flavors, images    what the resources of a template are
+    tree      members and groups by path
+    policies  what is asked of them
+"""
+
+import functools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nova_sched.groups.definition import Definition
+from nova_sched.groups.template import reading
+
+LEVELS = ('host', 'rack', 'room', 'zone')
+
+
+def read(
+    source: str | bytes | Mapping[str, Any],
+    parameters: Mapping[str, Any] | None = None,
+    flavors: Mapping[str, Mapping[str, Any]] | None = None,
+    images: Mapping[str, Mapping[str, Any]] | None = None,
+    levels=LEVELS,
+    max_members: int = 1000,
+) -> Definition:
+    """What a template means.
+
+    ``source`` is YAML or JSON text, or a mapping as JSON has it. ``parameters`` by name. ``flavors`` and
+    ``images``: those that the template may name, each as it would be written in it. ``levels``: names that
+    policies may use. Raises TemplateError; one from a mapping has no line and column.
+    """
+    return reading.Reading(source, parameters, flavors, images, levels, max_members).definition()
+
+
+@functools.cache
+def _schema_text():
+    return Path(__file__).with_name('schema.json').read_text('utf-8')
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of a template. Every template that can be read keeps it."""
+    return json.loads(_schema_text())

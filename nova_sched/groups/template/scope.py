@@ -1,0 +1,198 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What can be worked out at one place of a template, and readers of what must stand there."""
+
+import difflib
+import re
+
+from nova_sched.groups.template.functions import FUNCTIONS, REFUSED
+from nova_sched.groups.template.values import DEPTH, Omitted, Reference, Value, text_fault, to_plain
+
+STEPS = 300_000  # of work that one template may ask for; a member takes some tens
+LARGEST = 2**31 - 1  # as Nova has it for what flavors count
+_WHOLE = re.compile(r'\s*[+-]?[0-9]{1,18}\s*')
+
+
+class Work:
+    """What one reading has spent: a short text must not keep a scheduler busy."""
+
+    def __init__(self):
+        self.depth = 0
+        self._left = STEPS
+
+    def spend(self, steps, at):
+        self._left -= steps
+        if self._left < 0:
+            raise at.wrong('the template asks for too much work')
+
+    def enter(self, at):
+        """One level deeper; the caller takes ``depth`` back."""
+        self.depth += 1
+        self.spend(1, at)
+        if self.depth > DEPTH:
+            raise at.wrong(f'functions and values nest more than {DEPTH} deep, or in a circle')
+
+
+class Scope:
+    """Where values are read. ``template`` has parameters, conditions, attributes; indexes come on top.
+
+    The innermost of ``indexes`` is last: pairs of a variable (or None) and what stands for it.
+    """
+
+    def __init__(self, template, work, indexes=()):
+        self.template = template
+        self.work = work
+        self.indexes = indexes
+        self.used_index = False
+
+    def within(self, variable, index):
+        """The scope of one member of a group that repeats its definition."""
+        return Scope(self.template, self.work, (*self.indexes, (variable, index)))
+
+    # what functions yield
+
+    def head(self, value: Value) -> Value:
+        """The value, with the function that it is, if any, worked out; what is inside of it is left alone."""
+        data = value.data
+        if isinstance(data, str):
+            return self._indexed(value)
+        if value.literal or not isinstance(data, dict) or len(data) != 1:
+            return value
+        ((name, argument),) = data.items()
+        if name in REFUSED or name.startswith('Fn::'):
+            raise value.wrong_key(name, f'the function {name} is not supported in what placement reads')
+        if name not in FUNCTIONS:
+            return value
+        self.work.enter(value)
+        try:
+            return self.head(FUNCTIONS[name](self, value, argument))
+        finally:
+            self.work.depth -= 1
+
+    def _indexed(self, value):
+        for variable, index in self.indexes:
+            if variable and variable in value.data:
+                self.used_index = True
+                value = value.holding(value.data.replace(variable, index))
+        return value
+
+    def plain(self, value: Value):
+        """All of it worked out, as JSON has it."""
+        value = self.head(value)
+        data = value.data
+        if isinstance(data, Reference):
+            raise value.wrong(f'what {data.name} will be is not known before it is created')
+        if not isinstance(data, list | dict):
+            return data
+        if value.literal and not self.indexes:
+            self.work.spend(1, value)
+            return to_plain(value)
+        self.work.enter(value)
+        try:
+            if isinstance(data, list):
+                return [self.plain(item) for item in self.items(value)]
+            return {key: self.plain(item) for key, item in data.items() if not self.is_omitted(item)}
+        finally:
+            self.work.depth -= 1
+
+    def is_omitted(self, value):
+        return isinstance(self.head(value), Omitted)
+
+    # what must stand there
+
+    def get(self, mapping: Value, key: str) -> Value | None:
+        """What the mapping has under the key, its function worked out; None for nothing or null."""
+        found = mapping.data.get(key)
+        if found is None:
+            return None
+        found = self.head(found)
+        return None if found.data is None else found
+
+    def require(self, mapping: Value, key: str) -> Value:
+        found = self.get(mapping, key)
+        if found is None:
+            raise mapping.wrong(f'{key} is missing')
+        return found
+
+    def mapping(self, value: Value, keys=None) -> Value:
+        """A mapping that has no other keys than these."""
+        value = self.head(value)
+        if not isinstance(value.data, dict):
+            raise value.wrong(f'a mapping is wanted, not {value.kind}')
+        self.work.spend(1 + len(value.data), value)
+        for key in value.data if keys is not None else ():
+            if key not in keys:
+                raise value.wrong_key(key, f'{key} is not known here{meant(key, keys)}')
+        return value
+
+    def items(self, value: Value) -> list[Value]:
+        """The items of a list, each with its function worked out."""
+        value = self.head(value)
+        if not isinstance(value.data, list):
+            raise value.wrong(f'a list is wanted, not {value.kind}')
+        self.work.spend(1 + len(value.data), value)
+        heads = (self.head(item) for item in value.data)
+        return [item for item in heads if not isinstance(item, Omitted)]
+
+    def text(self, value: Value, least=1, most=255) -> str:
+        """Text; a whole number counts as its digits, a boolean does not: YAML makes one of ``no``."""
+        value = self.head(value)
+        data = value.data
+        if isinstance(data, int) and not isinstance(data, bool):
+            data = str(data)
+        if not isinstance(data, str):
+            hint = '; put it in quotes' if isinstance(data, bool | float) else ''
+            raise value.wrong(f'text is wanted, not {value.kind}{hint}')
+        if not least <= len(data) <= most:
+            raise value.wrong(f'text of {least} to {most} characters is wanted, not of {len(data)}')
+        if fault := text_fault(data):
+            raise value.wrong(f'the text {fault}')
+        return data
+
+    def word(self, value: Value, words) -> str:
+        """One of these words."""
+        text = self.text(value)
+        if text not in words:
+            raise self.head(value).wrong(f'{text} is none of {", ".join(words)}{meant(text, words)}')
+        return text
+
+    def integer(self, value: Value, least=0, most=LARGEST) -> int:
+        value = self.head(value)
+        number = value.data
+        if isinstance(number, str) and _WHOLE.fullmatch(number):
+            number = int(number)
+        if isinstance(number, float) and number.is_integer():
+            number = int(number)
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise value.wrong(f'a whole number is wanted, not {_shown(value)}')
+        if not least <= number <= most:
+            raise value.wrong(f'{number} is not within {least} and {most}')
+        return number
+
+    def boolean(self, value: Value) -> bool:
+        value = self.head(value)
+        words = {'true': True, 'false': False}
+        if isinstance(value.data, bool):
+            return value.data
+        if isinstance(value.data, str) and value.data.lower() in words:
+            return words[value.data.lower()]
+        raise value.wrong(f'true or false is wanted, not {_shown(value)}')
+
+
+def meant(word, words):
+    """`; did you mean ...?`, if something is close enough."""
+    close = difflib.get_close_matches(word, words, n=1, cutoff=0.7)
+    return f'; did you mean {close[0]}?' if close else ''
+
+
+def _shown(value):
+    return repr(value.data)[:50] if isinstance(value.data, str | int | float) else value.kind

@@ -1,0 +1,196 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""From YAML text to values that know where they stand: nothing is guessed, and nothing blows up.
+
+It goes by the events of the parser, because composing a tree recurses without a bound. Scalars mean what they
+mean to Heat: dates stay text.
+"""
+
+import math
+
+import yaml
+
+from nova_sched import errors
+from nova_sched.groups.template.values import COUNT, DEPTH, ROOT, Value, from_plain, inside, text_fault
+
+SIZE = 512 * 1024  # characters of a template, as many as Heat takes
+LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
+_RESOLVER = yaml.resolver.Resolver()
+_CONSTRUCTOR = yaml.constructor.SafeConstructor()
+_LONGEST_NUMBER = 100  # characters; more is text, unless it is tagged
+_TAG = 'tag:yaml.org,2002:'
+_SCALARS = {
+    'null': lambda _node: None,
+    'bool': _CONSTRUCTOR.construct_yaml_bool,
+    'int': _CONSTRUCTOR.construct_yaml_int,
+    'float': _CONSTRUCTOR.construct_yaml_float,
+    **dict.fromkeys(('str', 'timestamp', 'value', 'merge'), lambda node: node.value),
+}
+
+
+def values(source) -> Value:
+    """The one mapping that the source holds. Raises TemplateError."""
+    value = parse(source) if isinstance(source, str | bytes | bytearray) else from_plain(source)
+    if not isinstance(value.data, dict):
+        raise value.wrong(f'a template is a mapping, not {value.kind}')
+    return value
+
+
+def parse(source: str | bytes) -> Value:
+    """The one YAML document in the text. Raises TemplateError."""
+    text = _decoded(source)
+    try:
+        return _Document(yaml.parse(text, Loader=LOADER)).value()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        why = ', '.join(part for part in (error.context, error.problem) if part)
+        raise errors.TemplateError(ROOT, mark and mark.line + 1, mark and mark.column + 1, why) from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two: PyYAML of a bad escape
+        raise errors.TemplateError(ROOT, None, None, f'no YAML: {error}') from None
+
+
+def _decoded(source):
+    """Text that YAML may hold."""
+    if len(source) > SIZE:
+        raise errors.TemplateError(ROOT, None, None, f'longer than {SIZE} characters')
+    if isinstance(source, str):
+        text = source
+    else:
+        try:
+            text = bytes(source).decode('utf-8')
+        except UnicodeDecodeError as error:
+            before = source[: error.start].decode('utf-8')
+            raise _at_end(before, f'byte 0x{source[error.start]:02x} is not UTF-8') from None
+    text = text.removeprefix('\ufeff')
+    if bad := yaml.reader.Reader.NON_PRINTABLE.search(text):
+        raise _at_end(text[: bad.start()], f'character U+{ord(bad[0]):04X} is not allowed')
+    return text
+
+
+def _at_end(before, why):
+    lines = before.split('\n')
+    return errors.TemplateError(ROOT, len(lines), len(lines[-1]) + 1, why)
+
+
+class _Document:
+    """One document, event by event."""
+
+    def __init__(self, events):
+        self._events = events
+        self._anchors = {}
+        self._count = 0
+
+    def value(self):
+        start = self._next(yaml.StreamStartEvent)
+        if isinstance(begin := next(self._events), yaml.StreamEndEvent):
+            raise self._made(start, ROOT).wrong('there is nothing in it')
+        value = self._value(next(self._events), ROOT, 0)
+        self._next(yaml.DocumentEndEvent)
+        if isinstance(more := next(self._events), yaml.DocumentStartEvent):
+            raise self._made(more, ROOT).wrong('a second document; a template is one')
+        del begin
+        return value
+
+    def _next(self, kind):
+        event = next(self._events)
+        assert isinstance(event, kind)
+        return event
+
+    @staticmethod
+    def _made(event, where):
+        return Value(None, where, event.start_mark.line + 1, event.start_mark.column + 1)
+
+    def _value(self, event, where, depth):
+        made = self._made(event, where)
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self._anchors:
+                raise made.wrong(f'nothing before it is named &{event.anchor}')
+            return self._anchors[event.anchor]
+        self._count += 1
+        if self._count > COUNT:
+            raise made.wrong(f'there are more than {COUNT} values')
+        if depth > DEPTH:
+            raise made.wrong(f'values nest more than {DEPTH} deep')
+        if isinstance(event, yaml.ScalarEvent):
+            made.data = self._scalar(made, event)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            self._tagged(made, event, 'seq')
+            made.data = self._sequence(where, depth)
+        else:
+            self._tagged(made, event, 'map')
+            made.data, made.keys = self._mapping(where, depth)
+        if event.anchor:
+            self._anchors[event.anchor] = made
+        return made
+
+    @staticmethod
+    def _tagged(made, event, kind):
+        if event.tag not in (None, '!', _TAG + kind):
+            raise made.wrong(f'the tag {event.tag} means nothing here')
+
+    @staticmethod
+    def _scalar(made, event):
+        tag, text = event.tag, event.value
+        if fault := text_fault(text):
+            raise made.wrong(f'the text {fault}')
+        if tag is None or tag == '!':
+            long = len(text) > _LONGEST_NUMBER
+            tag = _TAG + 'str' if long else _RESOLVER.resolve(yaml.ScalarNode, text, event.implicit)
+        known = _SCALARS.get(tag.removeprefix(_TAG))
+        if known is None:
+            raise made.wrong(f'the tag {tag} means nothing here')
+        if len(text) > _LONGEST_NUMBER and tag in (_TAG + 'int', _TAG + 'float'):
+            raise made.wrong('the number is too long')
+        try:
+            data = known(yaml.ScalarNode(tag, text))
+        except (ValueError, KeyError, IndexError):
+            raise made.wrong(f'{text!r} is not of the type {tag.removeprefix(_TAG)}') from None
+        if isinstance(data, float) and not math.isfinite(data):
+            raise made.wrong('the number is not finite')
+        return data
+
+    def _sequence(self, where, depth):
+        items = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            items.append(self._value(event, inside(where, len(items)), depth + 1))
+        return items
+
+    def _mapping(self, where, depth):
+        data, keys, merged = {}, {}, {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            made = self._made(event, where)
+            if not isinstance(event, yaml.ScalarEvent):
+                raise made.wrong('a key is text')
+            key = event.value
+            if fault := text_fault(key):
+                raise made.wrong(f'the key {fault}')
+            if key in data:
+                raise made.wrong(f'{key} is given twice, first in line {keys[key][0]}')
+            keys[key] = made.line, made.column
+            value = self._value(next(self._events), inside(where, key), depth + 1)
+            if key == '<<' and event.implicit[0]:
+                self._merge(value, merged)
+                del keys[key]
+            else:
+                data[key] = value
+        if merged:
+            data = {**{key: value for key, value in merged.items() if key not in data}, **data}
+        return data, keys
+
+    @staticmethod
+    def _merge(value, merged):
+        """What << brings in: of several mappings that have a key, the first counts."""
+        for one in value.data if isinstance(value.data, list) else [value]:
+            if not isinstance(one.data, dict):
+                raise one.wrong('<< takes a mapping, or a list of mappings')
+            for key, item in one.data.items():
+                merged.setdefault(key, item)

@@ -1,0 +1,162 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A value of a template: what it holds, where it stands, and how to say what is wrong with it."""
+
+import dataclasses
+import datetime
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from nova_sched import errors
+
+DEPTH = 50  # values inside of values
+COUNT = 100_000  # values of one template
+ROOT = 'template'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reference:
+    """What get_resource yields: a resource of the template, by name."""
+
+    name: str
+
+
+class Value:
+    """Null, boolean, number, text, Reference, list of Values, or mapping from text to Value, in ``data``.
+
+    ``where`` is the path to it; ``line`` and ``column`` count from 1 and are None for what was not read from
+    text. ``keys``: where the keys of a mapping stand. ``literal``: it is what it is; a mapping that looks like
+    a function is none.
+    """
+
+    __slots__ = ('column', 'data', 'keys', 'line', 'literal', 'where')
+
+    def __init__(self, data, where, line=None, column=None, keys=None, literal=False):
+        self.data = data
+        self.where = where
+        self.line = line
+        self.column = column
+        self.keys = keys
+        self.literal = literal
+
+    def wrong(self, why):
+        """The error to raise about this value."""
+        return errors.TemplateError(self.where, self.line, self.column, why)
+
+    def wrong_key(self, key, why):
+        """The error to raise about a key of this mapping."""
+        line, column = (self.keys or {}).get(key, (self.line, self.column))
+        return errors.TemplateError(inside(self.where, key), line, column, why)
+
+    def holding(self, data):
+        """Other data at the same place, worked out from this."""
+        return Value(data, self.where, self.line, self.column, literal=True)
+
+    @property
+    def kind(self):
+        """What it is, for words."""
+        return next(word for kind, word in KINDS if isinstance(self.data, kind))
+
+
+class Omitted(Value):
+    """Nothing: it is left out of the list or the mapping that it stands in."""
+
+    __slots__ = ()
+
+    def __init__(self, at):
+        super().__init__(None, at.where, at.line, at.column, literal=True)
+
+
+KINDS = (
+    (type(None), 'null'),
+    (bool, 'a boolean'),
+    ((int, float), 'a number'),
+    (str, 'text'),
+    (Reference, 'a reference to a resource'),
+    (list, 'a list'),
+    (dict, 'a mapping'),
+)
+
+
+def inside(where, key):
+    """The path to what stands under ``key`` at the path ``where``."""
+    return str(key) if where == ROOT else f'{where}.{key}'
+
+
+def text_fault(text):
+    """What makes a text unfit to be stored or sent, or None."""
+    if '\0' in text:
+        return 'has a NUL character'
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return 'has half of a surrogate pair, which is no character'
+    return None
+
+
+def from_plain(plain: Any, where: str = ROOT, at: Value | None = None, literal: bool = False) -> Value:
+    """Values from what JSON has, all of them at the line and column of ``at``. Raises TemplateError."""
+    return _Plain(at, literal).value(plain, where, 0)
+
+
+class _Plain:
+    """One pass over plain data; counts, because the same list may stand in many places."""
+
+    def __init__(self, at, literal):
+        self._line, self._column = (at.line, at.column) if at else (None, None)
+        self._literal = literal
+        self._left = COUNT
+
+    def value(self, plain, where, depth):
+        made = Value(None, where, self._line, self._column, literal=self._literal)
+        self._left -= 1
+        if self._left < 0:
+            raise made.wrong(f'there are more than {COUNT} values')
+        if depth > DEPTH:
+            raise made.wrong(f'values nest more than {DEPTH} deep')
+        if isinstance(plain, Mapping):
+            made.data = self._mapping(made, plain, depth)
+        elif isinstance(plain, list | tuple):
+            made.data = [self.value(item, inside(where, i), depth + 1) for i, item in enumerate(plain)]
+        else:
+            made.data = self._scalar(made, plain)
+        return made
+
+    def _mapping(self, made, plain, depth):
+        for key in plain:
+            if not isinstance(key, str) or text_fault(key):
+                raise made.wrong(f'the key {key!r} is no text')
+        return {key: self.value(item, inside(made.where, key), depth + 1) for key, item in plain.items()}
+
+    def _scalar(self, made, plain):
+        if isinstance(plain, str):
+            if fault := text_fault(plain):
+                raise made.wrong(f'the text {fault}')
+            return str(plain)
+        if isinstance(plain, datetime.date):  # a reader of YAML has made it from text
+            return plain.isoformat()
+        if plain is not None and not isinstance(plain, bool | int | float | Reference):
+            raise made.wrong(f'a {type(plain).__name__} is nothing that a template can hold')
+        if isinstance(plain, float) and not math.isfinite(plain):
+            raise made.wrong('the number is not finite')
+        return plain
+
+
+def to_plain(value: Value) -> Any:
+    """What it holds, as JSON has it."""
+    if isinstance(value.data, dict):
+        return {key: to_plain(item) for key, item in value.data.items()}
+    if isinstance(value.data, list):
+        return [to_plain(item) for item in value.data]
+    return value.data

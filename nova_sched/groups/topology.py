@@ -1,0 +1,142 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Levels of failure domains, and which domain of each level every host is in.
+
+Names and order are the operator's. A domain is known by its name, which is unique at its level. Where a node's
+domain is found: for `host` it is the node; for `zone` its availability zone; for any other level the metadata
+of its aggregates under the level's name, or else the entry of that name in the stats that the node reports. A
+node that tells nothing is, with those of its domain at the level below, a domain of its own.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from nova_sched import errors
+from nova_sched.state import aggregates
+
+HOST, ZONE = 'host', 'zone'
+LEVELS = (HOST, 'rack', 'room', ZONE)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Level:
+    """One level: of every row, the number of its domain. ``names`` goes by number.
+
+    ``missing`` are rows that do not tell theirs, ``torn`` those that tell more than one (the first in order of
+    names counts).
+    """
+
+    name: str
+    ids: np.ndarray
+    names: tuple[str, ...]
+    missing: np.ndarray
+    torn: np.ndarray
+
+
+class Topology:
+    """The levels of a cloud. ``below``: the next narrower level of each but `host`."""
+
+    def __init__(self, levels: Iterable[str] = LEVELS, orders: Iterable[str] = ()):
+        """``levels`` go from narrow to wide; each of ``orders`` is a chain like `host < power_feed`.
+
+        Raises BadConfig.
+        """
+        self.below: dict[str, str] = {}
+        self._add([name.strip() for name in levels], '[topology] levels')
+        for order in orders:
+            self._add([name.strip() for name in order.split('<')], '[topology] orders')
+        self.levels = (HOST, *self._sorted())
+
+    def _add(self, chain, option):
+        if chain[0] != HOST and chain[0] not in self.below:
+            raise errors.BadConfig(option, f'{" < ".join(chain)} does not begin with {HOST} or a known level')
+        if len(set(chain)) != len(chain) or not all(chain):
+            raise errors.BadConfig(option, f'{" < ".join(chain)} has a name twice, or an empty one')
+        for narrow, wide in zip(chain, chain[1:], strict=False):
+            if self.below.setdefault(wide, narrow) != narrow and narrow != HOST:
+                why = f'{wide} is above {self.below[wide]} and above {narrow}: domains of both cannot nest in it'
+                raise errors.BadConfig(option, why)
+
+    def _sorted(self):
+        """Each level after those below it; raises BadConfig for a circle."""
+        done: list[str] = []
+        for name in self.below:
+            chain, at = [name], self.below[name]
+            while at != HOST:
+                if at in chain:
+                    raise errors.BadConfig('[topology] orders', f'{at} is above itself')
+                chain.append(at)
+                at = self.below[at]
+            done += [one for one in reversed(chain) if one not in done]
+        return done
+
+    @property
+    def stats(self):
+        """Names of stats that may tell a node's domain: lasting facts, here."""
+        return frozenset(self.levels) - {HOST, ZONE}
+
+    def look(self, hosts, default_zone) -> dict[str, Level]:
+        """Every level by name, over all rows of the hosts; kept until a lasting fact changes."""
+        return hosts.kept.get(
+            ('topology', self.levels, default_zone), lambda: self._look(hosts, default_zone)
+        )
+
+    def _look(self, hosts, default_zone):
+        rows = hosts.rows
+        none = np.zeros(0, dtype=np.int64)
+        names = tuple(f'{node.host}/{node.nodename}' if node.host != node.nodename else node.host
+                      for node in hosts.nodes)  # fmt: skip
+        found = {HOST: Level(HOST, np.arange(rows, dtype=np.int32), names, none, none)}
+        for name in self.levels[1:]:
+            told = self._told(hosts, name, default_zone)
+            found[name] = _level(name, told, found[self.below[name]])
+        return found
+
+    def _told(self, hosts, name, default_zone):
+        """What each row tells of its domain: sets of names."""
+        key = aggregates.ZONE_KEY if name == ZONE else name
+        of_set: dict[int, frozenset] = {}
+        told = []
+        for node, slot in zip(hosts.nodes, hosts.aggregate_set.tolist(), strict=True):
+            if slot not in of_set:
+                of_set[slot] = frozenset(aggregates.values(hosts.aggregates.of(node.host), key))
+            own = of_set[slot]
+            if not own:
+                fact = default_zone if name == ZONE else node.report.stats.get(name)
+                own = frozenset([str(fact)]) if fact else own
+            told.append(own)
+        return told
+
+
+def _level(name, told, below):
+    numbers: dict[tuple, int] = {}
+    ids = np.empty(len(told), dtype=np.int32)
+    for row, names in enumerate(told):
+        own = (True, min(names)) if names else (False, below.names[below.ids[row]])
+        ids[row] = numbers.setdefault(own, len(numbers))
+    missing = np.array([row for row, names in enumerate(told) if not names], dtype=np.int64)
+    torn = np.array([row for row, names in enumerate(told) if len(names) > 1], dtype=np.int64)
+    return Level(name, ids, tuple(own for _, own in numbers), missing, torn)
+
+
+def warnings(levels: Mapping[str, Level], most=20) -> list[str]:
+    """What an operator should know: nodes that tell no domain of a level, and those that tell several."""
+    hosts, told = levels[HOST].names, []
+    for level in levels.values():
+        for rows, what in ((level.missing, 'tell no {}'), (level.torn, 'are in more than one {}')):
+            if len(rows):
+                some = ', '.join(hosts[row] for row in rows[:most].tolist())
+                more = f', and {len(rows) - most} more' if len(rows) > most else ''
+                told.append(f'{len(rows)} nodes {what.format(level.name)}: {some}{more}')
+    return told

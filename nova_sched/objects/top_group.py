@@ -1,0 +1,108 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a caller is told of a top group: its members with their places, and the moves that it needs."""
+
+from nova_sched.objects import base, enums, fields
+from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED
+
+# Of a group: all members have claims; some are on their way, or built; all are built; some have no claim; its
+# members are going.
+BUILDING, BUILT, INCOMPLETE, DELETING = 'building', 'built', 'incomplete', 'deleting'
+UNPLACED = 'unplaced'  # of a member: it has no claim
+
+
+class GroupStatus(enums.Words):
+    ALL = f'{PLANNED} {BUILDING} {BUILT} {INCOMPLETE} {DELETING}'
+
+
+class GroupStatusField(fields.BaseEnumField):
+    AUTO_TYPE = GroupStatus()
+
+
+class MemberState(enums.Words):
+    ALL = f'{PLANNED} {PENDING} {CONFIRMED} {UNPLACED}'
+
+
+class MemberStateField(fields.BaseEnumField):
+    AUTO_TYPE = MemberState()
+
+
+@base.register
+class GroupMember(base.NovaSchedObject):
+    """One member by its path, such as `app/web/3`, and where it is or is to be.
+
+    ``member_uuid`` is the consumer of its planned claim, ``instance_uuid`` the server that has been created
+    for it. ``domains`` has the name of its domain by level. What is not known is null.
+    """
+
+    VERSION = '1.0'
+
+    fields = {
+        'path': fields.StringField(),
+        'state': MemberStateField(),
+        'member_uuid': fields.UUIDField(nullable=True),
+        'instance_uuid': fields.UUIDField(nullable=True),
+        'host': fields.StringField(nullable=True),
+        'nodename': fields.StringField(nullable=True),
+        'compute_node_uuid': fields.UUIDField(nullable=True),
+        'availability_zone': fields.StringField(nullable=True),
+        'domains': fields.DictOfStringsField(),
+    }
+
+
+@base.register
+class GroupMove(base.NovaSchedObject):
+    """A member that has to go to another host, and why; the caller sees to it."""
+
+    VERSION = '1.0'
+
+    fields = {
+        'path': fields.StringField(),
+        'instance_uuid': fields.UUIDField(nullable=True),
+        'from_host': fields.StringField(nullable=True),
+        'to_host': fields.StringField(),
+        'reason': fields.StringField(),
+    }
+
+
+@base.register
+class TopGroup(base.NovaSchedObject):
+    """A top group.
+
+    ``generation`` counts its definitions, ``serial`` every change of them or of a place. ``template`` is the
+    text as it was given (JSON, if it was given as a mapping), ``parameters`` a JSON object. ``expires_at``:
+    when the claims of members that are not created yet end. With ``dry_run`` nothing was kept, and a group
+    that would be new has no UUID. In a list of groups ``template``, ``parameters``, ``members`` and ``moves``
+    are not set.
+    """
+
+    VERSION = '1.0'
+
+    fields = {
+        'uuid': fields.UUIDField(nullable=True),
+        'name': fields.StringField(nullable=True),
+        'project_id': fields.StringField(nullable=True),
+        'user_id': fields.StringField(nullable=True),
+        'status': GroupStatusField(),
+        'generation': fields.IntegerField(),
+        'serial': fields.IntegerField(),
+        'template': fields.StringField(),
+        'parameters': fields.StringField(),
+        'members': fields.ListOfObjectsField('GroupMember'),
+        'moves': fields.ListOfObjectsField('GroupMove'),
+        'warnings': fields.ListOfStringsField(),
+        'dry_run': fields.BooleanField(),
+        'created_at': fields.DateTimeField(nullable=True),
+        'updated_at': fields.DateTimeField(nullable=True),
+        'expires_at': fields.DateTimeField(nullable=True),
+    }

@@ -1,0 +1,263 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""All that Heat talks to, as one HTTP server: compute, images, and the scheduler's own API, which records."""
+
+import contextlib
+import copy
+import http.server
+import json
+import re
+import threading
+import uuid
+from typing import Any
+
+FLAVORS = {
+    'small': {'id': '1', 'vcpus': 1, 'ram': 2048, 'disk': 10, 'extra_specs': {}},
+    'large': {'id': '2', 'vcpus': 8, 'ram': 16384, 'disk': 80, 'extra_specs': {'hw:cpu_policy': 'dedicated'}},
+}
+IMAGE = {
+    'id': '8f0a3c52-6d0e-4a55-9f5e-3b1f7f6f0a11',
+    'name': 'debian',
+    'status': 'active',
+    'disk_format': 'qcow2',
+    'min_ram': 0,
+    'min_disk': 0,
+    'size': 1024,
+    'visibility': 'public',
+    'tags': [],
+    'hw_architecture': 'x86_64',
+}
+COMPUTE, IMAGES, SCHEDULING = 'compute', 'image', 'server-scheduling'
+
+
+class Cloud:
+    """What there is, what was asked, and what is to go wrong.
+
+    ``servers``: bodies of the servers that were asked for, by id; ``built``: their names, in order, with what
+    was deleted since. ``groups``: top groups as the scheduler tells them, by UUID; ``calls``: all that the
+    scheduler was asked, as (method, path, body). ``refusal``: (status, body) that it answers to the next group.
+    """
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.url = ''
+        self.clear()
+
+    def clear(self):
+        self.servers: dict[str, dict[str, Any]] = {}
+        self.built: list[str] = []
+        self.groups: dict[str, dict[str, Any]] = {}
+        self.calls: list[tuple[str, str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.refusal: tuple[int, dict[str, Any]] | None = None
+        self.flavors = copy.deepcopy(FLAVORS)
+
+    def asked(self, method):
+        """Bodies of the calls to the scheduler by this method."""
+        return [body for verb, _, body in self.calls if verb == method]
+
+    def hints(self):
+        """Scheduler hints of each server that was asked for, by the server's name."""
+        return {one['server']['name']: one.get('os:scheduler_hints', {}) for one in self.servers.values()}
+
+    def group(self):
+        """The only group."""
+        (group,) = self.groups.values()
+        return group
+
+    def catalog(self):
+        """Heat's request as keystonemiddleware would have left it: a token with its catalogue."""
+        endpoints = {
+            COMPUTE: f'{self.url}/compute/v2.1',
+            IMAGES: f'{self.url}/image',
+            SCHEDULING: f'{self.url}/scheduling',
+        }
+        return {
+            'token': {
+                'methods': ['password'],
+                'issued_at': '2026-01-01T00:00:00.000000Z',
+                'expires_at': '2126-01-01T00:00:00.000000Z',
+                'user': {'id': 'demo-user', 'name': 'demo', 'domain': {'id': 'default', 'name': 'Default'}},
+                'project': {
+                    'id': 'demo-project',
+                    'name': 'demo',
+                    'domain': {'id': 'default', 'name': 'Default'},
+                },
+                'roles': [{'id': 'member', 'name': 'member'}],
+                'catalog': [
+                    {
+                        'type': kind,
+                        'name': kind,
+                        'id': kind,
+                        'endpoints': [
+                            {
+                                'id': kind,
+                                'interface': 'public',
+                                'region': 'here',
+                                'region_id': 'here',
+                                'url': url,
+                            }
+                        ],
+                    }
+                    for kind, url in endpoints.items()
+                ],
+            }
+        }
+
+    # Compute: GET and POST of what Heat's server resource needs.
+
+    def compute_get(self, path):
+        if path in ('', '/'):
+            links = [{'rel': 'self', 'href': f'{self.url}/compute/v2.1/'}]
+            version = {'id': 'v2.1', 'status': 'CURRENT', 'version': '2.90', 'min_version': '2.1'}
+            return 200, {'version': {**version, 'links': links}, 'versions': [{**version, 'links': links}]}
+        if path == '/flavors/detail' or path == '/flavors':
+            return 200, {'flavors': [self._flavor(name) for name in self.flavors]}
+        if found := re.fullmatch(r'/flavors/([^/]+)(/os-extra_specs)?', path):
+            for name, flavor in self.flavors.items():
+                if flavor['id'] == found[1]:
+                    specs = {'extra_specs': flavor['extra_specs']}
+                    return 200, specs if found[2] else {'flavor': self._flavor(name)}
+        if found := re.fullmatch(r'/servers/([^/]+)', path):
+            if asked := self.servers.get(found[1]):
+                return 200, {'server': self._server(found[1], asked['server'])}
+        if path == '/limits':
+            return 200, {'limits': {'absolute': {'maxServerMeta': 128}, 'rate': []}}
+        return 404, {'itemNotFound': {'code': 404, 'message': f'no {path}'}}
+
+    def compute_post(self, path, body):
+        if path != '/servers':
+            return 202, {}
+        made = str(uuid.uuid4())
+        self.servers[made] = body
+        self.built.append(body['server']['name'])
+        return 202, {'server': {'id': made, 'links': []}}
+
+    def compute_delete(self, path):
+        self.servers.pop(path.rpartition('/')[2], None)
+        return 204, None
+
+    def _flavor(self, name):
+        flavor = {key: value for key, value in self.flavors[name].items() if key != 'extra_specs'}
+        more = {'OS-FLV-EXT-DATA:ephemeral': 0, 'swap': '', 'OS-FLV-DISABLED:disabled': False}
+        return {'name': name, 'rxtx_factor': 1.0, 'links': [], **flavor, **more}
+
+    def _server(self, made, server):
+        return {
+            'id': made,
+            'name': server['name'],
+            'status': 'ACTIVE',
+            'addresses': {},
+            'links': [],
+            'flavor': {'id': server['flavorRef']},
+            'image': {'id': server['imageRef']} if server.get('imageRef') else '',
+            'os-extended-volumes:volumes_attached': [],
+        }
+
+    # Images.
+
+    def image_get(self, path):
+        if path in ('', '/', '/versions'):
+            links = [{'rel': 'self', 'href': f'{self.url}/image/v2/'}]
+            return 200, {'versions': [{'id': 'v2.9', 'status': 'CURRENT', 'links': links}]}
+        if path == f'/v2/images/{IMAGE["id"]}':
+            return 200, IMAGE
+        if path == '/v2/images':
+            return 200, {'images': [IMAGE]}
+        if path == '/v2/schemas/image':
+            return 200, {'name': 'image', 'properties': {}, 'additionalProperties': {'type': 'string'}}
+        return 404, {}
+
+    # The scheduler.
+
+    def scheduling(self, method, path, body):
+        if method in ('POST', 'PUT') and self.refusal:
+            refusal, self.refusal = self.refusal, None
+            return refusal
+        uuid_ = path.removeprefix('/v1/groups').strip('/')
+        if method == 'POST':
+            uuid_ = str(uuid.uuid4())
+            self.groups[uuid_] = {
+                'uuid': uuid_,
+                'name': body['name'],
+                'status': 'planned',
+                'generation': 1,
+                'members': [],
+                'moves': [],
+                'warnings': [],
+            }
+            return 201, {'group': self.groups[uuid_]}
+        if uuid_ not in self.groups:
+            return 404, {'errors': [{'status': 404, 'title': 'Not Found', 'detail': f'no group {uuid_}'}]}
+        if method == 'DELETE':
+            return 204, self.groups.pop(uuid_) and None
+        if method == 'PUT':
+            self.groups[uuid_]['generation'] += 1
+        return 200, {'group': self.groups[uuid_]}
+
+
+def handler(cloud):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = 'HTTP/1.1'
+
+        def log_message(self, *args):
+            """Nobody reads it."""
+
+        def answer(self):
+            length = int(self.headers.get('Content-Length') or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            service, _, path = self.path.partition('?')[0].lstrip('/').partition('/')
+            with cloud.lock:
+                status, said = self.route(service, f'/{path}' if path else '', body)
+                etag = f'"{said["group"]["generation"]}"' if said and 'group' in said else None
+                text = b'' if said is None else json.dumps(said).encode()
+            self.send_response(status)
+            if etag:
+                self.send_header('ETag', etag)
+            self.send_header('Content-Type', 'application/json')
+            self.send_header('Content-Length', str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def route(self, service, path, body):
+            method = self.command
+            if service == 'scheduling':
+                cloud.calls.append((method, path, body))
+                cloud.headers.append({name.lower(): value for name, value in self.headers.items()})
+                return cloud.scheduling(method, path, body)
+            if service == 'image':
+                return cloud.image_get(path)
+            path = path.removeprefix('/v2.1')
+            if method == 'GET':
+                return cloud.compute_get(path)
+            if method == 'DELETE':
+                return cloud.compute_delete(path)
+            return cloud.compute_post(path, body)
+
+        do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815
+
+    return Handler
+
+
+@contextlib.contextmanager
+def running():
+    """A Cloud that answers on a port of its own."""
+    cloud = Cloud()
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler(cloud))
+    server.daemon_threads = True
+    cloud.url = f'http://127.0.0.1:{server.server_port}'
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield cloud
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,153 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""NUMA cells of a server to come: what flavor and image ask for, as Nova works it out."""
+
+import json
+
+import pytest
+
+from nova_sched import errors, objects
+from nova_sched.groups import guest_numa
+from nova_sched.tests.test_layers import PACKAGE
+
+CASES = json.loads((PACKAGE / 'tests/data/guest-numa/cases.json').read_text())
+
+
+def asked(extra_specs=None, vcpus=4, memory_mb=2048, **properties):
+    """What becomes of a flavor and an image; ``properties`` without `hw_`."""
+    image = objects.ImageMetaProps.from_dict({f'hw_{name}': value for name, value in properties.items()})
+    return guest_numa.topology(vcpus, memory_mb, extra_specs or {}, image)
+
+
+def plain(topology):
+    """As the recorded cases have it."""
+    if topology is None:
+        return None
+    names = ('id', 'memory', 'pagesize', 'cpu_policy', 'cpu_thread_policy')
+    return {
+        'emulator_threads_policy': topology.emulator_threads_policy,
+        'cells': [
+            {name: cell[name] for name in names}
+            | {'cpuset': sorted(cell.cpuset), 'pcpuset': sorted(cell.pcpuset)}
+            for cell in topology.cells
+        ],
+    }
+
+
+@pytest.mark.parametrize('case', [pytest.param(case, id=case['name']) for case in CASES])
+def test_as_nova_does_it(case):
+    def work():
+        image = objects.ImageMetaProps.from_dict(case['image'])
+        return guest_numa.topology(case['vcpus'], case['memory_mb'], case['extra_specs'], image)
+
+    if 'refused' in case:
+        with pytest.raises(errors.Invalid):
+            work()
+    else:
+        assert plain(work()) == case['topology']
+
+
+def test_both_kinds_are_among_the_cases():
+    assert sum('refused' in case for case in CASES) > 100
+    assert sum(bool(case.get('topology')) for case in CASES) > 200
+
+
+# By Nova's documentation: each sentence of it that says what a guest gets.
+
+
+@pytest.mark.parametrize(
+    'extra_specs, cells',
+    [
+        pytest.param({}, None, id='nothing asked, no cells'),
+        pytest.param({'hw:numa_nodes': '2'}, [({0, 1}, set()), ({2, 3}, set())], id='equal parts'),
+        pytest.param({'hw:cpu_policy': 'dedicated'}, [(set(), {0, 1, 2, 3})], id='pinned: one cell'),
+        pytest.param({'hw:mem_page_size': 'large'}, [({0, 1, 2, 3}, set())], id='pages: one cell'),
+        pytest.param({'hw:cpu_policy': 'shared'}, None, id='shared is as nothing'),
+        pytest.param(
+            {'hw:cpu_policy': 'mixed', 'hw:cpu_dedicated_mask': '^0-1'},
+            [({0, 1}, {2, 3})],
+            id='all but those that the mask leaves out',
+        ),
+        pytest.param(
+            {'hw:numa_nodes': '2', 'hw:numa_cpus.0': '0,1,2', 'hw:numa_cpus.1': '3',
+             'hw:numa_mem.0': '1536', 'hw:numa_mem.1': '512'},
+            [({0, 1, 2}, set()), ({3}, set())],
+            id='cell by cell',
+        ),
+    ],
+)  # fmt: skip
+def test_cells(extra_specs, cells):
+    found = asked(extra_specs)
+    assert (found and [(cell.cpuset, cell.pcpuset) for cell in found.cells]) == cells
+    if found:
+        assert sum(cell.memory for cell in found.cells) == 2048
+
+
+@pytest.mark.parametrize(
+    'text, page_kb',
+    [
+        pytest.param('small', -1, id='small'),
+        pytest.param('large', -2, id='large'),
+        pytest.param('any', -3, id='any'),
+        pytest.param('2048', 2048, id='KiB'),
+        pytest.param('2MB', 2048, id='MB'),
+        pytest.param('1GB', 1048576, id='GB'),
+    ],
+)
+def test_pages(text, page_kb):
+    (cell,) = asked({'hw:mem_page_size': text}).cells
+    assert cell.pagesize == page_kb
+
+
+@pytest.mark.parametrize(
+    'extra_specs, image, where, why',
+    [
+        pytest.param({'hw:numa_nodes': '3'}, {}, 'hw:numa_nodes', '3 equal cells', id='odd'),
+        pytest.param({'hw:numa_nodes': 'two'}, {}, 'hw:numa_nodes', "'two' is no number", id='no number'),
+        pytest.param({'hw:cpu_policy': 'pinned'}, {}, 'hw:cpu_policy', 'shared', id='no policy'),
+        pytest.param(
+            {'hw:cpu_policy': 'shared'},
+            {'cpu_policy': 'dedicated'},
+            'hw_cpu_policy',
+            'the image wants dedicated, the flavor is shared',
+            id='image against flavor',
+        ),
+        pytest.param(
+            {}, {'mem_page_size': 'large'}, 'hw_mem_page_size', 'no choice', id='pages by the image'
+        ),
+        pytest.param(
+            {'hw:mem_page_size': 'lots'}, {}, 'hw:mem_page_size', "'lots' is no size", id='no page size'
+        ),
+        pytest.param(
+            {'hw:numa_nodes': '1', 'hw:numa_cpus.0': '0-3', 'hw:numa_mem.0': '512'},
+            {},
+            'hw:numa_mem',
+            '512 MiB in all',
+            id='memory',
+        ),
+        pytest.param(
+            {'hw:numa_cpus.0': '0-999999999', 'hw:numa_mem.0': '2048', 'hw:numa_nodes': '1'},
+            {},
+            'hw:numa_cpus.0',
+            'no range of CPUs',
+            id='more CPUs than anybody has',
+        ),
+        pytest.param(
+            {'hw:cpu_policy': 'mixed'}, {}, 'hw:cpu_dedicated_mask', 'mixed needs', id='mixed without a mask'
+        ),
+    ],
+)
+def test_what_makes_no_sense_says_where(extra_specs, image, where, why):
+    with pytest.raises(errors.InvalidRequest) as refused:
+        asked(extra_specs, **image)
+    assert refused.value.where == where
+    assert why in refused.value.why
