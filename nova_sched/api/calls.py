@@ -30,32 +30,20 @@ WORDS = {'true': True, 'false': False}
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """A request for one operation, from a caller who is known.
+    """A request for one operation, from a caller.
 
-    ``query`` and ``body`` are what the document asks for; a template that is the whole body is under
-    `template`. ``context`` is None where anybody may ask.
+    ``query`` are the parameters that were given. ``context`` names nobody where anybody may ask.
     """
 
     operation: document.Operation
     request: Any
-    context: RequestContext | None
+    context: RequestContext
+    query: dict[str, Any]
 
     @property
     def root(self):
         """The address at which the caller sees the API, without a slash at its end."""
         return self.request.root_url.rstrip('/')
-
-    @functools.cached_property
-    def query(self):
-        """The parameters behind the question mark that were given. Raises InvalidRequest."""
-        given = self.request.args
-        for name in given:
-            if name not in self.operation.query:
-                known = ', '.join(self.operation.query) or 'none'
-                raise errors.InvalidRequest(name, f'there is no such parameter here; there are: {known}')
-            if len(given.getlist(name)) > 1:
-                raise errors.InvalidRequest(name, 'it is given more than once')
-        return {name: _value(name, text, self.operation.query[name]) for name, text in given.items()}
 
     @property
     def dry_run(self):
@@ -63,7 +51,10 @@ class Call:
 
     @functools.cached_property
     def body(self):
-        """What was sent, as a mapping. Raises InvalidRequest, UnsupportedMediaType, RequestEntityTooLarge."""
+        """What was sent, as a mapping; a template that is the whole body is under `template`.
+
+        Raises InvalidRequest, UnsupportedMediaType or RequestEntityTooLarge.
+        """
         data = self.request.get_data(cache=False)
         if not data and not self.operation.needs_body:
             return {}
@@ -98,6 +89,17 @@ class Call:
     def has(self, tag):
         """Whether the caller has the answer of this tag already, by If-None-Match."""
         return self.request.if_none_match.contains_weak(tag)
+
+
+def read_query(operation, given):
+    """The parameters behind the question mark, by name, as the document has them. Raises InvalidRequest."""
+    for name in given:
+        if name not in operation.query:
+            known = ', '.join(operation.query) or 'none'
+            raise errors.InvalidRequest(name, f'there is no such parameter here; there are: {known}')
+        if len(given.getlist(name)) > 1:
+            raise errors.InvalidRequest(name, 'it is given more than once')
+    return {name: _value(name, text, operation.query[name]) for name, text in given.items()}
 
 
 def _value(name, text, schema):

@@ -27,7 +27,8 @@ JSON, YAML = 'application/json', 'application/yaml'
 class Operation:
     """One path and method. ``query`` is parameter name -> JSON schema; ``media`` is type of body -> schema.
 
-    Without a ``media`` it takes no body; ``needs_body`` says whether one may be left out.
+    Without a ``media`` it takes no body; ``needs_body`` says whether one must be there. ``is_open``: no token
+    is needed; ``tells_hosts``: its answer may name hosts.
     """
 
     path: str
@@ -35,6 +36,7 @@ class Operation:
     query: dict[str, Any]
     media: dict[str, Any]
     needs_body: bool
+    is_open: bool
     tells_hosts: bool
 
     @property
@@ -65,6 +67,7 @@ def _operation(path, method, said):
         query={one['name']: one['schema'] for one in parameters if one['in'] == 'query'},
         media={kind: one['schema'] for kind, one in body.get('content', {}).items()},
         needs_body=body.get('required', False),
+        is_open=said.get('security') == [],
         tells_hosts=any(one.get(JSON, {}).get('schema') in TELLING for one in answers),
     )
 

@@ -65,7 +65,10 @@ class Keystone:
 
     def __init__(self, app, conf):
         self._app = app
-        self._judge = auth_token.AuthProtocol(self._admit, {'oslo_config_config': conf})
+        try:
+            self._judge = auth_token.AuthProtocol(self._admit, {'oslo_config_config': conf})
+        except ClientException as error:
+            raise errors.BadConfig('[keystone_authtoken]', str(error)) from None
         section = conf.keystone_authtoken.auth_section or 'keystone_authtoken'
         if not conf[section].auth_type:
             why = 'it is not set, so no token can be judged; for trials, say [api] auth_strategy = noauth'

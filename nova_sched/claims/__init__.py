@@ -104,8 +104,8 @@ class Placement:
             return None
         if self.record is not None:
             return self.record.uuid
-        groups = {claim.top_group for claim in self.claims}
-        if len(groups) != 1 or None in groups or self.serial == 0:
+        groups = {claim.top_group for claim in self.claims if claim.top_group}
+        if len(groups) != 1 or self.serial == 0:
             raise ValueError('a serial without a record is for claims of one top group that has one')
         return groups.pop()
 

@@ -17,6 +17,7 @@ Everything is of one moment, so nothing that is found is the shadow of a transac
 import collections
 
 from nova_sched.claims import findings as kind
+from nova_sched.claims.audit_groups import fences, strays
 from nova_sched.claims.audit_pieces import as_claimed, overdrawn, shared
 from nova_sched.claims.findings import ERROR, NOTE, Finding
 from nova_sched.claims.reconcile import keeps_source
@@ -43,6 +44,8 @@ def audit(books, now_s, before=None):
         *_not_listed(books, before),
         *_policies(books),
         *_open(books, now_s),
+        *strays(books),
+        *fences(books),
     ]
     return sorted(found, key=lambda one: not one.is_error)
 

@@ -11,7 +11,6 @@
 # under the License.
 """Fences: which nodes carry whose token, who is behind them, and what a change of claims makes of both."""
 
-from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 
@@ -39,18 +38,18 @@ class Fences:
     there: (consumer, node UUID, tokens).
     """
 
-    def __init__(self, ledgers, nodes=(), tenants: Iterable = (), tokens: Iterable[str] = ()):
-        self.changed: set[str] = set()  # nodes whose tokens are not what they were
+    def __init__(self, ledgers, nodes=(), tenants=(), tokens=()):
+        self.changed = set()  # nodes whose tokens are not what they were
         self._ledgers, self._tokens = ledgers, frozenset(tokens)
-        self._tenants: dict[str, dict[str, frozenset]] = {node: {} for node in nodes}
+        self._tenants: dict = {node: {} for node in nodes}  # node -> consumer -> its tokens
         for consumer, node, its in tenants:
             self._tenants[node][consumer] = frozenset(its)
 
-    def after(self, changes: Mapping, put=()):
+    def after(self, changes, put=()):
         """What it comes to if claims change, and the fences ``put`` are put up.
 
-        ``changes`` are (consumer, node) -> claim before, claim after. None if a claim would be outside of the fences of its node, or an outsider behind one that is put up.
-        Raises Loose.
+        ``changes`` are (consumer, node) -> claim before, claim after. None if a claim would be outside of the
+        fences of its node, or an outsider behind one that is put up. Raises Loose.
         """
         loose = self._loose(changes)
         if not (loose or put):

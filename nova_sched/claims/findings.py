@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from nova_sched.claims import Policy
+from nova_sched.claims import Policy, Record
 from nova_sched.objects.claim import Claim
 from nova_sched.state.report import Inventory, Report
 
@@ -25,6 +25,7 @@ ERROR, NOTE = 'error', 'note'
 DRIFT, CAPACITY, ORPHAN, DUPLICATE, MARK = 'drift', 'capacity', 'orphan', 'duplicate', 'mark'
 OVERDUE, UNLISTED, SHARED, POLICY = 'overdue', 'unlisted', 'shared', 'policy'
 EMPTY_GROUP, OPEN_MOVE, OPEN_RESIZE = 'empty-group', 'open-move', 'open-resize'
+STRAY, FENCE, OUTSIDER, UNFENCED = 'stray', 'fence', 'outsider', 'unfenced'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,6 +56,10 @@ KINDS = {
     EMPTY_GROUP: Kind('the group is forgotten, as schedulers do from time to time'),
     OPEN_MOVE: Kind(advice='confirm the move, or take it back'),
     OPEN_RESIZE: Kind(advice='confirm the resize, or take it back'),
+    STRAY: Kind('the claim ends'),
+    FENCE: Kind('the fence ends'),
+    OUTSIDER: Kind(advice='move the instance away, or the members of the group'),
+    UNFENCED: Kind(advice='plan the group again: nova-sched-manage group update'),
 }
 
 
@@ -70,6 +75,8 @@ class Node:
     used: Mapping[str, int]
     foreign: Mapping[str, int]
     report: Report | None = None
+    fences: frozenset[str] = frozenset()
+    foreign_instances: int = 0
 
     @property
     def place(self):
@@ -79,7 +86,7 @@ class Node:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Books:
-    """All nodes by UUID, claims (oldest first), and hard policies of server groups.
+    """All nodes by UUID, claims (oldest first), hard policies of server groups, and records of top groups.
 
     ``marks`` has for each claim, by its UUID, the consumer that the database keeps from a second claim that
     is not confirmed; None for nobody.
@@ -89,6 +96,7 @@ class Books:
     claims: tuple[Claim, ...]
     policies: tuple[Policy, ...] = ()
     marks: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+    records: tuple[Record, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

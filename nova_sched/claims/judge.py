@@ -87,9 +87,9 @@ def judge(placements, ledgers, held, circles=None, records=None, fences=None):
     """Judge placements one after the other; returns an Outcome for each.
 
     ``ledgers`` (node UUID to Ledger), ``held`` (Held), ``circles`` (group UUID to Circle) and ``records``
-    (UUID to Record, None where there is none) cover every node, consumer, policy and record that the placements
-    name, and every node where such a consumer holds a claim; ``fences`` (Fences) cover what they put up. All
-    are brought to what they are afterwards. Raises Loose.
+    (UUID to Record, None where there is none) cover every node, consumer, policy and record that the
+    placements name, and every node where such a consumer holds a claim; ``fences`` (Fences) cover what they
+    put up. All are brought to what they are afterwards. Raises Loose.
     """
     court = _Court(ledgers, held, circles, records, fences)
     won = [court.judge(placement) for placement in placements]

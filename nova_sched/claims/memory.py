@@ -256,7 +256,8 @@ class MemoryClaimStore(ClaimStore):
 
     def report(self, reports, now_s):
         with self._lock:
-            latest, ended = {report.node_uuid: report for report in reports}, []
+            latest = {report.node_uuid: report for report in reports}
+            ended: list[Claim] = []
             facts = {uuid: self._report(uuid, report, now_s, ended) for uuid, report in latest.items()}
             facts |= {uuid: self._facts(uuid) for uuid in self._unfence(ended) if uuid in facts}
             return [facts[report.node_uuid] for report in reports]

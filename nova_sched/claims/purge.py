@@ -9,44 +9,85 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Forgets server groups that have no members any more; any scheduler may do it, and none must."""
+"""Forgets what nobody has a claim in any more; any scheduler may do it, and none must."""
+
+import contextlib
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
+from nova_sched.claims import sql_groups as groups
+from nova_sched.claims import sql_nodes
 from nova_sched.claims import statements as sql
+from nova_sched.claims.fences import Loose
+from nova_sched.claims.judge import Held
 from nova_sched.db import bulk
-from nova_sched.db.tables import CLAIMS, SERVER_GROUPS
+from nova_sched.db.tables import CLAIMS, SERVER_GROUPS, TOP_GROUPS
 
-EMPTY = (
-    sa.select(SERVER_GROUPS.c.uuid)
-    .where(~sa.exists().where(CLAIMS.c.group_uuid == SERVER_GROUPS.c.uuid))
-    .order_by(SERVER_GROUPS.c.uuid)
-    .limit(sql.CHUNK)
-)
-IN_USE = sa.select(CLAIMS.c.group_uuid).where(CLAIMS.c.group_uuid.in_(sql.GIVEN)).distinct()
-FORGET = bulk.Delete(SERVER_GROUPS)
+
+class Kind(NamedTuple):
+    """A kind of groups: what finds those without members, locks some, tells who has members, and ends."""
+
+    empty: sa.Select
+    lock: bulk.Select
+    in_use: sa.Select
+    end: bulk.Delete
+
+
+def _kind(table, column, *condition):
+    empty = sa.select(table.c.uuid).where(~sa.exists().where(column == table.c.uuid), *condition)
+    return Kind(
+        empty.order_by(table.c.uuid).limit(sql.CHUNK),
+        bulk.Select(table, 'uuid', lock=True),
+        sa.select(column).where(column.in_(sql.GIVEN)).distinct(),
+        bulk.Delete(table),
+    )
+
+
+SERVER = _kind(SERVER_GROUPS, CLAIMS.c.group_uuid)
+TOP = _kind(TOP_GROUPS, CLAIMS.c.top_group, TOP_GROUPS.c.deleted)
 
 
 def forget_groups(sessions):
-    """Drop the rows of groups in which nobody has a claim; returns how many.
+    """Drop the rows of groups in which nobody has a claim: server groups, and top groups that are deleted.
 
-    A scheduler that places the first member again finds no row then, and makes one. ``sessions`` are those of
-    nova_sched.db. Raises what a transaction of theirs raises.
+    Returns how many. A scheduler that places the first member of a server group again finds no row then, and
+    makes one. ``sessions`` are those of nova_sched.db. Raises what a transaction of theirs raises.
     """
+    return _forget(sessions, SERVER) + _forget(sessions, TOP)
+
+
+def _forget(sessions, kind):
     forgotten, more = 0, True
     while more:
         with sessions.transaction(reads=True) as connection:
-            found = connection.scalars(EMPTY).all()
+            found = connection.scalars(kind.empty).all()
         more = len(found) == sql.CHUNK
         if found:
-            forgotten += _forget(sessions, found)
+            forgotten += _forget_some(sessions, kind, found)
     return forgotten
 
 
-def _forget(sessions, uuids):
+def _forget_some(sessions, kind, uuids):
     with sessions.transaction() as connection:
         # Who holds a row may be about to place a member, so look again behind the lock.
-        there = {row.uuid for row in sql.rows(connection, sql.LOCK_GROUPS, uuids)}
-        empty = there.difference(row.group_uuid for row in sql.rows(connection, IN_USE, there))
-        FORGET.run(connection, sorted(empty))
-    return len(empty)
+        there = {uuid for (uuid,) in kind.lock.run(connection, uuids)}
+        used = {row[0] for row in sql.rows(connection, kind.in_use, there)}
+        kind.end.run(connection, sorted(there - used))
+    return len(there - used)
+
+
+def end_fences(sessions):
+    """End fences that no claim is behind any more. Whoever ends the last claim does it; unless by force."""
+    with sessions.transaction(reads=True) as connection:
+        carried = groups.carried(connection)
+        borne = {token for *_, text in groups.TENANTS.run(connection, carried) for token in sql.tokens(text)}
+    loose = frozenset().union(*carried.values()) - borne
+    if loose:
+        # Who brings one of them to more nodes at this moment has a claim behind it.
+        with contextlib.suppress(Loose), sessions.transaction() as connection:
+            nodes = groups.marked(connection, loose)
+            ledgers = sql_nodes.lock(connection, nodes)
+            fences = groups.read_fences(connection, ledgers, nodes, loose)
+            fences.adopt(fences.swept())
+            sql_nodes.write(connection, ledgers, Held(()), fences)

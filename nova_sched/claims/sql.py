@@ -16,36 +16,32 @@ a constant number of statements for a batch of any size.
 """
 
 import dataclasses
-import itertools
 import json
 
 import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.claims import Changes, ClaimStore, NodeFacts, ServiceFacts
+from nova_sched.claims import Changes, ClaimStore, ServiceFacts, sql_nodes, sql_reports
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
 from nova_sched.claims.circle import Circle
 from nova_sched.claims.fences import Loose
-from nova_sched.claims.judge import Held, Ledger, judge, stale
+from nova_sched.claims.judge import Held, judge, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
-from nova_sched.claims.purge import forget_groups
-from nova_sched.claims.reconcile import absent, keeps_source
-from nova_sched.claims.taken import second_of_a_name, take
+from nova_sched.claims.purge import end_fences, forget_groups
+from nova_sched.claims.taken import second_of_a_name
 from nova_sched.db.engine import Sessions
 from nova_sched.db.tables import (
     AGGREGATES,
     CLAIMS,
     HOST_INSTANCES,
     NODES,
-    REPORTS,
     REVISIONS,
     SERVICES,
     TOP_GROUPS,
 )
 from nova_sched.objects.claim import PLANNED
-from nova_sched.state.report import Report
 
 
 class _Lost(Exception):
@@ -58,7 +54,7 @@ TRIES = 5
 
 def _until_known(work):
     """What ``work`` returns, given the tokens whose fences may end with it: nearly always none do."""
-    tokens = frozenset()
+    tokens: frozenset[str] = frozenset()
     for _ in range(TRIES):
         try:
             return work(tokens)
@@ -110,7 +106,7 @@ class SqlClaimStore(ClaimStore):
             circles = self._lock_groups(connection, placements)
             put = [fence for one in placements for fence in one.fences]
             watched = groups.watched(connection, tokens, put)
-            ledgers = self._lock(connection, nodes | watched)
+            ledgers = sql_nodes.lock(connection, nodes | watched)
             # Behind the lock: what another scheduler did before it counts.
             found = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
             self._end_orphans(connection, found, nodes - ledgers.keys())
@@ -121,7 +117,7 @@ class SqlClaimStore(ClaimStore):
             losers = [one for one, outcome in zip(placements, outcomes, strict=True) if not outcome.won]
             if not ask and self._hold_claims(connection, losers):
                 raise _Lost
-            self._write(connection, ledgers, held, fences)
+            sql_nodes.write(connection, ledgers, held, fences)
             self._raise_groups(connection, held, circles)
             groups.write_records(connection, records, after)
         return self._refreshed(placements, outcomes, circles, held)
@@ -164,7 +160,7 @@ class SqlClaimStore(ClaimStore):
         if not (nodes or changed):
             return outcomes
         with self._sessions.transaction(reads=True) as connection:
-            facts = {one.report.node_uuid: one for one in self._facts(connection, nodes)}
+            facts = {one.report.node_uuid: one for one in sql_nodes.facts(connection, nodes)}
             records = {uuid: groups.read_record(connection, uuid) for uuid in changed}
         told = []
         for one, outcome, some in zip(placements, outcomes, wanted, strict=True):
@@ -216,15 +212,16 @@ class SqlClaimStore(ClaimStore):
             if not seen:
                 return []
             watched = groups.watched(connection, tokens)
-            ledgers = self._lock(connection, watched | {claim.node_uuid for claim in seen})
+            ledgers = sql_nodes.lock(connection, watched | {claim.node_uuid for claim in seen})
             found = [claim for claim in read(connection) if claim.node_uuid in ledgers]
             held, fences = Held(found), groups.read_fences(connection, ledgers, watched, tokens)
             changed = amend(found, changing(found), ledgers, held)
             fences.adopt(fences.after(held.changes))
-            self._write(connection, ledgers, held, fences)
+            sql_nodes.write(connection, ledgers, held, fences)
         return changed
 
     def forget_groups(self):
+        end_fences(self._sessions)
         return forget_groups(self._sessions)
 
     # Top groups.
@@ -256,10 +253,10 @@ class SqlClaimStore(ClaimStore):
     def _fence(self, token, nodes, tokens):
         with self._sessions.transaction() as connection:
             watched = groups.watched(connection, tokens)
-            ledgers = self._lock(connection, watched | nodes)
+            ledgers = sql_nodes.lock(connection, watched | nodes)
             fences = groups.read_fences(connection, ledgers, watched, tokens)
             fences.adopt(fences.spread(token, nodes))
-            self._write(connection, ledgers, Held(()), fences)
+            sql_nodes.write(connection, ledgers, Held(()), fences)
         return sorted(fences.changed)
 
     def claims(self, consumer_uuid=None):
@@ -283,17 +280,21 @@ class SqlClaimStore(ClaimStore):
         facts = {one.facts.report.node_uuid: one.facts for one in taken}
         return [facts[report.node_uuid] for report in reports]
 
+    def _report(self, latest, now_s, tokens):
+        with self._sessions.transaction() as connection:
+            return sql_reports.take_all(connection, latest, now_s, tokens)
+
     def remove_node(self, uuid):
         _until_known(lambda tokens: self._remove_node(uuid, tokens))
 
     def _remove_node(self, uuid, tokens):
         with self._sessions.transaction() as connection:
             watched = groups.watched(connection, tokens)
-            ledgers = self._lock(connection, watched)
-            gone = self._forget(connection, NODES.c.uuid == uuid)
+            ledgers = sql_nodes.lock(connection, watched)
+            gone = sql_nodes.forget(connection, NODES.c.uuid == uuid)
             fences = groups.read_fences(connection, ledgers, watched, tokens)
             fences.adopt(fences.after({claim.key: (claim, None) for claim in gone}))
-            self._write(connection, ledgers, Held(()), fences)
+            sql_nodes.write(connection, ledgers, Held(()), fences)
 
     # Services, aggregates, instance lists.
 
@@ -357,7 +358,7 @@ class SqlClaimStore(ClaimStore):
     def look(self, nodes):
         with self._sessions.transaction(reads=True) as connection:
             revisions = dict(connection.execute(sql.READ_REVISIONS).all())
-            facts = self._facts(connection, nodes)
+            facts = sql_nodes.facts(connection, nodes)
             there = {one.report.node_uuid for one in facts}
             changes = Changes(
                 nodes=facts,
@@ -368,25 +369,6 @@ class SqlClaimStore(ClaimStore):
             )
         self._seen_revisions = revisions
         return changes
-
-    def _facts(self, connection, uuids):
-        # The nodes first: a generation that is older than the claims is found stale at the next look.
-        rows = self._node_rows(connection, uuids).values()
-        texts = self._texts(connection, uuids)
-        claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, uuids))
-        return tuple(
-            NodeFacts(
-                report=Report.from_json(texts[row.uuid]),
-                generation=row.generation,
-                claims=tuple(claims.get(row.uuid, ())),
-                foreign=json.loads(row.foreign_use),
-                foreign_instances=row.foreign_instances,
-                seen_s=row.seen_s,
-                fences=sql.tokens(row.fences),
-            )
-            for row in rows
-            if row.uuid in texts  # one that left between the two questions is gone
-        )
 
     def _if_new(self, revisions, name, read, connection):
         """A small table, if its revision rose since the last look."""

@@ -67,7 +67,7 @@ def read_record(connection, uuid, whole=True):
     return row and Record(**row)
 
 
-def read_records(connection, project_id, name, marker, limit, deleted):
+def read_records(connection, project_id=None, name=None, marker=None, limit=None, deleted=False):
     """As ClaimStore.top_groups."""
     query = ALL_BUT_DEFINITIONS.order_by(*IN_ORDER).limit(limit)
     if project_id is not None:
@@ -98,7 +98,12 @@ def marked(connection, tokens):
     """UUIDs of all nodes that one of the tokens is on."""
     if not tokens:
         return set()
-    return {row.uuid for row in connection.execute(MARKED) if not sql.tokens(row.fences).isdisjoint(tokens)}
+    return {node for node, carries in carried(connection).items() if not carries.isdisjoint(tokens)}
+
+
+def carried(connection):
+    """UUID -> the tokens that the node carries, of all nodes with fences."""
+    return {row.uuid: sql.tokens(row.fences) for row in connection.execute(MARKED)}
 
 
 def read_fences(connection, ledgers, nodes, tokens):

@@ -22,13 +22,15 @@ from oslo_db import exception as db_error
 
 from nova_sched import errors
 from nova_sched.claims import Policy, findings
+from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
 from nova_sched.claims.findings import Books, Node
 from nova_sched.claims.judge import Ledger
-from nova_sched.claims.purge import forget_groups
+from nova_sched.claims.purge import end_fences, forget_groups
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.engine import Sessions
 from nova_sched.db.tables import CLAIMS, NODES, REPORTS, SERVER_GROUPS
+from nova_sched.objects.claim import PLANNED
 from nova_sched.state.report import Inventory, Report
 
 # Schedulers want each statement to see what is committed by then. Here all of them see the same.
@@ -74,12 +76,14 @@ class Upkeep:
             claims = connection.execute(ALL_CLAIMS).mappings().all()
             nodes = connection.execute(sa.select(NODES).order_by(NODES.c.host, NODES.c.nodename)).all()
             texts = dict(connection.execute(sa.select(REPORTS.c.node_uuid, REPORTS.c.report)).all())
-            groups = connection.execute(sa.select(SERVER_GROUPS).order_by(SERVER_GROUPS.c.uuid)).all()
+            policies = connection.execute(sa.select(SERVER_GROUPS).order_by(SERVER_GROUPS.c.uuid)).all()
+            records = groups.read_records(connection, deleted=True)
         return Books(
             nodes={row.uuid: _node(row, texts.get(row.uuid)) for row in nodes},
             claims=tuple(map(sql.claim, claims)),
-            policies=tuple(Policy(row.uuid, row.policy, row.most) for row in groups),
+            policies=tuple(Policy(row.uuid, row.policy, row.most) for row in policies),
             marks={row['uuid']: row['unconfirmed'] for row in claims},
+            records=tuple(records),
         )
 
     def named(self, uuid):
@@ -101,6 +105,7 @@ class Upkeep:
             if confirmed and not force:
                 raise StillThere(consumer, confirmed)
             _end(connection, found)
+        end_fences(self._sessions)
         return sorted(found, key=_age)
 
     # Repairs.
@@ -117,8 +122,10 @@ class Upkeep:
             self._mark(one.claim_uuid)
         for one in kinds[findings.DRIFT]:
             self._add_up(one.node_uuid)
+        self._end_strays([one.claim_uuid for one in kinds[findings.STRAY]])
         if kinds[findings.EMPTY_GROUP]:
             forget_groups(self._sessions)
+        end_fences(self._sessions)
 
     def _end_orphans(self, uuids):
         for chunk in sql.chunks(sorted(uuids)):
@@ -130,6 +137,15 @@ class Upkeep:
             # A node that came back at just that moment may have counted them.
             for uuid in sorted(nodes - there):
                 self._add_up(uuid)
+
+    def _end_strays(self, uuids):
+        for chunk in sql.chunks(sorted(uuids)):
+            with self._sessions.transaction() as connection:
+                of = {claim.top_group for claim in sql.read_claims(connection, BY_UUID, chunk)} - {None}
+                records = groups.lock_records(connection, of)
+                there = {uuid for uuid, record in records.items() if record and not record.deleted}
+                _end(connection, [claim for claim in _lock_claims(connection, BY_UUID, chunk)
+                                  if claim.state == PLANNED and claim.top_group not in there])  # fmt: skip
 
     def _end_older(self, consumer):
         with self._sessions.transaction() as connection:
@@ -163,6 +179,8 @@ def _node(row, text):
         used=json.loads(row.used),
         foreign=json.loads(row.foreign_use),
         report=Report.from_json(text) if text else None,
+        fences=sql.tokens(row.fences),
+        foreign_instances=row.foreign_instances,
     )
 
 

@@ -26,6 +26,7 @@ from oslo_config import cfg
 
 from nova_sched.conf import (
     agent,
+    api,
     base,
     candidates,
     claims,
@@ -46,6 +47,7 @@ LOG = logging.getLogger(__name__)
 CONF = cfg.CONF
 MODULES = (
     agent,
+    api,
     base,
     candidates,
     claims,

@@ -32,8 +32,8 @@ class Order:
     """One request on its way through the engine: for one instance or several.
 
     ``claim`` False only asks: nothing stays booked. ``context`` is oslo.context's, for the log. ``ranked``:
-    so many of the best hosts for each instance are the answer, in place of alternates. ``made_s``: when it
-    came, in seconds since the epoch.
+    so many of the best hosts for each instance are the answer, in place of alternates. ``settled``: the top
+    group of its members was planned anew for it. ``made_s``: when it came, in seconds since the epoch.
     """
 
     requests: list
@@ -41,6 +41,7 @@ class Order:
     claim: bool = True
     context: Any = None
     ranked: int = 0
+    settled: bool = False
     made_s: float = dataclasses.field(default_factory=time.time)
 
     @property
@@ -123,7 +124,7 @@ class Batches:
         noted = self._trails.sampled(settings.explain_sample)
         try:
             chosen_by = slices.settings_for(settings, self._crowd(), message.attempts)
-            requests = [self._seated(request) for request in order.requests]
+            requests = [self._seated(request, order.settled) for request in order.requests]
             decision = self._placer.decide(
                 requests,
                 chosen_by,
@@ -152,9 +153,9 @@ class Batches:
             self._figures.decided_s.append(time.perf_counter() - begin_s)
         return None
 
-    def _seated(self, request):
+    def _seated(self, request, settled):
         """The request as that of a top group's member, if it is one."""
-        return self._seating.seated(request) if is_member(request) else request
+        return self._seating.seated(request, settled) if is_member(request) else request
 
     def _only_asked(self, message, decision, settings):
         """Answer a request that claims nothing; those after it see no trace of it."""

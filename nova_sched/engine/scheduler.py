@@ -11,6 +11,7 @@
 # under the License.
 """The scheduler: puts the engine's parts together, and is what doors call."""
 
+import dataclasses
 import logging
 import time
 
@@ -151,6 +152,7 @@ class Scheduler:
                 return self.loop.send(PLACE, order).result()
             except Unseated as member:
                 self.groups.settle(member.request)
+                order = dataclasses.replace(order, settled=True)
         raise errors.TooManyConflicts(self._settings().plan_attempts)
 
     def report(self, report):

@@ -42,16 +42,22 @@ def is_member(request):
     return TOP_GROUP in request.hints and not request.is_rebuild
 
 
+def _may_differ(request):
+    """Whether the caller says that the plan shall follow, if it asks for something else."""
+    return str(request.hint(REPLAN, '')).lower() == 'true'
+
+
 class Seating:
     """Finds the seat of a request. Runs in the loop only."""
 
     def __init__(self, cluster, plans, library):
         self._cluster, self._plans, self._library = cluster, plans, library
 
-    def seated(self, request):
+    def seated(self, request, settled=False):
         """The request with its seat, and with the marks of its exclusive domains.
 
-        Raises MemberRefused if it is not what was planned, and Unseated if its group has to be planned anew.
+        ``settled``: its group was planned anew for this very request. Raises MemberRefused if it is not what
+        was planned, and Unseated if its group has to be planned anew.
         """
         path = str(request.hint(MEMBER) or '')
         known = self._find(request, path)
@@ -63,7 +69,8 @@ class Seating:
         for claim in others:
             if claim.state != PENDING:
                 raise errors.MemberRefused(path, f'it is instance {claim.consumer_uuid} already')
-        self._check(known, path, request, bool(own))
+        if not own and not _may_differ(request):
+            self._check(known, path, request)
         node = spot.planned and self._cluster.node(spot.planned.node_uuid)
         seat = Seat(
             top_group=known.uuid,
@@ -76,10 +83,10 @@ class Seating:
             instead_of=tuple(claim.consumer_uuid for claim in others),
             is_built=any(claim.is_confirmed for claim in own),
         )
-        tokens = frozenset(token for claim in claims if claim.member == path or self._shares(known, claim,
-        path) for token in claim.fences)  # fmt: skip request = dataclasses.replace(request, seat=seat,
-        fences=tokens) if not own and node is None: raise Unseated(request) if ( str(request.hint(REPLAN,
-        '')).lower() == 'true' and not own and self._differs(known, path, request) ): raise Unseated(request)
+        tokens = self._tokens(known, claims, path)
+        request = dataclasses.replace(request, seat=seat, fences=tokens)
+        if not own and (node is None or (_may_differ(request) and not settled)):
+            raise Unseated(request)
         return request
 
     def _find(self, request, path):
@@ -94,16 +101,16 @@ class Seating:
             raise errors.MemberRefused(path or '?', f'group {uuid} has no such member')
         return known
 
-    def _check(self, known, path, request, is_there):
-        """An instance that is there already may be about to get another size; others are what was planned."""
-        if is_there or str(request.hint(REPLAN, '')).lower() == 'true':
-            return
-        if (found := self._differs(known, path, request)) is not None:
+    def _check(self, known, path, request):
+        found = member_spec.differs(known.definition.members[path], request.spec)
+        if found is not None:
             field, planned, asked = found
             raise errors.MemberRefused(path, f'{field} was planned to be {planned}, but {asked} is asked for')
 
-    def _differs(self, known, path, request):
-        return member_spec.differs(known.definition.members[path], request.spec)
+    def _tokens(self, known, claims, path):
+        """Tokens of the fences that it may be behind: those of the exclusive policies that it is part of."""
+        mine = {claim.member for claim in claims if self._shares(known, claim, path)} | {path}
+        return frozenset(token for claim in claims if claim.member in mine for token in claim.fences)
 
     def _shares(self, known, claim, path):
         """Whether a claim is of a member in one exclusive policy with this one."""

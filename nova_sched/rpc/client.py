@@ -187,6 +187,95 @@ class CandidatesClient(Client):
         return self.call(context, 'claim_candidate', uuid=uuid)
 
 
+class GroupsClient(Client):
+    """What orchestration and operators call about top groups; groups are TopGroup objects.
+
+    The endpoint tells what the arguments are. With a ``project_id`` only groups of that project are known.
+    """
+
+    NAMESPACE = 'groups'
+
+    def create(
+        self,
+        template,
+        name=None,
+        parameters=None,
+        flavors=None,
+        images=None,
+        ttl=None,
+        dry_run=False,
+        context=None,
+    ):
+        """The group, planned and claimed as a whole. Raises TemplateError or GroupRefused."""
+        return self.call(
+            context,
+            'create',
+            template=template,
+            name=name,
+            parameters=parameters,
+            flavors=flavors,
+            images=images,
+            ttl=ttl,
+            dry_run=dry_run,
+        )
+
+    def update(
+        self,
+        uuid,
+        template,
+        parameters=None,
+        flavors=None,
+        images=None,
+        generation=None,
+        dry_run=False,
+        project_id=None,
+        ttl=None,
+        context=None,
+    ):
+        """The group with its ``moves``. Raises GroupNotFound, GroupChanged, TemplateError or GroupRefused."""
+        return self.call(
+            context,
+            'update',
+            uuid=uuid,
+            template=template,
+            parameters=parameters,
+            flavors=flavors,
+            images=images,
+            generation=generation,
+            dry_run=dry_run,
+            project_id=project_id,
+            ttl=ttl,
+        )
+
+    def delete(self, uuid, generation=None, dry_run=False, project_id=None, context=None):
+        """None, or with ``dry_run`` the group as it would be left. Raises GroupNotFound or GroupChanged."""
+        return self.call(
+            context, 'delete', uuid=uuid, generation=generation, dry_run=dry_run, project_id=project_id
+        )
+
+    def show(self, uuid, project_id=None, context=None):
+        """Raises GroupNotFound."""
+        return self.call(context, 'show', uuid=uuid, project_id=project_id)
+
+    def list(self, project_id=None, name=None, marker=None, limit=None, context=None):
+        """Groups without members, oldest first. Raises GroupNotFound for a marker that is none."""
+        return self.call(context, 'list', project_id=project_id, name=name, marker=marker, limit=limit)
+
+    def plan(self, uuid, project_id=None, replan=False, context=None):
+        """Raises GroupNotFound; with ``replan`` also GroupRefused."""
+        return self.call(context, 'plan', uuid=uuid, project_id=project_id, replan=replan)
+
+    def renew(self, uuid, ttl=None, project_id=None, context=None):
+        """Raises GroupNotFound."""
+        return self.call(context, 'renew', uuid=uuid, ttl=ttl, project_id=project_id)
+
+    def validate(self, template, parameters=None, flavors=None, images=None, context=None):
+        """A mapping of plain values. Raises TemplateError."""
+        return self.call(
+            context, 'validate', template=template, parameters=parameters, flavors=flavors, images=images
+        )
+
+
 class ExplainClient(Client):
     """What operators ask; all return plain mappings, which the endpoint describes."""
 

@@ -234,9 +234,9 @@ def claim_info(claim, node):
         project_id=claim.project_id,
         user_id=claim.user_id,
         allocation_request=allocation_request(claim.node_uuid, resources, parts.providers),
-        created_at=_time(claim.created_s),
+        created_at=moment(claim.created_s),
         updated_at=None,
-        expires_at=_time(claim.expires_s),
+        expires_at=moment(claim.expires_s),
     )
 
 
@@ -249,7 +249,7 @@ def candidate(one):
         host=one.host,
         nodename=one.nodename,
         rank=one.rank,
-        expires_at=_time(one.expires_s),
+        expires_at=moment(one.expires_s),
     )
 
 
@@ -262,7 +262,7 @@ def _devices(taken):
     return objects.PciDevicePoolList(objects=list(found))
 
 
-def _time(seconds):
+def moment(seconds):
     return None if seconds is None else datetime.datetime.fromtimestamp(seconds, datetime.UTC)
 
 

@@ -37,10 +37,15 @@ DEPTH = {room: depth for depth, floor in enumerate(FLOORS) for room in floor}
 
 FENCES = {
     'alembic': {'db'},
+    'cheroot': {'cmd'},
     'eventlet': {'cmd'},
+    'flask': {'api'},
+    'keystonemiddleware': {'api'},
     'oslo_config': {'conf', 'cmd'},  # plug-ins read CONF through nova_sched.conf
     'oslo_db': {'db', 'claims', 'conf'},  # conf: only the defaults of its options
     'oslo_messaging': {'rpc'},
+    'oslo_middleware': {'api'},
+    'oslo_policy': {'api'},
     'oslo_service': {'service', 'cmd'},
     'oslo_versionedobjects': {'objects'},
     'ortools': {'groups'},

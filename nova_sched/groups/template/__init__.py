@@ -11,12 +11,12 @@
 # under the License.
 """The language of top groups: an extension of Heat's HOT, read into a Definition.
 
-    source    text -> values that know their line and column
-    values    such values, and what they hold
-    parameters, constraints, functions    what a value is worked out from
-    resources, servers, flavors, images    what the resources of a template are
-    tree      members and groups by path
-    policies  what is asked of them
+source    text -> values that know their line and column
+values    such values, and what they hold
+parameters, constraints, functions    what a value is worked out from
+resources, servers, flavors, images    what the resources of a template are
+tree      members and groups by path
+policies  what is asked of them
 """
 
 import functools

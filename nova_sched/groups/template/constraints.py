@@ -15,7 +15,6 @@ import functools
 import json
 import operator
 import time
-import warnings
 
 import regex
 
@@ -71,7 +70,7 @@ class Constraint:
         """Raise TemplateError at the value if it does not keep this."""
         try:
             why = self._check(plain)
-        except TimeoutError:
+        except (TimeoutError, MemoryError):
             why = 'takes too long to compare with the allowed pattern'
         if why:
             shown = json.dumps(plain)
@@ -84,7 +83,7 @@ class Constraint:
         bounds = {key: read(item) for key, item in value.data.items()}
         if not bounds:
             raise value.wrong('min or max is missing')
-        if bounds.get('min', 0) > bounds.get('max', bounds.get('min', 0)):
+        if len(bounds) == 2 and bounds['min'] > bounds['max']:
             raise value.wrong('min is above max')
         return bounds
 
@@ -93,7 +92,7 @@ class Constraint:
         return lambda plain: _outside(len(plain), bounds, 'has the length')
 
     def _range(self, scope, value, _type):
-        bounds = self._bounds(scope, value, functools.partial(_number, scope))
+        bounds = self._bounds(scope, value, scope.number)
         return lambda plain: _outside(plain, bounds, 'is')
 
     def _modulo(self, scope, value, _type):
@@ -113,17 +112,10 @@ class Constraint:
     def _allowed_pattern(self, scope, value, _type):
         text = scope.text(value, 0, LONGEST_PATTERN)
         try:
-            with warnings.catch_warnings(action='ignore'):
-                pattern = regex.compile(text)
+            pattern = regex.compile(text)
         except (regex.error, ValueError, OverflowError, RecursionError) as error:
             raise value.wrong(f'no pattern: {error}') from None
         return _each(functools.partial(self._patience.matches, pattern), f'does not match {text}')
-
-
-def _number(scope, value):
-    if not isinstance(value.data, int | float) or isinstance(value.data, bool):
-        return scope.integer(value, -(2**63), 2**63)
-    return value.data
 
 
 def _outside(number, bounds, words):

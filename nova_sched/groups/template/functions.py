@@ -113,11 +113,11 @@ def _not(scope, call, argument):
 
 
 def _and(scope, call, argument):
-    return call.holding(all([condition(scope, part) for part in _conditions(call, argument)]))
+    return call.holding(all(condition(scope, part) for part in _conditions(call, argument)))
 
 
 def _or(scope, call, argument):
-    return call.holding(any([condition(scope, part) for part in _conditions(call, argument)]))
+    return call.holding(any(condition(scope, part) for part in _conditions(call, argument)))
 
 
 FUNCTIONS = {
@@ -141,7 +141,7 @@ def condition(scope, value) -> bool:
         return scope.template.conditions.holds(value)
     answer = scope.head(value)
     if not isinstance(answer.data, bool):
-        raise answer.wrong(f'a condition is a name, true, false, or a function of conditions, not {answer.kind}')
+        raise answer.wrong(f'a condition is a name, true, false, or a function of such, not {answer.kind}')
     return answer.data
 
 
@@ -154,7 +154,8 @@ def _conditions(call, argument):
 def _path(scope, argument, least):
     """``name`` or ``[name, key, ...]``, as texts and numbers."""
     head = scope.head(argument)
-    parts = [scope.text(item) for item in scope.items(head)] if isinstance(head.data, list) else [scope.text(head)]
+    items = scope.items(head) if isinstance(head.data, list) else [head]
+    parts = [scope.text(item) for item in items]
     if len(parts) < least:
         raise argument.wrong(f'a list of {least} or more is wanted')
     return parts

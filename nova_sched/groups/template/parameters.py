@@ -50,7 +50,9 @@ class Parameters:
         fields = scope.mapping(value, FIELDS)
         type_ = scope.word(scope.require(fields, 'type'), TYPES)
         listed = scope.get(fields, 'constraints')
-        constraints = [Constraint(scope, one, type_, patience) for one in scope.items(listed)] if listed else []
+        constraints = (
+            [Constraint(scope, one, type_, patience) for one in scope.items(listed)] if listed else []
+        )
         if any(one.kind == 'custom_constraint' for one in constraints):
             warnings.append(f'parameters.{name}: a custom constraint is for Heat, and not checked here')
         default = fields.data.get('default')

@@ -100,12 +100,10 @@ class Scope:
         try:
             if isinstance(data, list):
                 return [self.plain(item) for item in self.items(value)]
-            return {key: self.plain(item) for key, item in data.items() if not self.is_omitted(item)}
+            heads = ((key, self.head(item)) for key, item in data.items())
+            return {key: self.plain(item) for key, item in heads if not isinstance(item, Omitted)}
         finally:
             self.work.depth -= 1
-
-    def is_omitted(self, value):
-        return isinstance(self.head(value), Omitted)
 
     # what must stand there
 
@@ -178,6 +176,12 @@ class Scope:
             raise value.wrong(f'{number} is not within {least} and {most}')
         return number
 
+    def number(self, value: Value) -> int | float:
+        value = self.head(value)
+        if isinstance(value.data, float):
+            return value.data
+        return self.integer(value, -(2**63), 2**63)
+
     def boolean(self, value: Value) -> bool:
         value = self.head(value)
         words = {'true': True, 'false': False}
@@ -186,6 +190,16 @@ class Scope:
         if isinstance(value.data, str) and value.data.lower() in words:
             return words[value.data.lower()]
         raise value.wrong(f'true or false is wanted, not {_shown(value)}')
+
+
+class Literal(Scope):
+    """Where no function is possible: a mapping that looks like one is a mapping."""
+
+    def __init__(self, work):
+        super().__init__(None, work)
+
+    def head(self, value):
+        return value
 
 
 def meant(word, words):

@@ -15,12 +15,19 @@ It goes by the events of the parser, because composing a tree recurses without a
 mean to Heat: dates stay text.
 """
 
-import math
-
 import yaml
 
 from nova_sched import errors
-from nova_sched.groups.template.values import COUNT, DEPTH, ROOT, Value, from_plain, inside, text_fault
+from nova_sched.groups.template.values import (
+    COUNT,
+    DEPTH,
+    ROOT,
+    Value,
+    from_plain,
+    inside,
+    number_fault,
+    text_fault,
+)
 
 SIZE = 512 * 1024  # characters of a template, as many as Heat takes
 LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
@@ -91,13 +98,12 @@ class _Document:
 
     def value(self):
         start = self._next(yaml.StreamStartEvent)
-        if isinstance(begin := next(self._events), yaml.StreamEndEvent):
+        if isinstance(next(self._events), yaml.StreamEndEvent):
             raise self._made(start, ROOT).wrong('there is nothing in it')
         value = self._value(next(self._events), ROOT, 0)
         self._next(yaml.DocumentEndEvent)
         if isinstance(more := next(self._events), yaml.DocumentStartEvent):
             raise self._made(more, ROOT).wrong('a second document; a template is one')
-        del begin
         return value
 
     def _next(self, kind):
@@ -154,8 +160,8 @@ class _Document:
             data = known(yaml.ScalarNode(tag, text))
         except (ValueError, KeyError, IndexError):
             raise made.wrong(f'{text!r} is not of the type {tag.removeprefix(_TAG)}') from None
-        if isinstance(data, float) and not math.isfinite(data):
-            raise made.wrong('the number is not finite')
+        if fault := number_fault(data):
+            raise made.wrong(f'the number {fault}')
         return data
 
     def _sequence(self, where, depth):

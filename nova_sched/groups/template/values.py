@@ -22,6 +22,7 @@ from nova_sched import errors
 DEPTH = 50  # values inside of values
 COUNT = 100_000  # values of one template
 ROOT = 'template'
+LARGEST = 2**63 - 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ class Value:
     """Null, boolean, number, text, Reference, list of Values, or mapping from text to Value, in ``data``.
 
     ``where`` is the path to it; ``line`` and ``column`` count from 1 and are None for what was not read from
-    text. ``keys``: where the keys of a mapping stand. ``literal``: it is what it is; a mapping that looks like
-    a function is none.
+    text. ``keys``: where the keys of a mapping stand. ``literal``: it is what it is, even
+    a mapping that looks like a function.
     """
 
     __slots__ = ('column', 'data', 'keys', 'line', 'literal', 'where')
@@ -105,6 +106,15 @@ def text_fault(text):
     return None
 
 
+def number_fault(plain):
+    """What makes a number unfit to be stored or sent, or None; anything else has no such fault."""
+    if isinstance(plain, float) and not math.isfinite(plain):
+        return 'is not finite'
+    if isinstance(plain, int) and not -LARGEST <= plain <= LARGEST:
+        return 'has more than 64 bits'
+    return None
+
+
 def from_plain(plain: Any, where: str = ROOT, at: Value | None = None, literal: bool = False) -> Value:
     """Values from what JSON has, all of them at the line and column of ``at``. Raises TemplateError."""
     return _Plain(at, literal).value(plain, where, 0)
@@ -148,8 +158,8 @@ class _Plain:
             return plain.isoformat()
         if plain is not None and not isinstance(plain, bool | int | float | Reference):
             raise made.wrong(f'a {type(plain).__name__} is nothing that a template can hold')
-        if isinstance(plain, float) and not math.isfinite(plain):
-            raise made.wrong('the number is not finite')
+        if fault := number_fault(plain):
+            raise made.wrong(f'the number {fault}')
         return plain
 
 

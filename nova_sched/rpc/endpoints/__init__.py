@@ -15,6 +15,7 @@ from nova_sched.rpc.endpoints.baseapi import BaseApi
 from nova_sched.rpc.endpoints.candidates import Candidates
 from nova_sched.rpc.endpoints.claims import Claims
 from nova_sched.rpc.endpoints.explain import Explain
+from nova_sched.rpc.endpoints.groups import Groups
 from nova_sched.rpc.endpoints.scheduler import Scheduling
 from nova_sched.rpc.endpoints.stats import Stats
 
@@ -27,5 +28,6 @@ def all_of(scheduler):
         Claims(scheduler),
         Candidates(scheduler),
         Explain(scheduler),
+        Groups(scheduler),
         BaseApi(),
     ]

@@ -17,7 +17,7 @@ import sys
 import warnings
 
 PARTS = ('decisions', 'rules', 'claims', 'shared', 'reports', 'calls')
-ASKED_FOR = ('shared-mariadb', 'spread')  # run by name only
+ASKED_FOR = ('shared-mariadb', 'spread', 'joint', 'racks')  # run by name only
 FIELDS = ('what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts')
 CROWD_FIELDS = 'what,schedulers,unseen,way,conflicts,lost,late,given up,full,uneven,large'.split(',')
 
@@ -48,7 +48,17 @@ def _rows(arguments):
     from oslo_log import log
 
     from nova_sched.conf import CONF
-    from nova_sched.tests.bench import all_rules, calls, commits, crowd_spread, decisions, reporting, shared
+    from nova_sched.tests.bench import (
+        all_rules,
+        calls,
+        commits,
+        crowd_spread,
+        decisions,
+        joint,
+        joint_huawei,
+        reporting,
+        shared,
+    )
 
     log.register_options(CONF)
     CONF([], project='nova_sched', default_config_files=[])
@@ -61,6 +71,8 @@ def _rows(arguments):
         'spread': crowd_spread,
         'reports': reporting,
         'calls': calls,
+        'joint': joint,
+        'racks': joint_huawei,
     }
     for name in arguments.only:
         for row in parts[name].rows(arguments.seconds):
@@ -71,7 +83,9 @@ def _rows(arguments):
 def _print(rows):
     from prettytable import PrettyTable
 
-    for fields in (FIELDS, CROWD_FIELDS):
+    from nova_sched.tests.bench import joint_tables
+
+    for fields in (FIELDS, CROWD_FIELDS, *joint_tables.TABLES):
         table = PrettyTable(fields)
         table.align = 'r'
         for name in ('what', 'floor', 'way'):

@@ -130,6 +130,8 @@ class Cloud:
         if found := re.fullmatch(r'/servers/([^/]+)', path):
             if asked := self.servers.get(found[1]):
                 return 200, {'server': self._server(found[1], asked['server'])}
+        if re.fullmatch(r'/servers/[^/]+/os-interface', path):
+            return 200, {'interfaceAttachments': []}
         if path == '/limits':
             return 200, {'limits': {'absolute': {'maxServerMeta': 128}, 'rate': []}}
         return 404, {'itemNotFound': {'code': 404, 'message': f'no {path}'}}

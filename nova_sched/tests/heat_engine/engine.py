@@ -35,12 +35,13 @@ PATIENCE_S = 60
 def configure(home):
     """Heat's configuration, as a heat.conf would give it; the plug-in is loaded from its folder."""
     logging.register_options(cfg.CONF)
-    conf = home / 'heat.conf'
+    conf, nothing = home / 'heat.conf', home / 'nothing'
+    nothing.mkdir()
     conf.write_text(
         '[DEFAULT]\n'
         f'plugin_dirs = {PLUGINS}\n'
-        f'environment_dir = {home}\n'
-        f'template_dir = {home}\n'
+        f'environment_dir = {nothing}\n'
+        f'template_dir = {nothing}\n'
         f'keystone_backend = {FAKE_KEYSTONE}\n'
         'deferred_auth_method = password\n'
         'auth_encryption_key = 0123456789abcdef0123456789abcdef\n'

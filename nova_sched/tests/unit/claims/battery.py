@@ -87,6 +87,10 @@ def check_books(store):
         assert judged_by(store, one.report.node_uuid) == nonzero(total)
     by_node = sorted(held.uuid for one in changes.nodes for held in one.claims)
     assert by_node == sorted(held.uuid for held in store.claims())
+    # Fences stand for somebody, and who is to be behind one is.
+    assert all(set(held.fences) <= one.fences for one in changes.nodes for held in one.claims)
+    behind = {token for held in store.claims() for token in held.fences}
+    assert {token for one in changes.nodes for token in one.fences} == behind
 
 
 class Commit:

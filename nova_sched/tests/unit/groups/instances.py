@@ -20,7 +20,7 @@ from nova_sched.groups.problem import Problem, Rule
 from nova_sched.tests import checker
 
 LEVELS = ('host', 'rack', 'feed', 'zone')
-MOST_PLACEMENTS = 800
+MOST_PLACEMENTS = 3000
 RACKS = 2  # hosts in each
 
 

@@ -1,0 +1,91 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Puts the API together: routes of the document, who calls, and what every answer has."""
+
+import logging
+import time
+
+import flask
+from oslo_middleware import HTTPProxyToWSGI, RequestId
+
+from nova_sched.api import faults, handlers, identity
+from nova_sched.api.calls import Call, read_query
+from nova_sched.api.document import OPERATIONS
+from nova_sched.api.policies import Policy
+
+LOG = logging.getLogger(__name__)
+
+OPEN = frozenset(one.path for one in OPERATIONS.values() if one.is_open)
+
+
+def make(conf, backend):
+    """The API as a WSGI application, over something like the client of the RPC namespace `groups`.
+
+    Raises BadConfig.
+    """
+    service = handlers.Service(conf)
+    groups = handlers.Groups(backend, Policy(conf), conf.api.max_limit)
+    app = _application(service, groups, conf.api.max_body_size)
+    guard = identity.NoAuth(app) if conf.api.auth_strategy == 'noauth' else identity.Keystone(app, conf)
+
+    def entrance(environ, start_response):
+        inside = app if environ['PATH_INFO'] in OPEN else guard
+        return inside(environ, start_response)
+
+    return HTTPProxyToWSGI(RequestId(entrance), conf)
+
+
+def _application(service, groups, max_body_size):
+    """Routes, errors, and a line in the log for each request."""
+    app = flask.Flask('nova_sched.api', static_folder=None)
+    app.config.update(MAX_CONTENT_LENGTH=max_body_size, MAX_FORM_MEMORY_SIZE=None)
+    for name, operation in OPERATIONS.items():
+        handler = getattr(service if operation.is_open else groups, name)
+        app.add_url_rule(
+            operation.rule,
+            name,
+            _view(operation, handler),
+            methods=[operation.method.upper()],
+            provide_automatic_options=False,
+            strict_slashes=True,
+        )
+    app.before_request(_begun)
+    app.after_request(_ended)
+    app.register_error_handler(Exception, lambda error: faults.of(error, flask.request.environ))
+    return app
+
+
+def _view(operation, handler):
+    """The view of Flask for an operation."""
+
+    def answer(**_):
+        request = flask.request
+        context = identity.context(request.environ)
+        return handler(Call(operation, request, context, read_query(operation, request.args)))
+
+    return answer
+
+
+def _begun():
+    flask.g.begun = time.monotonic()
+
+
+def _ended(response):
+    response.headers.setdefault('Cache-Control', 'no-cache')
+    LOG.info(
+        '%s %s: %d, %.1f ms',
+        flask.request.method,
+        flask.request.path,
+        response.status_code,
+        (time.monotonic() - flask.g.begun) * 1000,
+    )
+    return response

@@ -1,0 +1,227 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What answers each operation of the document: a method of its name, from a call to a response."""
+
+import json
+import urllib.parse
+
+import werkzeug
+from oslo_middleware import Healthcheck
+from werkzeug import exceptions
+
+from nova_sched import errors
+from nova_sched.api import views
+from nova_sched.api.document import DOCUMENT, JSON
+from nova_sched.groups import template
+
+SCHEMA = 'application/schema+json'
+UPDATED = '2026-11-21T00:00:00Z'
+
+
+class Service:
+    """What this service is, and how it is; anybody may ask."""
+
+    def __init__(self, conf):
+        self._health = Healthcheck(None, conf)
+
+    def list_versions(self, call):
+        return reply({'versions': [_version(call)]})
+
+    def show_version(self, call):
+        return reply({'version': _version(call)})
+
+    show_version_root = show_version
+
+    def show_document(self, call):
+        return reply({**DOCUMENT, 'servers': [{'url': call.root or '/'}]})
+
+    def show_schema(self, call):
+        return reply(template.schema(), media=SCHEMA)
+
+    def show_health(self, call):
+        return self._health
+
+
+def _version(call):
+    number = DOCUMENT['info']['version']
+    return {
+        'id': f'v{number}',
+        'status': 'CURRENT',
+        'version': '',
+        'min_version': '',
+        'updated': UPDATED,
+        'links': [
+            {'rel': 'self', 'href': f'{call.root}/v1/'},
+            {'rel': 'describedby', 'type': JSON, 'href': f'{call.root}/v1/openapi.json'},
+        ],
+    }
+
+
+class Groups:
+    """Top groups: each method asks the policy, then the backend, and shows what it answers.
+
+    ``max_limit``: groups in a page.
+    """
+
+    def __init__(self, backend, policy, max_limit):
+        self._backend = backend
+        self._policy = policy
+        self._max_limit = max_limit
+
+    def create_group(self, call):
+        self._allow(call, 'create')
+        body = call.body
+        if 'name' in call.query:
+            if not call.is_template_alone():
+                raise errors.InvalidRequest('name', 'in a JSON body it stands among the others')
+            body = {**body, 'name': call.query['name']}
+        group = self._backend.create(**body, dry_run=call.dry_run, context=call.context)
+        if call.dry_run:
+            return self._whole(call, group)
+        answer = self._whole(call, group, status=201)
+        answer.headers['Location'] = f'{call.root}/v1/groups/{group.uuid}'
+        return answer
+
+    def list_groups(self, call):
+        query, own = call.query, call.context.project_id
+        wanted = query.get('project_id', None if query.get('all_projects') else own)
+        self._allow(call, 'list', own)
+        if wanted is None or wanted != own:
+            self._allow(call, 'list:all_projects', wanted)
+        limit = min(query.get('limit', self._max_limit), self._max_limit)
+        found = self._page(call, wanted, limit)
+        links = []
+        if len(found) > limit:
+            following = {**call.request.args, 'marker': found[limit - 1].uuid, 'limit': limit}
+            href = f'{call.root}/v1/groups?{urllib.parse.urlencode(following)}'
+            links.append({'rel': 'next', 'href': href})
+        return reply({'groups': [views.brief(one, call.root) for one in found[:limit]], 'links': links})
+
+    def _page(self, call, project_id, limit):
+        """The groups of a page, and one more if there is any."""
+        query, found = call.query, []
+        name, status, marker = query.get('name'), query.get('status'), query.get('marker')
+        while True:
+            try:
+                more = self._backend.list(
+                    project_id=project_id, name=name, marker=marker, limit=limit + 1, context=call.context
+                )
+            except errors.NotFound:
+                raise errors.InvalidRequest('marker', f'there is no group {marker}') from None
+            found += [one for one in more if status in (None, one.status)]
+            if len(found) > limit or len(more) <= limit:
+                return found
+            marker = more[-1].uuid
+
+    def validate_group(self, call):
+        self._allow(call, 'validate')
+        return reply(dict(self._backend.validate(**call.body, context=call.context)))
+
+    def show_group(self, call):
+        return self._whole(call, self._known(call))
+
+    def update_group(self, call):
+        seen = call.seen_generations(needed=True)
+        group = self._known(call, 'update')
+        changed = self._backend.update(
+            group.uuid,
+            **call.body,
+            generation=_agreed(group, seen),
+            dry_run=call.dry_run,
+            project_id=group.project_id,
+            context=call.context,
+        )
+        return self._whole(call, changed)
+
+    def delete_group(self, call):
+        seen = call.seen_generations(needed=False)
+        group = self._known(call, 'delete')
+        left = self._backend.delete(
+            group.uuid,
+            generation=_agreed(group, seen),
+            dry_run=call.dry_run,
+            project_id=group.project_id,
+            context=call.context,
+        )
+        return self._whole(call, left) if call.dry_run else reply(None, status=204)
+
+    def show_plan(self, call):
+        group = self._known(call)
+        return self._plan(call, self._backend.plan(group.uuid, group.project_id, context=call.context))
+
+    def renew_plan(self, call):
+        group = self._known(call, 'replan')
+        planned = self._backend.plan(group.uuid, group.project_id, replan=True, context=call.context)
+        return self._plan(call, planned)
+
+    def renew_group(self, call):
+        group = self._known(call, 'renew')
+        renewed = self._backend.renew(group.uuid, call.body.get('ttl'), group.project_id, context=call.context)
+        return self._whole(call, renewed)
+
+    def _allow(self, call, name, project_id=None):
+        """Raises Forbidden."""
+        project_id = project_id or call.context.project_id
+        if not self._policy.allows(call.context, name, project_id, call.context.user_id):
+            raise exceptions.Forbidden(f'The policy nova_sched:groups:{name} is against it.')
+
+    def _known(self, call, name=None):
+        """The group of the address, if the caller may see it, and do this to it.
+
+        Raises GroupNotFound also for a group that is another's, and Forbidden.
+        """
+        uuid = str(call.request.view_args['uuid'])
+        group = self._backend.show(uuid, context=call.context)
+        if not self._policy.allows(call.context, 'show', group.project_id, group.user_id):
+            raise errors.GroupNotFound(uuid)
+        if name and not self._policy.allows(call.context, name, group.project_id, group.user_id):
+            raise exceptions.Forbidden(f'The policy nova_sched:groups:{name} is against it.')
+        return group
+
+    def _whole(self, call, group, status=200):
+        return _shown(call, group, views.whole(group, call.root, self._with_hosts(call, group)), status)
+
+    def _plan(self, call, group):
+        return _shown(call, group, views.plan(group, call.root, self._with_hosts(call, group)))
+
+    def _with_hosts(self, call, group):
+        return self._policy.allows(call.context, 'show:hosts', group.project_id, group.user_id)
+
+
+def _agreed(group, seen):
+    """The generation that a change is based on, None for any. Raises GroupChanged if it is not the group's."""
+    if seen is None or group.generation in seen:
+        return None if seen is None else group.generation
+    raise errors.GroupChanged(group.uuid, max(seen, default=None), group.generation)
+
+
+def _shown(call, group, body, status=200):
+    """A group, or word that the caller has it already; what was only tried has no tag."""
+    if group.dry_run:
+        return reply(body, status)
+    tag = views.tag(body)
+    if call.request.method in ('GET', 'HEAD') and call.has(tag):
+        answer = reply(None, 304)
+    else:
+        answer = reply(body, status)
+    answer.set_etag(tag)
+    return answer
+
+
+def reply(body, status=200, media=JSON):
+    """A response with a JSON document, or with none."""
+    if body is None:
+        answer = werkzeug.Response(status=status)
+        del answer.headers['Content-Type']
+    else:
+        answer = werkzeug.Response(json.dumps(body), status, content_type=media)
+    return answer

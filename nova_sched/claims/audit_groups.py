@@ -1,0 +1,66 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Audit of top groups: planned claims of no group, fences that keep nobody out, and fences for nobody."""
+
+from nova_sched.claims import findings as kind
+from nova_sched.claims.findings import NOTE, Finding
+from nova_sched.objects.claim import PLANNED
+
+
+def strays(books):
+    """Planned claims of no top group that is there."""
+    there = {record.uuid for record in books.records if not record.deleted}
+    for claim in books.claims:
+        if claim.state == PLANNED and claim.top_group not in there:
+            of = f'top group {claim.top_group}, which is gone' if claim.top_group else 'no top group'
+            words = f'it is planned for member {claim.member} of {of}'
+            yield Finding(kind.STRAY, words, claim.top_group, None, **_of(claim, books))
+
+
+def fences(books):
+    """Tokens that nodes carry for nobody, outsiders on nodes with fences, members on nodes without."""
+    borne = {token for claim in books.claims for token in claim.fences}
+    for node in books.nodes.values():
+        for token in sorted(node.fences - borne):
+            words = f'it carries fence {token}, and no claim is behind it'
+            yield Finding(kind.FENCE, words, token, None, **_at(node))
+        if node.fences & borne and node.foreign_instances:
+            words = f'{node.foreign_instances} instances that nobody claimed are behind its fences'
+            yield Finding(kind.OUTSIDER, words, node.foreign_instances, 0, NOTE, **_at(node))
+    for claim in books.claims:
+        if (node := books.nodes.get(claim.node_uuid)) is not None:
+            yield from _on_node(books, claim, node, borne)
+
+
+def _on_node(books, claim, node, borne):
+    mine, others = set(claim.fences), node.fences & borne
+    if others - mine:
+        words = f'{node.place} is behind fences of others: {", ".join(sorted(others - mine))}'
+        yield Finding(kind.OUTSIDER, words, sorted(mine), sorted(others), **_of(claim, books))
+    if mine - node.fences:
+        words = f'{node.place} does not carry its fences: {", ".join(sorted(mine - node.fences))}'
+        yield Finding(kind.UNFENCED, words, sorted(node.fences), sorted(mine), **_of(claim, books))
+
+
+def _at(node):
+    return {'node_uuid': node.uuid, 'host': node.host}
+
+
+def _of(claim, books):
+    node = books.nodes.get(claim.node_uuid)
+    where = _at(node) if node else {'node_uuid': claim.node_uuid}
+    return {
+        **where,
+        'consumer_uuid': claim.consumer_uuid,
+        'claim_uuid': claim.uuid,
+        'group_uuid': claim.top_group,
+    }

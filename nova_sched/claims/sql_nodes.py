@@ -1,0 +1,89 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Nodes in the database: locked, read, written together with the claims on them, and forgotten."""
+
+import json
+
+import sqlalchemy as sa
+
+from nova_sched.claims import NodeFacts
+from nova_sched.claims import sql_groups as groups
+from nova_sched.claims import statements as sql
+from nova_sched.db.tables import CLAIMS, NODES, REPORTS
+from nova_sched.state.report import Report
+
+
+def lock(connection, nodes):
+    """UUID -> Ledger: the true state of the nodes, which nobody else changes before this transaction ends."""
+    return {uuid: sql.ledger(*rest) for uuid, *rest in sql.LOCK_LEDGERS.run(connection, nodes)}
+
+
+def write(connection, ledgers, held, fences):
+    """Write what has changed: claims (Held), the ledgers of their nodes, and fences (Fences)."""
+    replace_claims(connection, held.removed.values(), held.added.values())
+    changed = [{'uuid': uuid, 'used': sql.use_text(ledger)}
+               for uuid, ledger in sorted(ledgers.items()) if ledger.changed]  # fmt: skip
+    sql.WRITE_USES.run(connection, changed)
+    taken = {claim.node_uuid for claim in held.added.values() if claim.all_parts}
+    pieces = [{'uuid': uuid, 'pieces_at': ledgers[uuid].generation + 1} for uuid in sorted(taken)]
+    sql.WRITE_PIECES.run(connection, pieces)
+    groups.write_fences(connection, ledgers, fences.changed)
+
+
+def replace_claims(connection, gone, come):
+    """End claims, and make others."""
+    sql.END_CLAIMS.run(connection, sorted(claim.uuid for claim in gone))
+    sql.PUT_CLAIMS.run(connection, [sql.claim_row(claim) for claim in come])
+
+
+def rows(connection, uuids, lock=False):
+    """UUID -> the node's row."""
+    return {row.uuid: row for row in sql.rows(connection, sql.LOCK_NODES if lock else sql.READ_NODES, uuids)}
+
+
+def texts(connection, uuids):
+    """UUID -> the node's last report, as text."""
+    return {row.node_uuid: row.report for row in sql.rows(connection, sql.READ_TEXTS, uuids)}
+
+
+def facts(connection, uuids):
+    """All that is known of nodes; of those that are there."""
+    # The nodes first: a generation that is older than the claims is found stale at the next look.
+    found = rows(connection, uuids).values()
+    reports = texts(connection, uuids)
+    claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, uuids))
+    return tuple(
+        NodeFacts(
+            report=Report.from_json(reports[row.uuid]),
+            generation=row.generation,
+            claims=tuple(claims.get(row.uuid, ())),
+            foreign=json.loads(row.foreign_use),
+            foreign_instances=row.foreign_instances,
+            seen_s=row.seen_s,
+            fences=sql.tokens(row.fences),
+        )
+        for row in found
+        if row.uuid in reports  # one that left between the two questions is gone
+    )
+
+
+def forget(connection, *condition):
+    """Forget nodes; returns the claims that end with them."""
+    query = sa.select(NODES.c.uuid, NODES.c.generation).where(*condition).with_for_update()
+    nodes = connection.execute(query).all()
+    ended = sql.read_claims(connection, sql.CLAIMS_ON, [uuid for uuid, _ in nodes])
+    for uuid, generation in nodes:
+        connection.execute(sql.KEEP_GENERATION, {'generation': generation})
+        connection.execute(sa.delete(CLAIMS).where(CLAIMS.c.node_uuid == uuid))
+        connection.execute(sa.delete(REPORTS).where(REPORTS.c.node_uuid == uuid))
+        connection.execute(sa.delete(NODES).where(NODES.c.uuid == uuid))
+    return ended

@@ -1,0 +1,94 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Nodes' reports in the database: what they change, all of it in the transaction of a connection."""
+
+import itertools
+import json
+
+from nova_sched.claims import sql_groups as groups
+from nova_sched.claims import sql_nodes
+from nova_sched.claims import statements as sql
+from nova_sched.claims.judge import Held, Ledger
+from nova_sched.claims.reconcile import absent, keeps_source
+from nova_sched.claims.taken import take
+from nova_sched.db.tables import NODES
+
+
+def take_all(connection, latest, now_s, tokens):
+    """Take reports (node UUID -> Report); a Taken for each.
+
+    ``tokens`` are those of the fences that may end with them. Raises Loose.
+    """
+    watched = groups.watched(connection, tokens)
+    rows = sql_nodes.rows(connection, watched.union(latest), lock=True)
+    texts = sql_nodes.texts(connection, latest)
+    claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, latest))
+    moving = _moving(connection, latest, claims)
+    all_known = latest.keys() <= rows.keys()
+    first = 0 if all_known else connection.execute(sql.LAST_GENERATION).scalar_one()
+    taken = [
+        take(report, rows.get(uuid), texts.get(uuid), claims.get(uuid, []), moving, first, now_s)
+        for uuid, report in sorted(latest.items())
+    ]
+    twins = [_forget_twin(connection, one.facts.report) for one in taken if one.renamed]
+    _end_fences(connection, rows, taken, itertools.chain(*twins), watched, tokens)
+    _write(connection, taken)
+    return taken
+
+
+def _moving(connection, reports, claims):
+    """(consumer, node) of those that are away from one of these nodes on a move that keeps its source."""
+    gone = {
+        (consumer, uuid)
+        for uuid, report in reports.items()
+        for consumer in absent(report, {claim.consumer_uuid: claim for claim in claims.get(uuid, ())})
+    }
+    found = sql.read_claims(connection, sql.CLAIMS_OF, {consumer for consumer, _ in gone})
+    return {key for key in gone if any(keeps_source(one, *key) for one in found)}
+
+
+def _forget_twin(connection, report):
+    """A node that was rebuilt under its old name takes the place of the one that is gone."""
+    same_name = (NODES.c.host == report.host, NODES.c.nodename == report.nodename)
+    return sql_nodes.forget(connection, NODES.c.uuid != report.node_uuid, *same_name)
+
+
+def _end_fences(connection, rows, taken, gone, watched, tokens):
+    """End the fences whose last claims end with reports, or are among those ``gone`` with their node."""
+    changes = {claim.key: (claim, None) for claim in gone}
+    for one in taken:
+        put = {claim.key: claim for claim in one.put}
+        changes |= {claim.key: (claim, put.get(claim.key)) for claim in one.ended}
+    if not any(old.fences for old, _ in changes.values()):
+        return
+    ledgers = {row.uuid: Ledger({}, json.loads(row.used), row.generation, fences=sql.tokens(row.fences))
+               for row in rows.values()}  # fmt: skip
+    fences = groups.read_fences(connection, ledgers, watched, tokens)
+    fences.adopt(fences.after(changes))
+    for one in taken:
+        if one.uuid in fences.changed:
+            one.carry(ledgers.pop(one.uuid).fences)
+    fences.changed &= ledgers.keys()
+    sql_nodes.write(connection, ledgers, Held(()), fences)
+
+
+def _write(connection, taken):
+    """All differences that reports make, a statement for each kind."""
+    ended, put = [one.ended for one in taken], [one.put for one in taken]
+    sql_nodes.replace_claims(connection, itertools.chain(*ended), itertools.chain(*put))
+    texts = [(one, {'node_uuid': one.uuid, 'report': one.text}) for one in taken]
+    same = [{'uuid': one.uuid, 'seen_s': one.facts.seen_s} for one in taken if not one.changed]
+    sql.NEW_NODES.run(connection, [one.values for one in taken if one.new])
+    sql.CHANGE_NODES.run(connection, [one.values for one in taken if one.changed and not one.new])
+    sql.SEE_NODES.run(connection, same)
+    sql.NEW_TEXTS.run(connection, [row for one, row in texts if one.text_is_new])
+    sql.CHANGE_TEXTS.run(connection, [row for one, row in texts if one.text_changed])

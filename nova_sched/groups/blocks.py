@@ -1,0 +1,131 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Blocks: sets of classes that must share a domain above the host; and which blocks are alike."""
+
+import collections
+import dataclasses
+
+import numpy as np
+
+from nova_sched.groups import definition
+
+
+@dataclasses.dataclass(eq=False)
+class Block:
+    """All units of ``classes`` go to one domain of ``level``; ``inner``: numbers of blocks wholly inside."""
+
+    number: int
+    level: int
+    classes: np.ndarray  # intp, sorted
+    inner: list[int] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(eq=False)
+class BlockType:
+    """Blocks of one level that may change places: class i of one is as class i of any other.
+
+    ``classes`` intp [blocks, k], each row in an order such that columns match. Where there is more than one,
+    policies on units of one block alone are host anti-affinity and no other.
+    """
+
+    level: int
+    blocks: list[int]
+    classes: np.ndarray
+
+
+def find(compiled, together) -> list[Block]:
+    """Every component of two or more units, fine levels first, but none that a finer level says as well."""
+    layout, found = compiled.layout, []
+    fine_first = sorted(range(1, len(layout.levels)), key=lambda level: -layout.levels[level].count)
+    for level in fine_first:
+        components = collections.defaultdict(list)
+        for c, members in enumerate(compiled.members):
+            components[int(together.labels[level, members[0, 0]])].append(c)
+        for classes in components.values():
+            alone = len(classes) == 1 and not _joined(compiled, together, level, classes[0])
+            if alone or any(
+                layout.nests[block.level, level] and block.classes.tolist() == classes for block in found
+            ):
+                continue
+            block = Block(len(found), level, np.array(classes, dtype=np.intp))
+            inside = set(classes)
+            block.inner = [
+                other.number
+                for other in found
+                if layout.nests[other.level, level] and inside.issuperset(other.classes.tolist())
+            ]
+            found.append(block)
+    return found
+
+
+def _joined(compiled, together, level: int, c: int) -> bool:
+    """Whether a class that is a whole component has two units or more, which then must stay together."""
+    heads = compiled.members[c][:, 0]
+    return len(heads) > 1 and len(np.unique(together.labels[level, heads])) == 1
+
+
+def types(compiled) -> list[BlockType]:
+    """All blocks by type; a block like no other is a type of its own."""
+    within = np.zeros((len(compiled.blocks), compiled.class_count), dtype=np.int64)
+    for block in compiled.blocks:
+        within[block.number, block.classes] = 1
+    touch = np.array([(one.a > 0) | (one.b > 0) for one in compiled.active], dtype=np.int64)
+    touch = touch.reshape(len(compiled.active), compiled.class_count)
+    fixed = np.array([one.fixed_a.any() or one.fixed_b.any() for one in compiled.active], dtype=bool)
+    inside = touch @ within.T  # [rules, blocks]: classes of the block that the rule concerns
+    private = (inside == touch.sum(axis=1)[:, None]) & ~fixed[:, None]
+    alike = collections.defaultdict(list)
+    for block, here, own in zip(compiled.blocks, (inside > 0).T, private.T, strict=True):
+        caps = [compiled.active[number] for number in np.flatnonzero(here & own)]
+        common = [compiled.active[number] for number in np.flatnonzero(here & ~own)]
+        around = np.flatnonzero(within[:, block.classes].any(axis=1)).tolist()
+        around.remove(block.number)
+        if block.inner or any(len(compiled.stay[c][0]) for c in block.classes) or not _host_caps(caps):
+            order, key = block.classes.tolist(), ('own', block.number)
+        else:
+            order, key = _signature(compiled, block, caps, common, {n: within[n] for n in around})
+        alike[key].append((block, order))
+    return [
+        BlockType(
+            level=blocks[0][0].level,
+            blocks=[block.number for block, _ in blocks],
+            classes=np.array([order for _, order in blocks], dtype=np.intp),
+        )
+        for blocks in alike.values()
+    ]
+
+
+def _host_caps(rules) -> bool:
+    return all(one.kind == definition.ANTI_AFFINITY and one.is_required and not one.level for one in rules)
+
+
+def _signature(compiled, block: Block, caps, common, around) -> tuple[list[int], tuple]:
+    """The block's classes in an order of their own, and a key that is equal for blocks of one type.
+
+    ``caps``: rules on this block alone; ``common``: others that concern it; ``around``: of each
+    block that shares classes with it, int64 [C], which ones it has.
+    """
+
+    def plain(c):
+        return (
+            int(compiled.shape[c]),
+            int(compiled.count[c]),
+            tuple((one.number, int(one.a[c]), int(one.b[c])) for one in common),
+            tuple(number for number, row in around.items() if row[c]),
+            tuple(sorted((one.rule.most, int(one.a[c])) for one in caps)),
+            compiled.open[c].tobytes(),
+        )
+
+    keys = {c: plain(c) for c in block.classes.tolist()}
+    order = sorted(keys, key=lambda c: keys[c])
+    joint = sorted((one.rule.most, tuple(one.a[order].tolist())) for one in caps)
+    return order, (block.level, tuple(around), tuple(keys[c] for c in order), tuple(joint))

@@ -1,0 +1,167 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""One reading of a template: its sections in order, from text to a Definition."""
+
+from collections.abc import Mapping
+
+from nova_sched import errors
+from nova_sched.groups.definition import Definition
+from nova_sched.groups.template import source, types
+from nova_sched.groups.template.conditions import Conditions
+from nova_sched.groups.template.flavors import Flavors
+from nova_sched.groups.template.images import Images
+from nova_sched.groups.template.parameters import Parameters
+from nova_sched.groups.template.policies import Policies
+from nova_sched.groups.template.resources import Resources
+from nova_sched.groups.template.scope import Literal, Scope, Work
+from nova_sched.groups.template.servers import Servers
+from nova_sched.groups.template.tree import Tree
+
+SECTIONS = (
+    'heat_template_version',
+    'description',
+    'parameter_groups',
+    'parameters',
+    'conditions',
+    'resources',
+    'outputs',
+)
+VERSIONS = (
+    '2013-05-23',
+    '2014-10-16',
+    '2015-04-30',
+    '2015-10-15',
+    '2016-04-08',
+    '2016-10-14',
+    'newton',
+    '2017-02-24',
+    'ocata',
+    '2017-09-01',
+    'pike',
+    '2018-03-02',
+    'queens',
+    '2018-08-31',
+    'rocky',
+    '2021-04-16',
+    'wallaby',
+)
+DESCRIPTION = 65_535  # characters
+
+
+class Reading:
+    """What functions ask for (``parameters``, ``conditions``, ``attribute``) while a template is read."""
+
+    def __init__(self, text, parameters, flavors, images, levels, max_members):
+        self._warnings = []
+        work = Work()
+        literal = Literal(work)
+        self._scope = Scope(self, work)
+        self._top = literal.mapping(source.values(text), SECTIONS)
+        literal.word(literal.require(self._top, 'heat_template_version'), VERSIONS)
+        self._levels = tuple(levels)
+        self._most_members = max_members
+        self._literal = literal
+        self.parameters = Parameters(literal, self._section('parameters'), parameters, self._warnings)
+        self.conditions = Conditions(self._scope, self._section('conditions'))
+        self._resources = Resources(self._scope, literal, self._section('resources'))
+        self.conditions.check()
+        self._servers = Servers(
+            Flavors(literal, _catalogue('flavors', flavors)),
+            Images(literal, _catalogue('images', images), self._warnings),
+            self._resources,
+            self._warnings,
+        )
+        self._asked = []  # servers whose attributes are being worked out
+
+    def _section(self, name):
+        found = self._literal.get(self._top, name)
+        return None if found is None else self._literal.mapping(found)
+
+    def definition(self):
+        """The whole. Raises TemplateError."""
+        described = self._literal.get(self._top, 'description')
+        description = '' if described is None else self._literal.text(described, 0, DESCRIPTION)
+        self._warn_of_unseen()
+        tree = Tree(self._resources, self._servers, self._scope, self._most_members)
+        tree.grow()
+        most = 4 * self._most_members + 100
+        policies = Policies(tree, self._resources, self._scope, self._levels, most, self._warnings).all()
+        if not tree.members:
+            self._warnings.append('there is no member')
+        return Definition(
+            tree.members, policies, tree.groups, description, tuple(dict.fromkeys(self._warnings))
+        )
+
+    def _warn_of_unseen(self):
+        for name, one in self._resources.present():
+            if one.type in types.UNSEEN:
+                self._warnings.append(f'resources.{name}: servers that a {one.type} makes are not planned')
+
+    # what functions ask for
+
+    def is_known(self, name, at):
+        """Whether the resource will exist. Raises TemplateError if there is none of the name."""
+        return self._resources.is_known(name, at)
+
+    def attribute(self, name, attribute, at):
+        """An attribute of a resource, plain: what the template itself says of it. Raises TemplateError."""
+        one = self._resources[name]
+        if one.type != types.SERVER or attribute not in ATTRIBUTES:
+            raise at.wrong(f'{attribute} of {name} is not known before it is created')
+        if name in self._asked:
+            raise at.wrong(f'{name} is described by itself')
+        if attribute == 'name':
+            properties = self._scope.mapping(one.properties)
+            return self._scope.text(self._scope.require(properties, 'name'))
+        self._asked.append(name)
+        found = ATTRIBUTES[attribute](self._servers.server(self._scope, one.properties))
+        self._asked.pop()
+        return found
+
+
+def _flavor(server):
+    flavor = server.flavor
+    return {
+        'name': flavor.name,
+        'vcpus': flavor.vcpus,
+        'ram': flavor.memory_mb,
+        'disk': flavor.root_gb,
+        'ephemeral': flavor.ephemeral_gb,
+        'swap': flavor.swap,
+        'extra_specs': dict(flavor.extra_specs),
+    }
+
+
+def _image(server):
+    image = server.image
+    return image and {
+        'id': image.id,
+        'name': image.name,
+        'disk_format': image.disk_format,
+        'properties': dict(image.properties),
+    }
+
+
+ATTRIBUTES = {
+    'name': None,
+    'flavor': _flavor,
+    'image': _image,
+    'availability_zone': lambda server: server.availability_zone,
+}
+
+
+def _catalogue(name, given):
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        raise errors.TemplateError(name, None, None, 'a mapping from names is wanted')
+    return given

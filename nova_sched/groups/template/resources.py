@@ -1,0 +1,97 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The resources of a template as they are written, and what is known of them before they exist."""
+
+import dataclasses
+
+from nova_sched.groups.template import types
+from nova_sched.groups.template.functions import condition
+from nova_sched.groups.template.scope import Scope, meant
+from nova_sched.groups.template.values import Value
+
+FIELDS = (
+    'type',
+    'properties',
+    'condition',
+    'metadata',
+    'depends_on',
+    'update_policy',
+    'deletion_policy',
+    'external_id',
+    'description',
+)
+DEFINITION = ('type', 'properties', 'metadata')  # of a member of a group that repeats its definition
+NAME = 255  # characters
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Item:
+    """A resource, or something written like one inside of another: its type and properties. ``at``: where."""
+
+    type: str
+    properties: Value
+    at: Value
+
+
+def item(scope: Scope, value: Value, fields) -> Item:
+    """Something that has a type and perhaps properties. Raises TemplateError."""
+    value = scope.mapping(value, fields)
+    kind = types.known(scope, scope.require(value, 'type'))
+    properties = value.data.get('properties')
+    if properties is None or properties.data is None:
+        properties = Value({}, f'{value.where}.properties', value.line, value.column)
+    return Item(kind, properties, value)
+
+
+def checked_name(name: str, at: Value, key: str | None = None) -> str:
+    """A name that can be part of a path; raises TemplateError."""
+    why = None
+    if not 1 <= len(name) <= NAME:
+        why = f'a name has 1 to {NAME} characters'
+    elif '/' in name or not name.isprintable() or ' ' in name:
+        why = f'the name {name!r} has a slash, a blank or a control character'
+    if why:
+        raise at.wrong(why) if key is None else at.wrong_key(key, why)
+    return name
+
+
+class Resources:
+    """Items by name, with what their conditions say. ``declared``: the mapping, or None."""
+
+    def __init__(self, scope, literal, declared):
+        self._scope = scope
+        self._declared = declared.data if declared else {}
+        self._items = {}
+        self._present = {}
+        for name, value in self._declared.items():
+            checked_name(name, declared, name)
+            self._items[name] = item(scope, literal.mapping(value, FIELDS), FIELDS)
+
+    def is_known(self, name, at):
+        """Whether the resource will exist: False if its condition does not hold. Raises TemplateError."""
+        if name not in self._items:
+            raise at.wrong(f'there is no resource {name}{meant(name, self._items)}')
+        if name not in self._present:
+            held = self._declared[name].data.get('condition')
+            self._present[name] = held is None or condition(self._scope, held)
+        return self._present[name]
+
+    def type_of(self, name):
+        """The type of a resource; None if there is none of the name."""
+        return self._items[name].type if name in self._items else None
+
+    def __getitem__(self, name) -> Item:
+        return self._items[name]
+
+    def present(self):
+        """(name, Item) of those that will exist."""
+        return [(name, one) for name, one in self._items.items() if self.is_known(name, one.at)]

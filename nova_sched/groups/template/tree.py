@@ -1,0 +1,221 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Where each member has its place: groups within groups, down to servers, by path.
+
+A top-level resource that no group lists has its own name as its path; what a group lists or holds has the
+group's path, a slash and its name; what a group repeats has the group's path, a slash and a number from 0.
+"""
+
+import dataclasses
+
+from nova_sched.groups.definition import Member
+from nova_sched.groups.template import types
+from nova_sched.groups.template.repeats import repeated
+from nova_sched.groups.template.resources import DEFINITION, Item, checked_name, item
+from nova_sched.groups.template.scope import Scope
+from nova_sched.groups.template.values import Reference, Value
+
+LEVELS = 20  # groups within groups
+PATH = 255  # characters
+GROUP = ('members', 'policies', 'relations', 'overlay')
+INLINE = ('name', *DEFINITION, *GROUP)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """A group at its place: ``properties`` as they are read in ``scope``, and the paths of its members."""
+
+    path: str
+    properties: Value
+    scope: Scope
+    members: tuple[str, ...]
+
+
+class Tree:
+    """Builds ``members`` and ``groups`` by path from the resources of a template."""
+
+    def __init__(self, resources, servers, scope, max_members):
+        self._resources = resources
+        self._servers = servers
+        self._scope = scope
+        self._most = max_members
+        self._most_groups = 4 * max_members + LEVELS
+        self._described = {}
+        self._parents = {}  # name of a resource -> (group that lists it, where)
+        self._entries = {}
+        self.members: dict[str, Member] = {}
+        self.groups: dict[str, tuple[str, ...]] = {}
+        self.placed: list[Placed] = []  # groups that may have policies, from the outer to the inner
+        self.overlays: list[tuple[str, Item]] = []
+        self.of: dict[str, tuple[str, ...]] = {}  # name of a resource -> paths of its members
+        self.server_groups: dict[str, list[str]] = {}
+
+    def grow(self):
+        """Place everything. Raises TemplateError."""
+        present = self._resources.present()
+        for name, one in present:
+            if _is_overlay(one, self._scope):
+                self.overlays.append((name, one))
+            elif one.type == types.GROUP:
+                self._claim(one, name)
+        for name, _one in present:
+            if name not in self._parents and self.is_placed(name):
+                self._place_resource(name, name)
+        for name, (_group, at) in self._parents.items():
+            if name not in self.of:
+                raise at.wrong(f'groups in a circle: {" in ".join(self._circle(name))}')
+
+    def is_placed(self, name):
+        """Whether the resource is a member, or a group that has a place."""
+        one = self._resources[name]
+        return self._holds_servers(one, self._scope) and not _is_overlay(one, self._scope)
+
+    def _claim(self, one, group):
+        """Note which resources the group lists, however deep."""
+        for entry in self._listed(one.properties, self._scope):
+            if isinstance(entry.data, dict):
+                inner = self._inline(entry, self._scope)
+                if inner.type == types.GROUP:
+                    self._claim(inner, group)
+                continue
+            name = self._named(entry)
+            if not self._resources.is_known(name, entry):
+                continue
+            if name in self._parents:
+                first, _at = self._parents[name]
+                raise entry.wrong(f'{name} is a member of {first} already; it has one place (see overlay)')
+            self._parents[name] = (group, entry)
+
+    def _named(self, entry):
+        """The resource that an entry of members names; one that can be a member."""
+        name = entry.data.name if isinstance(entry.data, Reference) else self._scope.text(entry)
+        self._resources.is_known(name, entry)
+        if not self.is_placed(name):
+            kind = self._resources.type_of(name)
+            raise entry.wrong(f'{name}, a {kind}, is neither a server nor a group with a place')
+        return name
+
+    def _circle(self, name):
+        chain = [name]
+        while (name := self._parents[name][0]) not in chain:
+            chain.append(name)
+        return [*chain[chain.index(name) :], name]
+
+    def _listed(self, properties, scope):
+        """Entries of the members of a group that will exist; read once where no index can change them."""
+        if not scope.indexes and properties in self._entries:
+            return self._entries[properties]
+        entries = scope.items(scope.require(scope.mapping(properties, GROUP), 'members'))
+        if not scope.indexes:
+            self._entries[properties] = entries
+        return entries
+
+    # placing
+
+    def _place_resource(self, name, path):
+        self.of[name] = self._place(self._resources[name], path, self._scope)
+        return self.of[name]
+
+    def _place(self, one, path, scope):
+        """Paths of the members that ``one`` brings at this path."""
+        if path in self.members or path in self.groups:
+            raise one.at.wrong(f'there is a member or a group {path} already')
+        if len(path) > PATH or path.count('/') >= LEVELS:
+            raise one.at.wrong(f'the path {path[:50]}... is longer than {PATH}, or {LEVELS} groups deep')
+        if one.type == types.SERVER:
+            return self._place_server(one, path, scope)
+        if len(self.groups) >= self._most_groups:
+            raise one.at.wrong(f'more than {self._most_groups} groups')
+        self.groups[path] = ()
+        if one.type == types.GROUP:
+            members = self._place_group(one, path, scope)
+        else:
+            members = self._place_repeated(one, path, scope)
+        self.groups[path] = members
+        return members
+
+    def _place_server(self, one, path, scope):
+        if len(self.members) >= self._most:
+            raise one.at.wrong(f'more than {self._most} members')
+        server = self._server(one, scope)
+        self.members[path] = server.member(path)
+        for group in server.server_groups:
+            self.server_groups.setdefault(group, []).append(path)
+        return (path,)
+
+    def _server(self, one, scope):
+        """What the server is; the same for all members of a group, if no index is in it."""
+        server = self._described.get(one.properties)
+        if server is None:
+            if 'external_id' in one.at.data:
+                raise one.at.wrong_key('external_id', 'the server exists already; it cannot be planned')
+            scope.used_index = False
+            server = self._servers.server(scope, one.properties)
+            if not scope.used_index:
+                self._described[one.properties] = server
+        return server
+
+    def _place_group(self, one, path, scope):
+        if _is_overlay(one, scope):
+            raise one.at.wrong('only a resource of its own can be an overlay')
+        place = len(self.placed)
+        members = []
+        for entry in self._listed(one.properties, scope):
+            if isinstance(entry.data, dict):
+                inner = self._inline(entry, scope)
+                name = checked_name(scope.text(scope.require(entry, 'name')), entry)
+                members += self._place(inner, f'{path}/{name}', scope)
+            elif scope.indexes:
+                raise entry.wrong('what is repeated cannot list a resource, which has one place')
+            else:
+                name = self._named(entry)
+                if self._resources.is_known(name, entry):
+                    members += self._place_resource(name, f'{path}/{name}')
+        self.placed.insert(place, Placed(path, one.properties, scope, tuple(members)))
+        return tuple(members)
+
+    def _inline(self, entry, scope):
+        """A member that is described where it is listed: a server, or a group with or without its type."""
+        entry = scope.mapping(entry, INLINE)
+        scope.require(entry, 'name')
+        if 'type' in entry.data:
+            inner = item(scope, scope.mapping(entry, ('name', *DEFINITION)), ('name', *DEFINITION))
+        else:
+            own = {key: value for key, value in entry.data.items() if key in GROUP}
+            properties = Value(own, entry.where, entry.line, entry.column, entry.keys)
+            inner = Item(types.GROUP, properties, entry)
+        if not self._holds_servers(inner, scope):
+            raise entry.wrong(f'a {inner.type} is neither a server nor a group of servers')
+        return inner
+
+    def _place_repeated(self, one, path, scope):
+        group = repeated(one, scope, self._most)
+        inner = item(scope, group.definition, DEFINITION)
+        members = []
+        for name in group.names:
+            members += self._place(inner, f'{path}/{name}', scope.within(group.variable, name))
+        return tuple(members)
+
+    def _holds_servers(self, one, scope):
+        """Whether it is a server or a group of what is, as far as its type says."""
+        while one.type in (types.RESOURCE_GROUP, types.SCALING_GROUP):
+            properties = scope.mapping(one.properties)
+            key = 'resource_def' if one.type == types.RESOURCE_GROUP else 'resource'
+            one = item(scope, scope.require(properties, key), DEFINITION)
+        return one.type in types.PLACED
+
+
+def _is_overlay(one, scope):
+    if one.type != types.GROUP:
+        return False
+    found = scope.get(scope.mapping(one.properties, GROUP), 'overlay')
+    return found is not None and scope.boolean(found)

@@ -1,0 +1,135 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The scheduler's REST API, as Heat asks it for a stack: with the stack's own token, at the catalogue's address."""
+
+from heat.common import exception
+from keystoneauth1 import adapter
+from keystoneauth1 import exceptions as keystone_errors
+from oslo_config import cfg
+
+GROUP = 'clients_nova_sched'
+OPTS = [
+    cfg.StrOpt(
+        'service_type',
+        default='server-scheduling',
+        help='Service type of the scheduler in the catalogue of Keystone.',
+    ),
+    cfg.StrOpt(
+        'endpoint_type',
+        default='public',
+        choices=['public', 'internal', 'admin', 'publicURL', 'internalURL', 'adminURL'],
+        help='Which of its endpoints to use.',
+    ),
+    cfg.StrOpt('endpoint_override', help='URL to use instead of one from the catalogue.'),
+    cfg.IntOpt('timeout', default=60, min=1, help='Seconds to wait for an answer.'),
+]
+cfg.CONF.register_opts(OPTS, group=GROUP)
+
+
+class SchedulerError(exception.Error):
+    """The scheduler has said no, or nothing; the message is its reason. ``status`` is HTTP's, None without an answer."""
+
+    def __init__(self, message, status=None):
+        super().__init__(message)
+        self.status = status
+
+
+class Busy(Exception):
+    """The scheduler could not look at the request; the same may be asked again."""
+
+
+class Client:
+    """Groups are mappings as the API has them; bodies have ``template``, ``flavors`` and ``images``.
+
+    All methods raise SchedulerError, and Busy where asking again cannot do harm.
+    """
+
+    def __init__(self, context):
+        conf = cfg.CONF[GROUP]
+        self._http = adapter.Adapter(
+            context.keystone_session,
+            service_type=conf.service_type,
+            interface=conf.endpoint_type,
+            region_name=context.region_name or cfg.CONF.region_name_for_services,
+            endpoint_override=conf.endpoint_override,
+            raise_exc=False,
+            connect_retries=cfg.CONF.client_retry_limit,
+        )
+        self._timeout_s = conf.timeout
+
+    def create(self, body, name, ttl):
+        """A new group, held for ``ttl`` seconds."""
+        answer = self._asked('POST', '/v1/groups', json={**body, 'name': name, 'ttl': ttl})
+        # Of a group that is perhaps there, another would be made: only one that surely is not is asked for again.
+        if answer.status_code == 503 and _fault(answer).get('code', '').endswith('.busy'):
+            raise Busy(_words(answer))
+        return _good(answer).json()
+
+    def show(self, uuid):
+        return self._good('GET', f'/v1/groups/{uuid}').json()
+
+    def plan(self, uuid):
+        """The group with the domains of its members."""
+        return self._good('GET', f'/v1/groups/{uuid}/plan').json()
+
+    def replace(self, uuid, body):
+        """Give the group another definition, unless somebody else does so at the same time."""
+        seen = self._good('GET', f'/v1/groups/{uuid}').headers.get('ETag', '*')
+        return self._good('PUT', f'/v1/groups/{uuid}', json=body, headers={'If-Match': seen}).json()
+
+    def renew(self, uuid, ttl):
+        """Hold what is planned for ``ttl`` seconds from now."""
+        self._good('POST', f'/v1/groups/{uuid}/renew', json={'ttl': ttl})
+
+    def delete(self, uuid):
+        """End the group, if it is still there."""
+        answer = self._again('DELETE', f'/v1/groups/{uuid}', headers={'If-Match': '*'})
+        if answer.status_code != 404:
+            _good(answer)
+
+    def _good(self, method, path, **more):
+        return _good(self._again(method, path, **more))
+
+    def _again(self, method, path, **more):
+        """Ask what may be asked twice."""
+        answer = self._asked(method, path, **more)
+        if answer.status_code == 503:
+            raise Busy(_words(answer))
+        return answer
+
+    def _asked(self, method, path, **more):
+        try:
+            return self._http.request(path, method, timeout=self._timeout_s, **more)
+        except keystone_errors.ClientException as error:
+            raise SchedulerError(f'The scheduler cannot be asked: {error}') from error
+
+
+def _good(answer):
+    if answer.status_code >= 400:
+        raise SchedulerError(_words(answer), answer.status_code)
+    return answer
+
+
+def _fault(answer):
+    """The first error of an answer, as OpenStack's guidelines have it; empty if there is none."""
+    try:
+        faults = answer.json()['errors']
+        return faults[0]
+    except (ValueError, LookupError, TypeError):
+        return {}
+
+
+def _words(answer):
+    fault = _fault(answer)
+    where = f' ({fault["where"]})' if fault.get('where') else ''
+    detail = fault.get('detail') or f'HTTP {answer.status_code}'
+    return f'The scheduler refuses{where}: {detail}' if answer.status_code < 500 else f'The scheduler fails: {detail}'

@@ -1,0 +1,165 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The namespace `groups` 1.0: whole groups, placed together before the first of their servers exists."""
+
+import oslo_messaging as messaging
+
+from nova_sched.groups import account
+from nova_sched.rpc import groups, words
+from nova_sched.rpc.failures import expected
+
+
+class Groups:
+    """Answers are TopGroup objects.
+
+    A ``template`` is YAML or JSON text, or a mapping; ``parameters`` are its values by name, ``flavors`` and
+    ``images`` those that it may name, each as it would be written in the template. With a ``project_id`` only
+    groups of that project are known. With ``dry_run`` the answer is what would become of the group, and
+    nothing is changed. All that look for a group raise GroupNotFound.
+    """
+
+    target = messaging.Target(namespace='groups', version='1.0')
+
+    def __init__(self, scheduler):
+        self._scheduler = scheduler
+
+    @property
+    def _groups(self):
+        return self._scheduler.groups
+
+    def _definition(self, *given):
+        return groups.definition(self._groups.levels, *given)
+
+    @expected
+    def create(
+        self,
+        context,
+        template,
+        name=None,
+        parameters=None,
+        flavors=None,
+        images=None,
+        ttl=None,
+        dry_run=False,
+    ):
+        """Plan all members and claim the plan, or nothing. The group belongs to the project of the caller.
+
+        ``ttl``: seconds after which members that are not created yet lose their places, `[groups] plan_ttl`
+        by default. Raises TemplateError, or GroupRefused with ``details``.
+        """
+        definition, source = self._definition(template, parameters, flavors, images)
+        view = self._groups.create(
+            definition,
+            source,
+            name=groups.optional(words.name, name, 'name'),
+            ttl_s=groups.optional(groups.number, ttl, 'ttl'),
+            dry_run=groups.flag(dry_run, 'dry_run'),
+            context=groups.owner(context),
+        )
+        return groups.top_group(view)
+
+    @expected
+    def update(
+        self,
+        context,
+        uuid,
+        template,
+        parameters=None,
+        flavors=None,
+        images=None,
+        generation=None,
+        dry_run=False,
+        project_id=None,
+        ttl=None,
+    ):
+        """Give a group another definition. The answer has the ``moves`` that the caller has to make.
+
+        Raises GroupChanged if the group is not at this ``generation``, TemplateError, or GroupRefused; then
+        the group stays as it was.
+        """
+        uuid = words.uuid(uuid, 'uuid')
+        definition, source = self._definition(template, parameters, flavors, images)
+        view = self._groups.update(
+            uuid,
+            definition,
+            source,
+            generation=groups.optional(groups.number, generation, 'generation'),
+            dry_run=groups.flag(dry_run, 'dry_run'),
+            project_id=groups.optional(words.name, project_id, 'project_id'),
+            ttl_s=groups.optional(groups.number, ttl, 'ttl'),
+            context=groups.owner(context),
+        )
+        return groups.top_group(view)
+
+    @expected
+    def delete(self, context, uuid, generation=None, dry_run=False, project_id=None):
+        """End the planned claims of a group; those of its servers end as these go.
+
+        Returns None, or with ``dry_run`` the group as it would be left. Raises GroupChanged.
+        """
+        view = self._groups.delete(
+            words.uuid(uuid, 'uuid'),
+            generation=groups.optional(groups.number, generation, 'generation'),
+            dry_run=groups.flag(dry_run, 'dry_run'),
+            project_id=groups.optional(words.name, project_id, 'project_id'),
+        )
+        return groups.top_group(view) if dry_run else None
+
+    @expected
+    def show(self, context, uuid, project_id=None):
+        """A group with its members."""
+        project_id = groups.optional(words.name, project_id, 'project_id')
+        return groups.top_group(self._groups.show(words.uuid(uuid, 'uuid'), project_id=project_id))
+
+    @expected
+    def list(self, context, project_id=None, name=None, marker=None, limit=None):
+        """Groups after the ``marker`` (the UUID of one), oldest first; without members and templates."""
+        found = self._groups.list(
+            project_id=groups.optional(words.name, project_id, 'project_id'),
+            name=groups.optional(words.name, name, 'name'),
+            marker=groups.optional(words.uuid, marker, 'marker'),
+            limit=groups.optional(groups.number, limit, 'limit'),
+        )
+        return [groups.summary(view) for view in found]
+
+    @expected
+    def plan(self, context, uuid, project_id=None, replan=False):
+        """A group with its members' places and domains.
+
+        With ``replan`` members without a good place get one first. Raises GroupRefused.
+        """
+        view = self._groups.plan(
+            words.uuid(uuid, 'uuid'),
+            project_id=groups.optional(words.name, project_id, 'project_id'),
+            replan=groups.flag(replan, 'replan'),
+        )
+        return groups.top_group(view)
+
+    @expected
+    def renew(self, context, uuid, ttl=None, project_id=None):
+        """Hold the places of members that are not created yet for ``ttl`` more seconds from now."""
+        view = self._groups.renew(
+            words.uuid(uuid, 'uuid'),
+            ttl_s=groups.optional(groups.number, ttl, 'ttl'),
+            project_id=groups.optional(words.name, project_id, 'project_id'),
+        )
+        return groups.top_group(view)
+
+    @expected
+    def validate(self, context, template, parameters=None, flavors=None, images=None):
+        """What a template comes to, as ``groups.account`` has it; nothing is planned.
+
+        ``contradiction``: which policies collide whatever hosts there are, in words, or None. Raises
+        TemplateError.
+        """
+        definition, _ = self._definition(template, parameters, flavors, images)
+        return {**account.of(definition), 'contradiction': self._groups.contradiction(definition)}

@@ -1,0 +1,150 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Top groups between the wire and the engine: arguments are checked, templates read, Views made objects."""
+
+import json
+
+from nova_sched import errors, objects
+from nova_sched.conf import CONF
+from nova_sched.groups import flavor_file, template
+from nova_sched.rpc import translate, words
+
+LONGEST = 2**20  # characters of a template and of what was sent along with it, as JSON
+LARGEST = 2**31 - 1  # integers of databases, and seconds that anybody holds a plan for
+
+
+def definition(levels, text, parameters=None, flavors=None, images=None):
+    """What a template and its surroundings mean, and the source to keep: (Definition, mapping).
+
+    ``levels`` are the names that policies may use. Raises TemplateError, InvalidRequest, or BadConfig for the
+    operator's file of flavors.
+    """
+    source = _source(text, parameters, flavors, images)
+    found = template.read(
+        text,
+        source['parameters'],
+        {**flavor_file.read(CONF.groups.flavors), **source['flavors']},
+        source['images'],
+        levels=levels,
+        max_members=CONF.groups.max_members,
+    )
+    return found, source
+
+
+def _source(text, parameters, flavors, images):
+    """What a definition is read from, as plain values: the text and the mappings beside it."""
+    if not isinstance(text, (str, dict)):
+        raise errors.InvalidRequest('template', f'it must be text or a mapping, not {type(text).__name__}')
+    source = {
+        'template': text if isinstance(text, str) else json.dumps(text),
+        'parameters': _mapping(parameters, 'parameters'),
+        'flavors': _mapping(flavors, 'flavors'),
+        'images': _mapping(images, 'images'),
+    }
+    size = len(json.dumps(source))
+    if size > LONGEST:
+        why = f'with all that belongs to it, it has {size} characters; at most {LONGEST} are accepted'
+        raise errors.InvalidRequest('template', why)
+    return source
+
+
+def _mapping(value, where):
+    """A mapping by names; None is an empty one. Raises InvalidRequest."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise errors.InvalidRequest(where, f'{words.short(value)} is no mapping')
+    return {words.name(name, where): one for name, one in value.items()}
+
+
+# Arguments.
+
+
+def optional(check, value, where):
+    """What ``check(value, where)`` returns; None stays None. Raises InvalidRequest."""
+    return None if value is None else check(value, where)
+
+
+def flag(value, where):
+    """Raises InvalidRequest for what is neither true nor false."""
+    if not isinstance(value, bool):
+        raise errors.InvalidRequest(where, f'{words.short(value)} is neither true nor false')
+    return value
+
+
+def number(value, where):
+    """A whole number from 1 that a database can hold. Raises InvalidRequest."""
+    if words.number(value, where) > LARGEST:
+        raise errors.InvalidRequest(where, f'{words.short(value)} is more than {LARGEST}')
+    return value
+
+
+def owner(context):
+    """The context of a caller, whose names go into the books. Raises InvalidRequest."""
+    for name in ('project_id', 'user_id'):
+        optional(words.name, getattr(context, name), f'{name} of the caller')
+    return context
+
+
+# Answers.
+
+
+def top_group(view):
+    """A View as TopGroup."""
+    made = summary(view)
+    made.template = view.source.get('template', '')
+    made.parameters = json.dumps(view.source.get('parameters') or {})
+    made.members = [_member(one) for one in view.members]
+    made.moves = [_move(one) for one in view.moves]
+    return made
+
+
+def summary(view):
+    """A View as TopGroup of a list."""
+    return objects.TopGroup(
+        uuid=view.uuid,
+        name=view.name,
+        project_id=view.project_id,
+        user_id=view.user_id,
+        status=view.status,
+        generation=view.generation,
+        serial=view.serial,
+        warnings=list(view.warnings),
+        dry_run=view.dry_run,
+        created_at=translate.moment(view.created_s),
+        updated_at=translate.moment(view.updated_s),
+        expires_at=translate.moment(view.expires_s),
+    )
+
+
+def _member(one):
+    return objects.GroupMember(
+        path=one.path,
+        state=one.state,
+        member_uuid=one.member_uuid,
+        instance_uuid=one.instance_uuid,
+        host=one.host,
+        nodename=one.nodename,
+        compute_node_uuid=one.node_uuid,
+        availability_zone=one.zone,
+        domains=dict(one.domains),
+    )
+
+
+def _move(one):
+    return objects.GroupMove(
+        path=one.path,
+        instance_uuid=one.instance_uuid,
+        from_host=one.source or None,
+        to_host=one.target,
+        reason=one.reason,
+    )

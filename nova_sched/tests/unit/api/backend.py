@@ -1,0 +1,184 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A scheduler for the API's tests: it keeps top groups, places nobody, and refuses what it is told to."""
+
+import datetime
+import json
+
+from nova_sched import errors
+from nova_sched.objects.top_group import GroupMember, GroupMove, TopGroup
+from nova_sched.tests.builders import uuid_of
+
+NOON = datetime.datetime(2026, 11, 21, 12, 0, 0, tzinfo=datetime.UTC)
+TEMPLATE = {'heat_template_version': '2021-04-16', 'resources': {'web': {'type': 'OS::Nova::Server'}}}
+
+
+def member(path='web', **fields):
+    """A member that is planned on host-1 in rack-1."""
+    known = {
+        'path': path,
+        'state': 'planned',
+        'member_uuid': uuid_of(path),
+        'instance_uuid': None,
+        'host': 'host-1',
+        'nodename': 'node-1',
+        'compute_node_uuid': uuid_of('node-1'),
+        'availability_zone': 'az-1',
+        'domains': {'host': 'host-1', 'rack': 'rack-1'},
+    }
+    return GroupMember(**{**known, **fields})
+
+
+def group(name='app', **fields):
+    """A planned group of one member; `uuid` goes by its name."""
+    known = {
+        'uuid': uuid_of(name),
+        'name': name,
+        'project_id': 'red',
+        'user_id': 'ann',
+        'status': 'planned',
+        'generation': 1,
+        'serial': 1,
+        'template': json.dumps(TEMPLATE),
+        'parameters': '{"size": 3}',
+        'members': [member()],
+        'moves': [],
+        'warnings': [],
+        'dry_run': False,
+        'created_at': NOON,
+        'updated_at': NOON,
+        'expires_at': NOON + datetime.timedelta(hours=1),
+    }
+    return TopGroup(**{**known, **fields})
+
+
+def move(**fields):
+    known = {'path': 'web', 'instance_uuid': uuid_of('i'), 'from_host': 'host-1', 'to_host': 'host-2'}
+    return GroupMove(**{**known, 'reason': 'anti-affinity', **fields})
+
+
+class Backend:
+    """``groups`` by UUID; ``refusal`` is raised by each method that would change or check something."""
+
+    def __init__(self, *groups):
+        self.groups = {one.uuid: one for one in groups}
+        self.refusal = None
+        self.calls = []
+        self.contexts = []
+
+    def _asked(self, method, context, **words):
+        self.calls.append((method, {name: value for name, value in words.items() if value is not None}))
+        self.contexts.append(context)
+
+    def _find(self, uuid, project_id, generation=None):
+        found = self.groups.get(uuid)
+        if found is None or project_id not in (None, found.project_id):
+            raise errors.GroupNotFound(uuid)
+        if generation not in (None, found.generation):
+            raise errors.GroupChanged(uuid, generation, found.generation)
+        return found
+
+    def _may(self):
+        if self.refusal is not None:
+            raise self.refusal
+
+    def _keep(self, made, dry_run):
+        made.dry_run = dry_run
+        if not dry_run:
+            self.groups[made.uuid] = made
+        return made
+
+    def create(self, template, name=None, parameters=None, flavors=None, images=None, ttl=None,
+               dry_run=False, context=None):  # fmt: skip
+        self._asked('create', context, template=template, name=name, parameters=parameters, flavors=flavors,
+                    images=images, ttl=ttl, dry_run=dry_run)  # fmt: skip
+        self._may()
+        text = template if isinstance(template, str) else json.dumps(template)
+        made = group(
+            f'{name} {len(self.groups)}',
+            name=name,
+            project_id=context.project_id,
+            user_id=context.user_id,
+            template=text,
+            parameters=json.dumps(parameters or {}),
+        )
+        if dry_run:
+            made.uuid = None
+        return self._keep(made, dry_run)
+
+    def update(self, uuid, template, parameters=None, flavors=None, images=None, generation=None,
+               dry_run=False, project_id=None, context=None):  # fmt: skip
+        self._asked('update', context, template=template, parameters=parameters, flavors=flavors,
+                    images=images, generation=generation, dry_run=dry_run, project_id=project_id)  # fmt: skip
+        self._may()
+        old = self._find(uuid, project_id, generation)
+        text = template if isinstance(template, str) else json.dumps(template)
+        made = group(
+            old.name,
+            uuid=uuid,
+            project_id=old.project_id,
+            generation=old.generation + 1,
+            serial=old.serial + 1,
+            template=text,
+            moves=[move()],
+        )
+        return self._keep(made, dry_run)
+
+    def delete(self, uuid, generation=None, dry_run=False, project_id=None, context=None):
+        self._asked('delete', context, generation=generation, dry_run=dry_run, project_id=project_id)
+        self._may()
+        found = self._find(uuid, project_id, generation)
+        if not dry_run:
+            del self.groups[uuid]
+            return None
+        return group(found.name, uuid=uuid, status='deleting', dry_run=True)
+
+    def show(self, uuid, project_id=None, context=None):
+        self._asked('show', context, project_id=project_id)
+        return self._find(uuid, project_id)
+
+    def list(self, project_id=None, name=None, marker=None, limit=None, context=None):
+        self._asked('list', context, project_id=project_id, name=name, marker=marker, limit=limit)
+        self._may()
+        known = list(self.groups)
+        if marker is not None and marker not in known:
+            raise errors.GroupNotFound(marker)
+        later = known[known.index(marker) + 1 :] if marker else known
+        found = [self.groups[uuid] for uuid in later]
+        found = [one for one in found if project_id in (None, one.project_id) and name in (None, one.name)]
+        return [_brief(one) for one in found[:limit]]
+
+    def plan(self, uuid, project_id=None, replan=False, context=None):
+        self._asked('plan', context, project_id=project_id, replan=replan)
+        self._may()
+        return self._find(uuid, project_id)
+
+    def renew(self, uuid, ttl=None, project_id=None, context=None):
+        self._asked('renew', context, ttl=ttl, project_id=project_id)
+        self._may()
+        found = self._find(uuid, project_id)
+        found.expires_at = NOON + datetime.timedelta(seconds=ttl or 3600)
+        return found
+
+    def validate(self, template, parameters=None, flavors=None, images=None, context=None):
+        self._asked('validate', context, template=template, parameters=parameters, flavors=flavors,
+                    images=images)  # fmt: skip
+        self._may()
+        return {'members': ['web'], 'policies': [], 'warnings': [], 'contradiction': None}
+
+
+def _brief(one):
+    """The group as it stands in a list."""
+    told = one.obj_clone() if hasattr(one, 'obj_clone') else one
+    for name in ('template', 'parameters', 'members', 'moves'):
+        delattr(told, name)
+    return told
