@@ -32,7 +32,7 @@ from nova_sched.engine.crowd import Crowd
 from nova_sched.engine.news import Herald
 from nova_sched.engine.scheduler import Scheduler
 from nova_sched.engine.trails import MemoryTrails, Trails
-from nova_sched.groups import joint
+from nova_sched.groups.limits import Limits
 from nova_sched.groups.topology import Topology
 from nova_sched.groups.worker import Solver
 from nova_sched.rpc import endpoints
@@ -68,9 +68,9 @@ def settings(conf):
         explain_sample=conf.explain.sample,
         candidates_ttl_s=conf.candidates.ttl,
         candidates_max=conf.candidates.max,
-        plan_ttl_s=conf.groups.plan_ttl or None,
+        plan_ttl_s=conf.groups.plan_ttl,
         plan_attempts=conf.groups.plan_attempts,
-        plan_limits=joint.Limits(
+        plan_limits=Limits(
             greedy_s=conf.groups.greedy_seconds,
             repair_s=conf.groups.repair_seconds,
             improve_s=conf.groups.improve_seconds,

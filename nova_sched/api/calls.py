@@ -51,24 +51,24 @@ class Call:
 
     @functools.cached_property
     def body(self):
-        """What was sent, as a mapping; a template that is the whole body is under `template`.
+        """What was sent, as a mapping; of a template that is the whole body, its text is under `template`.
 
         Raises InvalidRequest, UnsupportedMediaType or RequestEntityTooLarge.
         """
         data = self.request.get_data(cache=False)
-        if not data and not self.operation.needs_body:
+        if not data:
+            if self.operation.needs_body:
+                raise errors.InvalidRequest('body', 'there is none')
             return {}
         kind = self.request.mimetype
         if kind not in self.operation.media:
             raise exceptions.UnsupportedMediaType(f'The body may be {" or ".join(self.operation.media)}.')
-        found = _decoded(data) if kind == YAML else _json(data)
+        if kind == YAML:
+            return {'template': _decoded(data)}
+        found = _json(data)
         if (fault := document.fault(self.operation.media[kind], found)) is not None:
             raise errors.InvalidRequest(fault[0] or 'body', fault[1])
-        return {'template': found} if kind == YAML else found
-
-    def is_template_alone(self):
-        """Whether the body is the template and nothing else."""
-        return self.request.mimetype == YAML
+        return found
 
     def seen_generations(self, needed):
         """Generations that the caller has seen, by If-Match; None: any. Raises PreconditionRequired.

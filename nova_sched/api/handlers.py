@@ -79,12 +79,8 @@ class Groups:
 
     def create_group(self, call):
         self._allow(call, 'create')
-        body = call.body
-        if 'name' in call.query:
-            if not call.is_template_alone():
-                raise errors.InvalidRequest('name', 'in a JSON body it stands among the others')
-            body = {**body, 'name': call.query['name']}
-        group = self._backend.create(**body, dry_run=call.dry_run, context=call.context)
+        named = {'name': call.body.get('name') or call.query.get('name')}
+        group = self._backend.create(**{**call.body, **named}, dry_run=call.dry_run, context=call.context)
         if call.dry_run:
             return self._whole(call, group)
         answer = self._whole(call, group, status=201)
@@ -110,6 +106,7 @@ class Groups:
         """The groups of a page, and one more if there is any."""
         query, found = call.query, []
         name, status, marker = query.get('name'), query.get('status'), query.get('marker')
+        marker = marker and marker.lower()
         while True:
             try:
                 more = self._backend.list(

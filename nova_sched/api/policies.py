@@ -13,6 +13,7 @@
 
 from oslo_policy import policy
 
+from nova_sched import errors
 from nova_sched.api.document import OPERATIONS
 
 PROJECT, EVERYWHERE = ['project'], ['system', 'project']
@@ -91,10 +92,15 @@ def enforcer(conf=None):
 
 
 class Policy:
-    """What a caller may do; ``groups:`` rules by the end of their name, such as `create`."""
+    """What a caller may do; rules by the end of their name, such as `create`. Raises BadConfig."""
 
     def __init__(self, conf):
         self._enforcer = enforcer(conf)
+        try:
+            self._enforcer.load_rules()
+            self._enforcer.check_rules(raise_on_violation=True)
+        except (OSError, ValueError, policy.InvalidDefinitionError) as error:
+            raise errors.BadConfig('[oslo_policy] policy_file', str(error)) from None
 
     def allows(self, context, name, project_id, user_id=None):
         """Whether the caller may do this to what belongs to that project."""

@@ -84,6 +84,6 @@ def tag(body):
 
 
 def generation(etag):
-    """The generation that an entity tag names; None for a tag that was never given."""
-    number = etag.partition('-')[0]
+    """The generation that an entity tag names; None for a tag that was never given, or an empty one."""
+    number = (etag or '').partition('-')[0]
     return int(number) if number.isascii() and number.isdecimal() and len(number) <= 18 else None

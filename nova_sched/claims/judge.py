@@ -257,8 +257,10 @@ class _Court:
 
 def _after(old, claim, released):
     """What stands on a node after a claim there, given the consumer's older one and whether that one ends."""
-    if old is None or (released and old.uuid != claim.uuid):
+    if old is None:
         return claim
+    if released and old.uuid != claim.uuid:
+        return claim if claim.top_group else claim.in_group_of(old)
     return old.merged_with(claim)
 
 

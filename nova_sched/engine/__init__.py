@@ -13,7 +13,7 @@
 
 import dataclasses
 
-from nova_sched.groups.joint import Limits
+from nova_sched.groups.limits import Limits
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,5 +37,5 @@ class Settings:
     candidates_ttl_s: float = 600.0
     candidates_max: int = 10
     plan_ttl_s: float | None = 3600.0
-    plan_attempts: int = 10
+    plan_attempts: int = 5
     plan_limits: Limits = dataclasses.field(default_factory=Limits)

@@ -170,7 +170,10 @@ class Books:
     def _dropped(self, claims, why):
         for claim in claims:
             self._cluster.drop(claim)
-        self._fresh.changed({claim.node_uuid for claim in claims})
+        nodes = {claim.node_uuid for claim in claims}
+        if tokens := {token for claim in claims for token in claim.fences}:
+            nodes |= {node.uuid for node in self._cluster if not tokens.isdisjoint(node.fences)}
+        self._fresh.changed(nodes)
         if claims:
             LOG.info('Released %d claims that %s', len(claims), why)
 

@@ -238,6 +238,8 @@ class Groups:
 
     def mend_fences(self):
         """Close nodes that have come to exclusive domains to others than their groups."""
+        if not self._cluster.hosts.is_fenced:
+            return
         for uuid in self._call(self._plans.fenced):
             try:
                 self._call(self._plans.mend_fences, self._call(self._library.find, uuid))

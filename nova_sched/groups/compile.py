@@ -213,7 +213,7 @@ def _shapes(problem, layout, free, capped, firsts) -> tuple[list[Shape], np.ndar
     columns = np.ascontiguousarray(free.T)
     made = []
     for kinds in seen:
-        ways = room.sums(problem.demand[kind] for kind in kinds)
+        ways = room.thrifty(room.sums(problem.demand[kind] for kind in kinds))
         caps = np.array([kinds.count(kind) for kind in capped], dtype=np.int64)
         ways = np.hstack([ways, np.tile(caps, (len(ways), 1))])
         made.append(

@@ -216,20 +216,16 @@ def _crowds(problem: Problem, hosts: np.ndarray) -> Iterator[tuple[int, np.ndarr
             yield int(hosts[members[0]]), members
 
 
-def _has_room(
-    problem: Problem, host: int, members: np.ndarray, more: np.ndarray | None = None, kind=-1
-) -> bool:
-    """Whether the members, and one ``more`` [V, R] of ``kind``, fit on the host together."""
-    kinds = problem.kind[members]
+def _has_room(problem: Problem, host: int, kinds: np.ndarray) -> bool:
+    """Whether members of these kinds fit on the host together."""
     if problem.cap is not None:
-        every = np.append(kinds, kind) if more is not None else kinds
-        if (np.bincount(every, minlength=len(problem.cap)) > np.maximum(problem.cap[:, host], 0)).any():
+        count = np.bincount(kinds, minlength=len(problem.cap))
+        if (count > np.maximum(problem.cap[:, host], 0)).any():
             return False
-    demands = [*problem.demand[kinds], *([] if more is None else [more])]
     if problem.demand.shape[1] == 1:
-        total = sum(demand[0] for demand in demands)
+        total = problem.demand[kinds, 0].sum(axis=0)
         return bool(((total <= problem.free[host]) | (total == 0)).all())
-    return room.fit(demands, problem.free[host])
+    return room.fit(problem.demand[kinds], problem.free[host])
 
 
 def _host(problem: Problem, host: int) -> str:

@@ -41,3 +41,11 @@ def fit(demands: Iterable[np.ndarray], free: np.ndarray) -> bool:
     """Whether the members, [V, R] each, find room in ``free`` [R] together."""
     reached = sums(demands, free)
     return reached is None or len(reached) > 0
+
+
+def thrifty(ways: np.ndarray) -> np.ndarray:
+    """The ways, [V, R], but none that takes at least as much of everything as another."""
+    if len(ways) < 2:
+        return ways
+    below = (ways[None] <= ways[:, None]).all(axis=2) & (ways[None] != ways[:, None]).any(axis=2)
+    return ways[~below.any(axis=1)]

@@ -117,13 +117,19 @@ class Tally:
         shape = self.compiled.shape[c]
         way = 0
         if self.wiring.way_count[shape] > 1:
-            left = self.free[host] - self.wiring.ways[shape]
-            fits = (left >= 0) | (self.wiring.ways[shape] == 0)
-            tight = np.where(self.wiring.ways[shape] > 0, left, 0).sum(axis=1)
-            way = int(np.argmin(np.where(fits.all(axis=1), tight, 4 * ENDLESS)))
+            way = self._way(int(shape), host)
         self.free[host] -= self.wiring.ways[shape, way]
         self._moved(c, host, rules, 1)
         return way
+
+    def _way(self, shape: int, host: int) -> int:
+        """The way that leaves most places for its like, and of such the one that fits most tightly."""
+        ways = self.compiled.shapes[shape].ways
+        left = self.free[host] - ways
+        fits = np.flatnonzero(((left >= 0) | (ways == 0)).all(axis=1))
+        after = [int(self.wiring.slots_of(left[way])[shape]) for way in fits]
+        tight = np.where(ways > 0, left, 0).sum(axis=1)[fits]
+        return int(fits[np.lexsort((tight, np.negative(after)))[0]])
 
     def take_back(self, c: int, host: int, way: int, rules: list[int]) -> None:
         """Undo a ``place`` with the same rules."""

@@ -19,6 +19,9 @@ this package. What it loads are modules of ``heat.engine.plugins``, by which nam
     top_group_scaling       an AutoScalingGroup whose members know which they are
     top_group_members       reads the servers' descriptions from the stack itself
     top_group_contents      the resources of one stack, nested ones among them
+    top_group_kinds         what resources are to placement
+    top_group_repeats       what resource groups and scaling groups make many of
+    top_group_errors        what is wrong with a stack
     top_group_clouds        what flavors and images are
     top_group_client        the scheduler's REST API
 """

@@ -132,4 +132,8 @@ def _words(answer):
     fault = _fault(answer)
     where = f' ({fault["where"]})' if fault.get('where') else ''
     detail = fault.get('detail') or f'HTTP {answer.status_code}'
-    return f'The scheduler refuses{where}: {detail}' if answer.status_code < 500 else f'The scheduler fails: {detail}'
+    return (
+        f'The scheduler refuses{where}: {detail}'
+        if answer.status_code < 500
+        else f'The scheduler fails: {detail}'
+    )

@@ -16,7 +16,9 @@ import uuid
 from heat.engine import constraints, properties, resource
 
 Schema = properties.Schema
-LEVEL = Schema(Schema.STRING, 'Level of the topology: host, rack, room, zone, or what the operator names.', required=True)
+LEVEL = Schema(
+    Schema.STRING, 'Level of the topology: host, rack, room, zone, or what the operator names.', required=True
+)
 REQUIRED = Schema(Schema.BOOLEAN, 'Whether it must be kept; true unless there is a weight.')
 WEIGHT = Schema(Schema.NUMBER, 'What it costs to break it once; makes it preferred.')
 POLICY = {

@@ -107,9 +107,14 @@ class Hosts(Columns):
         found = self.resources.get(resource_class)
         return self.everywhere(False) if found is None else found.total > 0
 
+    @property
+    def is_fenced(self):
+        """Whether any host was ever kept for a top group."""
+        return len(self.interned['fences'].values) > 1
+
     def open_to(self, tokens):
         """Rows that no top group keeps for itself, but for those that gave these tokens; True: all rows."""
-        if len(self.interned['fences'].values) == 1:
+        if not self.is_fenced:
             return True
         return self.map('fences', lambda fences: fences is None or fences <= tokens)
 

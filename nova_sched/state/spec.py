@@ -145,6 +145,8 @@ READERS = types.MappingProxyType(
 class SpecRequest:
     """A request that is read from its spec only as far as a rule asks."""
 
+    fences: frozenset[str] = frozenset()  # no spec tells of them
+
     def __init__(self, spec):
         self.spec = spec
 

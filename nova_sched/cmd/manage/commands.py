@@ -16,16 +16,17 @@ import importlib.metadata
 import logging
 import sys
 
-from nova_sched.cmd.manage import claim, config, db, explain, host, scheduler
+from nova_sched.cmd.manage import claim, config, db, explain, group, host, scheduler
 from nova_sched.conf import CONF
 
-NOUNS = (db, host, claim, scheduler, explain, config)
+NOUNS = (db, host, claim, group, scheduler, explain, config)
 
 DESCRIPTION = """\
-Look after nova_sched: its database, its hosts, claims and decisions, and its configuration.
+Look after nova_sched: its database, its hosts, claims, groups and decisions, and its configuration.
 
 Everything goes through the database of the configuration; neither a scheduler nor the message bus is asked.
-Only 'explain dry-run', 'explain why-not' and 'explain capacity' ask a running scheduler, over the bus.
+Only 'explain dry-run', 'explain why-not', 'explain capacity' and all of 'group' but 'group validate' ask a
+running scheduler, over the bus.
 """
 EPILOG = """\
 Without --config-file, nova_sched.conf is looked for in ~/.nova_sched, ~, /etc/nova_sched and /etc, as by the

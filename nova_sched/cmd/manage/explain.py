@@ -11,18 +11,13 @@
 # under the License.
 """`explain`: why a request found no host, or this one, and what another request would find."""
 
-import concurrent.futures
-import threading
-
-from nova_sched import errors, rpc
-from nova_sched.cmd.manage import accounts, specs, store, tables
+from nova_sched import errors
+from nova_sched.cmd.manage import accounts, asking, specs, store, tables
 from nova_sched.db.trails import SqlTrails
 from nova_sched.rpc import client
 
 NOUN = 'explain'
 HELP = 'say why a request found no host, or where the next one would go'
-PATIENCE_S = 60
-SLACK_S = 2  # in which an answer that is late by the bus's own clock arrives
 
 
 def dry_run(args, conf):
@@ -96,25 +91,7 @@ def show(args, conf):
 
 
 def _ask(args, conf, question):
-    """What a scheduler answers to ``question(client)``. Raises NoAnswer."""
-    bus, answer = rpc.transport(conf), concurrent.futures.Future()
-    scheduler = client.ExplainClient(bus, timeout_s=args.timeout)
-
-    def ask():
-        try:
-            answer.set_result(question(scheduler))
-        except BaseException as error:  # noqa: BLE001, it is raised where it is waited for
-            answer.set_exception(error)
-
-    # A thread that does not keep the program alive: oslo.messaging tries a bus that is away for ever.
-    threading.Thread(target=ask, daemon=True).start()
-    try:
-        return answer.result(args.timeout + SLACK_S)
-    except concurrent.futures.TimeoutError:
-        raise errors.NoAnswer(args.verb.__name__, 'the message bus cannot be reached') from None
-    finally:
-        if answer.done():
-            bus.cleanup()
+    return asking.ask(args, conf, client.ExplainClient, question)
 
 
 def _show(args, found, page):
@@ -126,13 +103,7 @@ def _show(args, found, page):
 
 def _ask_arguments(parser):
     specs.add_arguments(parser)
-    parser.add_argument(
-        '--timeout',
-        metavar='SECONDS',
-        type=int,
-        default=PATIENCE_S,
-        help=f'how long to wait for an answer ({PATIENCE_S})',
-    )
+    asking.add_timeout(parser)
 
 
 def _host_arguments(parser):

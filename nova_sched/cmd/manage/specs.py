@@ -44,7 +44,7 @@ def add_arguments(parser):
         ('hint', 'a scheduler hint, such as different_host=UUID; may be repeated'),
     ):
         asked.add_argument(
-            f'--{name}', metavar='KEY=VALUE', type=_pair, action='append', default=[], help=help_
+            f'--{name}', metavar='KEY=VALUE', type=pair, action='append', default=[], help=help_
         )
     asked.add_argument('--flavor', metavar='NAME', default='asked', help='name of the flavor')
     asked.add_argument('--image', metavar='UUID', help='the image')
@@ -59,7 +59,7 @@ def add_arguments(parser):
     asked.add_argument('--count', metavar='N', type=int, default=1, help='servers in this one request (1)')
 
 
-def _pair(text):
+def pair(text):
     """``key=value`` as a pair."""
     key, equals, value = text.partition('=')
     if not key or not equals:
@@ -67,7 +67,7 @@ def _pair(text):
     return key, value
 
 
-_pair.__name__ = 'KEY=VALUE'  # what argparse says is wrong
+pair.__name__ = 'KEY=VALUE'  # what argparse says is wrong
 
 
 def spec(args):

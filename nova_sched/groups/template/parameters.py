@@ -14,6 +14,7 @@
 import json
 import math
 import re
+from collections.abc import Mapping
 
 from nova_sched import errors
 from nova_sched.groups.template import values
@@ -81,9 +82,8 @@ class Parameters:
 def _given(given):
     if given is None:
         return {}
-    read = values.from_plain(given, 'parameters')
-    if not isinstance(read.data, dict):
-        raise read.wrong(f'parameters are a mapping, not {read.kind}')
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise errors.TemplateError('parameters', None, None, 'a mapping from names to values is wanted')
     return given
 
 

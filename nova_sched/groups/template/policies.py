@@ -156,16 +156,18 @@ class Policies:
         tree = self._tree
         name = entry.data.name if isinstance(entry.data, Reference) else scope.text(entry)
         if path and not isinstance(entry.data, Reference):
-            inner = f'{path}/{name}'
-            if inner in tree.groups or inner in tree.members:
-                return tree.groups.get(inner, (inner,))
-        if '/' in name:
-            if name not in tree.groups and name not in tree.members:
-                raise entry.wrong(f'there is no member and no group {name}')
-            return tree.groups.get(name, (name,))
-        if not self._resources.is_known(name, entry):
+            inner = tree.below(f'{path}/{name}')
+            if inner is not None:
+                return inner
+        first = name.partition('/')[0]
+        if self._resources.type_of(first) and not self._resources.is_known(first, entry):
             return ()
-        if name not in tree.of:
+        if '/' in name:
+            members = tree.below(name)
+            if members is None:
+                raise entry.wrong(f'there is no member and no group {name}')
+            return members
+        if not self._resources.is_known(name, entry) or name not in tree.of:
             raise entry.wrong(f'{name} is neither a member nor a group of members')
         return tree.of[name]
 

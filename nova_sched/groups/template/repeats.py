@@ -31,7 +31,7 @@ class Repeated:
 
 
 def repeated(one, scope, most) -> Repeated:
-    """What a ResourceGroup or an AutoScalingGroup of up to ``most`` members says. Raises TemplateError."""
+    """What a group that repeats, of up to ``most`` members, says. Raises TemplateError."""
     if one.type == types.RESOURCE_GROUP:
         return _resource_group(one, scope, most)
     return _scaling_group(one, scope, most)
@@ -41,16 +41,16 @@ def _resource_group(one, scope, most):
     properties = scope.mapping(one.properties, RESOURCE_GROUP)
     counted = scope.get(properties, 'count')
     count = 1 if counted is None else _count(scope, counted, most)
-    variable = scope.get(properties, 'index_var')
     return Repeated(
         names=_names(count, _removed(scope, properties)),
         definition=scope.require(properties, 'resource_def'),
-        variable=INDEX if variable is None else scope.text(variable, least=3),
+        variable=_variable(scope, properties),
     )
 
 
 def _scaling_group(one, scope, most):
-    properties = scope.mapping(one.properties, SCALING_GROUP)
+    indexed = one.type == types.INDEXED_SCALING_GROUP
+    properties = scope.mapping(one.properties, (*SCALING_GROUP, 'index_var') if indexed else SCALING_GROUP)
     smallest, largest = (scope.require(properties, key) for key in ('min_size', 'max_size'))
     low, high = scope.integer(smallest), scope.integer(largest)
     if low > high:
@@ -59,7 +59,16 @@ def _scaling_group(one, scope, most):
     count = _count(scope, counted, most)
     if not low <= count <= high:
         raise counted.wrong(f'{count} is not within {low} and {high}')
-    return Repeated(_names(count, ()), scope.require(properties, 'resource'), None)
+    return Repeated(
+        names=_names(count, ()),
+        definition=scope.require(properties, 'resource'),
+        variable=_variable(scope, properties) if indexed else None,
+    )
+
+
+def _variable(scope, properties):
+    variable = scope.get(properties, 'index_var')
+    return INDEX if variable is None else scope.text(variable, least=3)
 
 
 def _count(scope, value, most):

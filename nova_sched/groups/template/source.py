@@ -15,6 +15,9 @@ It goes by the events of the parser, because composing a tree recurses without a
 mean to Heat: dates stay text.
 """
 
+import json
+import re
+
 import yaml
 
 from nova_sched import errors
@@ -29,11 +32,12 @@ from nova_sched.groups.template.values import (
     text_fault,
 )
 
-SIZE = 512 * 1024  # characters of a template, as many as Heat takes
+SIZE = 2**20  # characters of a template; Heat takes half as many
 LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
 _RESOLVER = yaml.resolver.Resolver()
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
 _LONGEST_NUMBER = 100  # characters; more is text, unless it is tagged
+_JSON_FLOAT = re.compile(r'-?[0-9]+(\.[0-9]+)?[eE][+-]?[0-9]+')  # which YAML takes for text
 _TAG = 'tag:yaml.org,2002:'
 _SCALARS = {
     'null': lambda _node: None,
@@ -52,11 +56,46 @@ def values(source) -> Value:
     return value
 
 
-def parse(source: str | bytes) -> Value:
-    """The one YAML document in the text. Raises TemplateError."""
+def parse(source: str | bytes, loader=LOADER) -> Value:
+    """The one YAML document in the text. Raises TemplateError.
+
+    Nearly all of JSON is YAML, and then has lines too. What is not (a surrogate pair escaped, a DEL) is
+    read as JSON, without.
+    """
     text = _decoded(source)
     try:
-        return _Document(yaml.parse(text, Loader=LOADER)).value()
+        return _yaml(text, loader)
+    except errors.TemplateError:
+        value = _json(text) if _may_be_json(text) else None
+        if value is None:
+            raise
+        return value
+
+
+def _may_be_json(text):
+    return text.lstrip().startswith('{')
+
+
+def _json(text):
+    """The JSON text, without lines; None if it is none, or none that a template can hold."""
+    try:
+        return from_plain(json.loads(text, object_pairs_hook=_distinct))
+    except (ValueError, RecursionError, errors.TemplateError):
+        return None
+
+
+def _distinct(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        raise ValueError('a key is given twice')
+    return mapping
+
+
+def _yaml(text, loader):
+    if bad := yaml.reader.Reader.NON_PRINTABLE.search(text):
+        raise _at_end(text[: bad.start()], f'character U+{ord(bad[0]):04X} is not allowed')
+    try:
+        return _Document(yaml.parse(text, Loader=loader), _may_be_json(text)).value()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         why = ', '.join(part for part in (error.context, error.problem) if part)
@@ -77,10 +116,7 @@ def _decoded(source):
         except UnicodeDecodeError as error:
             before = source[: error.start].decode('utf-8')
             raise _at_end(before, f'byte 0x{source[error.start]:02x} is not UTF-8') from None
-    text = text.removeprefix('\ufeff')
-    if bad := yaml.reader.Reader.NON_PRINTABLE.search(text):
-        raise _at_end(text[: bad.start()], f'character U+{ord(bad[0]):04X} is not allowed')
-    return text
+    return text.removeprefix('\ufeff')
 
 
 def _at_end(before, why):
@@ -91,8 +127,9 @@ def _at_end(before, why):
 class _Document:
     """One document, event by event."""
 
-    def __init__(self, events):
+    def __init__(self, events, is_json):
         self._events = events
+        self._is_json = is_json
         self._anchors = {}
         self._count = 0
 
@@ -143,14 +180,12 @@ class _Document:
         if event.tag not in (None, '!', _TAG + kind):
             raise made.wrong(f'the tag {event.tag} means nothing here')
 
-    @staticmethod
-    def _scalar(made, event):
+    def _scalar(self, made, event):
         tag, text = event.tag, event.value
         if fault := text_fault(text):
             raise made.wrong(f'the text {fault}')
         if tag is None or tag == '!':
-            long = len(text) > _LONGEST_NUMBER
-            tag = _TAG + 'str' if long else _RESOLVER.resolve(yaml.ScalarNode, text, event.implicit)
+            tag = self._meant(text, event.implicit)
         known = _SCALARS.get(tag.removeprefix(_TAG))
         if known is None:
             raise made.wrong(f'the tag {tag} means nothing here')
@@ -163,6 +198,14 @@ class _Document:
         if fault := number_fault(data):
             raise made.wrong(f'the number {fault}')
         return data
+
+    def _meant(self, text, implicit):
+        """The tag of a scalar that has none."""
+        if len(text) > _LONGEST_NUMBER:
+            return _TAG + 'str'
+        if self._is_json and implicit[0] and _JSON_FLOAT.fullmatch(text):
+            return _TAG + 'float'
+        return _RESOLVER.resolve(yaml.ScalarNode, text, implicit)
 
     def _sequence(self, where, depth):
         items = []

@@ -57,6 +57,7 @@ class Tree:
         self.placed: list[Placed] = []  # groups that may have policies, from the outer to the inner
         self.overlays: list[tuple[str, Item]] = []
         self.of: dict[str, tuple[str, ...]] = {}  # name of a resource -> paths of its members
+        self._path_of: dict[str, str] = {}
         self.server_groups: dict[str, list[str]] = {}
 
     def grow(self):
@@ -73,6 +74,12 @@ class Tree:
         for name, (_group, at) in self._parents.items():
             if name not in self.of:
                 raise at.wrong(f'groups in a circle: {" in ".join(self._circle(name))}')
+
+    def below(self, path):
+        """Members at a path, or None. It may begin with the name of a resource, wherever that is."""
+        first, slash, rest = path.partition('/')
+        path = self._path_of.get(first, first) + slash + rest
+        return (path,) if path in self.members else self.groups.get(path)
 
     def is_placed(self, name):
         """Whether the resource is a member, or a group that has a place."""
@@ -122,6 +129,7 @@ class Tree:
     # placing
 
     def _place_resource(self, name, path):
+        self._path_of[name] = path
         self.of[name] = self._place(self._resources[name], path, self._scope)
         return self.of[name]
 
@@ -207,10 +215,9 @@ class Tree:
 
     def _holds_servers(self, one, scope):
         """Whether it is a server or a group of what is, as far as its type says."""
-        while one.type in (types.RESOURCE_GROUP, types.SCALING_GROUP):
+        while one.type in types.REPEATING:
             properties = scope.mapping(one.properties)
-            key = 'resource_def' if one.type == types.RESOURCE_GROUP else 'resource'
-            one = item(scope, scope.require(properties, key), DEFINITION)
+            one = item(scope, scope.require(properties, types.REPEATING[one.type]), DEFINITION)
         return one.type in types.PLACED
 
 

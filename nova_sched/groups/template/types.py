@@ -19,10 +19,16 @@ SERVER = 'OS::Nova::Server'
 SERVER_GROUP = 'OS::Nova::ServerGroup'
 RESOURCE_GROUP = 'OS::Heat::ResourceGroup'
 SCALING_GROUP = 'OS::Heat::AutoScalingGroup'
+INDEXED_SCALING_GROUP = 'OS::NovaSched::AutoScalingGroup'  # one that has an index, as a ResourceGroup has
 GROUP = 'OS::NovaSched::Group'
 RELATION = 'OS::NovaSched::Relation'
-READ = (SERVER, SERVER_GROUP, RESOURCE_GROUP, SCALING_GROUP, GROUP, RELATION)
-PLACED = (SERVER, RESOURCE_GROUP, SCALING_GROUP, GROUP)
+REPEATING = {  # type -> the property that says what it repeats
+    RESOURCE_GROUP: 'resource_def',
+    SCALING_GROUP: 'resource',
+    INDEXED_SCALING_GROUP: 'resource',
+}
+READ = (SERVER, SERVER_GROUP, *REPEATING, GROUP, RELATION)
+PLACED = (SERVER, *REPEATING, GROUP)
 
 # Of these namespaces every type is known, so that a wrong letter does not leave a server out.
 _CLOSED = {

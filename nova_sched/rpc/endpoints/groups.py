@@ -32,12 +32,8 @@ class Groups:
     def __init__(self, scheduler):
         self._scheduler = scheduler
 
-    @property
-    def _groups(self):
-        return self._scheduler.groups
-
     def _definition(self, *given):
-        return groups.definition(self._groups.levels, *given)
+        return groups.definition(self._scheduler.groups.levels, *given)
 
     @expected
     def create(
@@ -57,7 +53,7 @@ class Groups:
         by default. Raises TemplateError, or GroupRefused with ``details``.
         """
         definition, source = self._definition(template, parameters, flavors, images)
-        view = self._groups.create(
+        view = self._scheduler.groups.create(
             definition,
             source,
             name=groups.optional(words.name, name, 'name'),
@@ -88,7 +84,7 @@ class Groups:
         """
         uuid = words.uuid(uuid, 'uuid')
         definition, source = self._definition(template, parameters, flavors, images)
-        view = self._groups.update(
+        view = self._scheduler.groups.update(
             uuid,
             definition,
             source,
@@ -106,7 +102,7 @@ class Groups:
 
         Returns None, or with ``dry_run`` the group as it would be left. Raises GroupChanged.
         """
-        view = self._groups.delete(
+        view = self._scheduler.groups.delete(
             words.uuid(uuid, 'uuid'),
             generation=groups.optional(groups.number, generation, 'generation'),
             dry_run=groups.flag(dry_run, 'dry_run'),
@@ -118,12 +114,12 @@ class Groups:
     def show(self, context, uuid, project_id=None):
         """A group with its members."""
         project_id = groups.optional(words.name, project_id, 'project_id')
-        return groups.top_group(self._groups.show(words.uuid(uuid, 'uuid'), project_id=project_id))
+        return groups.top_group(self._scheduler.groups.show(words.uuid(uuid, 'uuid'), project_id=project_id))
 
     @expected
     def list(self, context, project_id=None, name=None, marker=None, limit=None):
         """Groups after the ``marker`` (the UUID of one), oldest first; without members and templates."""
-        found = self._groups.list(
+        found = self._scheduler.groups.list(
             project_id=groups.optional(words.name, project_id, 'project_id'),
             name=groups.optional(words.name, name, 'name'),
             marker=groups.optional(words.uuid, marker, 'marker'),
@@ -137,7 +133,7 @@ class Groups:
 
         With ``replan`` members without a good place get one first. Raises GroupRefused.
         """
-        view = self._groups.plan(
+        view = self._scheduler.groups.plan(
             words.uuid(uuid, 'uuid'),
             project_id=groups.optional(words.name, project_id, 'project_id'),
             replan=groups.flag(replan, 'replan'),
@@ -147,7 +143,7 @@ class Groups:
     @expected
     def renew(self, context, uuid, ttl=None, project_id=None):
         """Hold the places of members that are not created yet for ``ttl`` more seconds from now."""
-        view = self._groups.renew(
+        view = self._scheduler.groups.renew(
             words.uuid(uuid, 'uuid'),
             ttl_s=groups.optional(groups.number, ttl, 'ttl'),
             project_id=groups.optional(words.name, project_id, 'project_id'),
@@ -162,4 +158,4 @@ class Groups:
         TemplateError.
         """
         definition, _ = self._definition(template, parameters, flavors, images)
-        return {**account.of(definition), 'contradiction': self._groups.contradiction(definition)}
+        return {**account.of(definition), 'contradiction': self._scheduler.groups.contradiction(definition)}

@@ -48,6 +48,7 @@ EMPTY = 0.01
 ALIKE_RACKS, ALIKE_HOSTS = 40, 5
 SMALLEST = 1, round(1.75 * GIB)  # by far the most frequent size
 FAST = 'trait:CUSTOM_FAST_DISK'  # half of the racks have it
+CARELESS = 0.1  # of the authors ask for what may contradict itself, or no cluster of this size has
 SHAPES = {'tiers': 0.5, 'cells': 0.3, 'tight': 0.2}
 
 # vCPUs and GiB; all are sizes of the trace.
@@ -209,13 +210,17 @@ def _tiers(draft, members, chance):
     fast = chance.random() < 0.4
     database = [draft.add('database', 3, f'database/{number}', fast) for number in range(shards)]
     tier = {role: draft.add(role, count) for role, count in counts.items()}
+    is_near = (
+        chance.random() < 0.5
+    )  # each rack of app has a cache; few authors ask for more racks than caches
+    most = len(tier['cache']) if is_near and chance.random() > CARELESS else members
     draft.keep(ANTI_AFFINITY, 'host', tier['balancer'])
     if len(tier['balancer']) > 1:
         draft.keep(SPREAD, 'rack', tier['balancer'], min_domains=2)
     for role in ('web', 'app'):
         count = len(tier[role])
         draft.keep(ANTI_AFFINITY, 'host', tier[role], most=chance.choice([1, 2, 4]))
-        racks = min(count, chance.choice([2, 3, 4]))
+        racks = min(count, chance.choice([2, 3, 4]), most if role == 'app' else members)
         skew = chance.choice([None, None, 1, 2])
         draft.keep(SPREAD, 'rack', tier[role], min_domains=racks, max_skew=skew)
     draft.keep(ANTI_AFFINITY, 'host', tier['cache'])
@@ -226,7 +231,7 @@ def _tiers(draft, members, chance):
     else:
         for paths in (*database, tier['web']):
             draft.keep(SPREAD, 'zone', paths, min_domains=min(len(paths), chance.choice([2, 3])))
-    if chance.random() < 0.5:
+    if is_near:
         draft.keep(NEAR, 'rack', tier['app'], tier['cache'])
     if chance.random() < 0.3:
         draft.keep(NEAR, 'zone', tier['web'], tier['app'])
@@ -254,7 +259,8 @@ def _cells(draft, members, chance):
         draft.keep(AFFINITY, 'rack', cell)
         draft.keep(ANTI_AFFINITY, 'host', cell)
         heads += head
-    draft.keep(ANTI_AFFINITY, 'rack', heads, most=chance.choice([1, 2, 3]))
+    most = max(chance.choice([1, 2, 3]), -(-count // 8) if chance.random() > CARELESS else 1)
+    draft.keep(ANTI_AFFINITY, 'rack', heads, most=most)
     control = draft.add('balancer', controllers, 'control')
     draft.keep(ANTI_AFFINITY, 'host', control)
     draft.keep(NEAR, chance.choice(['rack', 'zone']), control, heads)

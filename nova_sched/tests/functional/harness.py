@@ -55,6 +55,7 @@ class Daemon:
         self.claims = client.ClaimsClient(self.bus, timeout_s=PATIENCE_S)
         self.candidates = client.CandidatesClient(self.bus, timeout_s=PATIENCE_S)
         self.explain = client.ExplainClient(self.bus, timeout_s=PATIENCE_S)
+        self.groups = client.GroupsClient(self.bus, timeout_s=PATIENCE_S)
         self.conductor = client.Conductor(self.bus)
 
     @property

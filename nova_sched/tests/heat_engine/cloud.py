@@ -42,9 +42,9 @@ COMPUTE, IMAGES, SCHEDULING = 'compute', 'image', 'server-scheduling'
 class Cloud:
     """What there is, what was asked, and what is to go wrong.
 
-    ``servers``: bodies of the servers that were asked for, by id; ``built``: their names, in order, with what
-    was deleted since. ``groups``: top groups as the scheduler tells them, by UUID; ``calls``: all that the
-    scheduler was asked, as (method, path, body). ``refusal``: (status, body) that it answers to the next group.
+    ``servers``: bodies of the servers that were asked for, by id. ``groups``: top groups as the scheduler tells
+    them, by UUID; ``calls``: all that it was asked, as (method, path, headers, body). ``story``: what was done to
+    groups and servers, in order. ``answers``: (status, error) that the scheduler gives to the next definitions.
     """
 
     def __init__(self):
@@ -54,16 +54,15 @@ class Cloud:
 
     def clear(self):
         self.servers: dict[str, dict[str, Any]] = {}
-        self.built: list[str] = []
         self.groups: dict[str, dict[str, Any]] = {}
-        self.calls: list[tuple[str, str, Any]] = []
-        self.headers: list[dict[str, str]] = []
-        self.refusal: tuple[int, dict[str, Any]] | None = None
+        self.calls: list[tuple[str, str, dict[str, str], Any]] = []
+        self.story: list[str] = []
+        self.answers: list[tuple[int, dict[str, Any]]] = []
         self.flavors = copy.deepcopy(FLAVORS)
 
     def asked(self, method):
         """Bodies of the calls to the scheduler by this method."""
-        return [body for verb, _, body in self.calls if verb == method]
+        return [body for verb, _, _, body in self.calls if verb == method]
 
     def hints(self):
         """Scheduler hints of each server that was asked for, by the server's name."""
@@ -141,11 +140,13 @@ class Cloud:
             return 202, {}
         made = str(uuid.uuid4())
         self.servers[made] = body
-        self.built.append(body['server']['name'])
+        self.story.append(f'+{body["server"]["name"]}')
         return 202, {'server': {'id': made, 'links': []}}
 
     def compute_delete(self, path):
-        self.servers.pop(path.rpartition('/')[2], None)
+        gone = self.servers.pop(path.rpartition('/')[2], None)
+        if gone:
+            self.story.append(f'-{gone["server"]["name"]}')
         return 204, None
 
     def _flavor(self, name):
@@ -182,29 +183,26 @@ class Cloud:
     # The scheduler.
 
     def scheduling(self, method, path, body):
-        if method in ('POST', 'PUT') and self.refusal:
-            refusal, self.refusal = self.refusal, None
-            return refusal
-        uuid_ = path.removeprefix('/v1/groups').strip('/')
-        if method == 'POST':
+        uuid_, _, what = path.removeprefix('/v1/groups').strip('/').partition('/')
+        if method in ('POST', 'PUT') and not what and self.answers:
+            status, error = self.answers.pop(0)
+            return status, {'errors': [{'status': status, **error}]}
+        if method != 'GET' and what != 'renew':
+            self.story.append(method)
+        if method == 'POST' and not uuid_:
             uuid_ = str(uuid.uuid4())
-            self.groups[uuid_] = {
-                'uuid': uuid_,
-                'name': body['name'],
-                'status': 'planned',
-                'generation': 1,
-                'members': [],
-                'moves': [],
-                'warnings': [],
-            }
-            return 201, {'group': self.groups[uuid_]}
+            self.groups[uuid_] = {'uuid': uuid_, 'name': body['name'], 'generation': 0, 'moves': []}
         if uuid_ not in self.groups:
-            return 404, {'errors': [{'status': 404, 'title': 'Not Found', 'detail': f'no group {uuid_}'}]}
+            return 404, {'errors': [{'status': 404, 'title': 'Not Found', 'detail': f'There is no group {uuid_}.'}]}
+        group = self.groups[uuid_]
         if method == 'DELETE':
-            return 204, self.groups.pop(uuid_) and None
-        if method == 'PUT':
-            self.groups[uuid_]['generation'] += 1
-        return 200, {'group': self.groups[uuid_]}
+            del self.groups[uuid_]
+            return 204, None
+        if body and 'template' in body:
+            group['generation'] += 1
+            group['status'] = 'planned'
+            group['members'] = [{'path': 'web', 'state': 'planned', 'domains': {'rack': 'r1'}}]
+        return 201 if method == 'POST' else 200, group
 
 
 def handler(cloud):
@@ -220,7 +218,7 @@ def handler(cloud):
             service, _, path = self.path.partition('?')[0].lstrip('/').partition('/')
             with cloud.lock:
                 status, said = self.route(service, f'/{path}' if path else '', body)
-                etag = f'"{said["group"]["generation"]}"' if said and 'group' in said else None
+                etag = f'"{said["generation"]}-0"' if said and 'generation' in said else None
                 text = b'' if said is None else json.dumps(said).encode()
             self.send_response(status)
             if etag:
@@ -233,8 +231,7 @@ def handler(cloud):
         def route(self, service, path, body):
             method = self.command
             if service == 'scheduling':
-                cloud.calls.append((method, path, body))
-                cloud.headers.append({name.lower(): value for name, value in self.headers.items()})
+                cloud.calls.append((method, path, dict(self.headers), body))
                 return cloud.scheduling(method, path, body)
             if service == 'image':
                 return cloud.image_get(path)

@@ -12,6 +12,7 @@
 """The real Heat engine in this process, over a bus in memory and a database in a file."""
 
 import time
+import types
 from pathlib import Path
 
 from oslo_service import backend
@@ -21,11 +22,12 @@ backend.init_backend(backend.BackendType.THREADING)  # before anything of Heat i
 from heat.common import config, context, exception, messaging  # noqa: E402, F401
 from heat.db import api as db_api  # noqa: E402
 from heat.db import models  # noqa: E402
-from heat.engine import resources, service  # noqa: E402
+from heat.engine import resources, scheduler, service  # noqa: E402
 from heat.rpc import api as rpc_api  # noqa: E402
 from heat.rpc import client as rpc_client  # noqa: E402
 from oslo_config import cfg  # noqa: E402
 from oslo_log import log as logging  # noqa: E402
+from sqlalchemy import event  # noqa: E402
 
 PLUGINS = Path(__file__).resolve().parents[2] / 'heat'
 FAKE_KEYSTONE = 'heat.engine.clients.os.keystone.fake_keystoneclient.FakeKeystoneClient'
@@ -49,8 +51,11 @@ def configure(home):
         'client_retry_limit = 0\n'
         'executor_thread_pool_size = 8\n'
         '[database]\n'
-        f'connection = sqlite:///{home / "heat.sqlite"}\n'
+        f'connection = sqlite:///{home / "heat.sqlite"}?timeout=30\n'
+        'sqlite_synchronous = false\n'
     )
+    # Heat looks at each resource once a second, at one that has to be waited for.
+    scheduler.time = types.SimpleNamespace(sleep=lambda seconds: time.sleep(min(seconds, 0.05)))
     cfg.CONF(['--config-file', str(conf)], project='heat', default_config_dirs=[])
 
 
@@ -60,7 +65,9 @@ class Engine:
     def __init__(self, cloud):
         self._cloud = cloud
         messaging.setup('fake://')
-        models.BASE.metadata.create_all(db_api.get_engine())
+        database = db_api.get_engine()
+        event.listen(database, 'before_cursor_execute', _locking, retval=True)
+        models.BASE.metadata.create_all(database)
         self._service = service.EngineService('engine-under-test', rpc_api.ENGINE_TOPIC)
         self._service.start()
         self._client = rpc_client.EngineClient()
@@ -140,6 +147,11 @@ class Engine:
 
     def types(self):
         return {one if isinstance(one, str) else one['resource_type'] for one in self._client.list_resource_types(self.context())}
+
+
+def _locking(_connection, _cursor, statement, parameters, _context, _many):
+    """Let transactions in SQLite wait for each other from their first statement: a reader cannot become a writer."""
+    return 'BEGIN IMMEDIATE' if statement == 'BEGIN' else statement, parameters
 
 
 def _environment(parameters, environment):

@@ -12,6 +12,8 @@
 """The contract of a claim store on database servers, and what only several schedulers at once can show."""
 
 import contextlib
+import dataclasses
+import random
 import time
 from concurrent import futures
 
@@ -19,13 +21,21 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.claims import Placement
+from nova_sched.claims import Fence, Placement, Record
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
 from nova_sched.db.tables import NODES
+from nova_sched.objects.claim import CONFIRMED, PLANNED
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
 from nova_sched.tests.integration.messages import counted, hear, just_before
-from nova_sched.tests.unit.claims import battery, battery_groups, battery_lifecycle, battery_parts
+from nova_sched.tests.unit.claims import (
+    battery,
+    battery_fences,
+    battery_groups,
+    battery_lifecycle,
+    battery_parts,
+    battery_top_groups,
+)
 from nova_sched.tests.unit.claims.battery import A, B, node, place, ready
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.claims.test_sql import CALLS, LOOKS
@@ -70,6 +80,14 @@ class TestParts(battery_parts.Parts):
 
 
 class TestGroups(battery_groups.Groups):
+    pass
+
+
+class TestTopGroups(battery_top_groups.TopGroups):
+    pass
+
+
+class TestFences(battery_fences.Fences):
     pass
 
 
@@ -163,6 +181,141 @@ def test_two_schedulers_end_one_claim_once(store, another, database, end):
     place(store, claim(A, node(), expires_s=NOW))
     found = held_up(database, lambda: end(another()), lambda: end(another()))
     assert sorted(map(len, found)) == [0, 1]
+
+
+RACKS = [
+    Fence(uuid_of(f'rack {number}'), frozenset(node(f'host-{one}') for one in (number, number + 1)))
+    for number in range(3)
+]
+
+
+def member(name, number=0, fence=None, **words):
+    """The planned claim of a member on host-(number)."""
+    fences = (fence.token,) if fence else ()
+    words = {'state': PLANNED, 'top_group': uuid_of('group'), 'member': name, 'fences': fences, **words}
+    return claim(uuid_of(name), node(f'host-{number}'), **words)
+
+
+def plan(*claims, serial=0, **words):
+    of = {claim.top_group for claim in claims} or {uuid_of('group')}
+    return Placement(claims, record=Record(*of, generation=serial), serial=serial, **words)
+
+
+def marks(store):
+    return {token for one in store.changes({}).nodes for token in one.fences}
+
+
+def test_two_plans_for_the_same_last_slots(store, another, database):
+    ready(store, 'host-0', 'host-1', vcpus=2)
+    plans = [
+        plan(*(member(f'{name} {number}', number, vcpus=2, top_group=uuid_of(name)) for number in order))
+        for name, order in (('a', (0, 1)), ('b', (1, 0)))
+    ]
+    outcomes = held_up(database, *(lambda one=one: another().commit([one])[0] for one in plans))
+    assert sorted(outcome.won for outcome in outcomes) == [False, True]
+    assert len({one.top_group for one in store.claims()}) == 1
+    assert len(store.claims()) == 2
+    assert len(store.top_groups()) == 1
+
+
+def test_two_changes_of_one_group(store, another, database):
+    """Both have seen the same serial: the second one to come is told of the first."""
+    ready(store, 'host-0', 'host-1')
+    store.commit([plan(member('a'))])
+    wants = [plan(member(name), serial=1) for name in ('b', 'c')]
+    outcomes = held_up(database, *(lambda one=one: another().commit([one])[0] for one in wants))
+    assert sorted(outcome.won for outcome in outcomes) == [False, True]
+    (lost,) = (outcome for outcome in outcomes if not outcome.won)
+    assert lost.record == store.top_group(uuid_of('group'))
+    assert len(store.claims()) == 2
+
+
+@pytest.mark.parametrize('order', [(0, 1), (1, 0)], ids=['the fence first', 'the outsider first'])
+def test_an_outsider_comes_while_a_fence_goes_up(store, another, database, order):
+    ready(store, 'host-0', 'host-1')
+    wants = [plan(member('a', 1, RACKS[0]), fences=(RACKS[0],)), Placement((claim(A, node()),))]
+    outcomes = held_up(database, *(lambda one=wants[one]: another().commit([one])[0] for one in order))
+    assert [outcome.won for outcome in outcomes] == [True, False]
+    assert len(store.claims()) == 1
+    assert marks(store) == ({RACKS[0].token} if order[0] == 0 else set())
+
+
+def test_the_last_two_claims_behind_a_fence_end_at_once(store, another, database):
+    """Each of their ends sees the other claim still there, if it looks too early."""
+    ready(store, 'host-0', 'host-1')
+    members = [member('a', 0, RACKS[0]), member('b', 1, RACKS[0], state=CONFIRMED)]
+    assert store.commit([plan(*members, fences=(RACKS[0],))])[0].won
+    held_up(
+        database,
+        lambda: another().release([members[0].key]),
+        lambda: another().report([report('host-1', instances=frozenset())], NOW),
+    )
+    assert store.claims() == []
+    assert marks(store) == set()
+
+
+def test_a_node_comes_to_a_domain_while_its_fence_ends(store, another, database):
+    """It does not keep what nobody ends any more."""
+    ready(store, 'host-0', 'host-1', 'host-2')
+    made = member('a', 1, RACKS[0])
+    assert store.commit([plan(made, fences=(RACKS[0],))])[0].won
+    beside = lambda *_: another().fence(RACKS[0].token, [node('host-2')])  # noqa: E731
+    with just_before('FOR UPDATE', beside):
+        assert store.release([made.key]) == [made]
+    assert marks(store) == set()
+    assert store.fence(RACKS[0].token, [node('host-2')]) == []
+
+
+def test_whole_groups_come_and_go_and_nobody_waits_for_ever(store, another):
+    """Plans with fences in overlapping racks, updates, ends, outsiders: no deadlock, no half plan."""
+    ready(store, *(f'host-{number}' for number in range(4)), vcpus=8)
+
+    def scheduler(name):
+        mine, chance, won = another(), random.Random(name), 0
+        for number in range(12):
+            group, fence, away = uuid_of(f'{name} {number}'), chance.choice([*RACKS, None]), []
+            hosts = chance.choices(range(4), k=3) if fence is None else chance.choices(inside(fence), k=3)
+            claims = [member(f'{name} {number} {place}', host, fence, top_group=group)
+                      for place, host in enumerate(hosts)]  # fmt: skip
+            fences = (fence,) if fence else ()
+            if not mine.commit([plan(*claims, fences=fences)])[0].won:
+                assert mine.top_group(group) is None
+                assert mine.group_claims(group) == []
+                continue
+            won += 1
+            assert len(mine.group_claims(group)) == 3
+            for one in chance.sample(claims, 2):
+                made = dataclasses.replace(one, consumer_uuid=uuid_of(f'i {one.member}'), state=CONFIRMED)
+                made = dataclasses.replace(made, uuid=uuid_of(f'claim {one.member}'))
+                assert mine.commit([Placement((made,), (one.key,), takes=(one.key,))])[0].won
+                away.append(made.key)
+            ends = Placement(
+                (), tuple(one.key for one in claims), record=Record(group, deleted=True), serial=1
+            )
+            assert mine.commit([ends])[0].won
+            mine.release(away)
+        return won
+
+    with futures.ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(scheduler, 'abcd')) > 4
+    assert store.claims() == []
+    assert marks(store) == set()
+    assert store.top_groups() == []
+    assert store.forget_groups() > 4
+
+
+def inside(fence):
+    return [number for number in range(4) if node(f'host-{number}') in fence.nodes]
+
+
+@pytest.mark.parametrize('count', [2, 40])
+def test_how_many_messages_a_plan_takes(store, database, count):
+    """However many members it has."""
+    ready(store, 'host-0', 'host-1', vcpus=40)
+    members = [member(str(number), number % 2, RACKS[0]) for number in range(count)]
+    with counted() as messages:
+        assert store.commit([plan(*members, fences=(RACKS[0],))])[0].won
+    assert len(messages) == 10
 
 
 def test_a_node_leaves_while_somebody_claims_on_it(store, another, database):

@@ -27,6 +27,7 @@ from nova_sched.db.trails import SqlTrails
 from nova_sched.engine import Settings
 from nova_sched.engine.candidates import MemoryCandidates
 from nova_sched.engine.trails import MemoryTrails
+from nova_sched.groups.limits import Limits
 from nova_sched.rpc.client import ClaimsClient
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import eventually
@@ -54,6 +55,9 @@ def test_the_defaults_of_the_options_are_those_of_the_engine():
         pytest.param('explain.sample', 0.5, 'explain_sample', 0.5, id='share of trails'),
         pytest.param('candidates.ttl', 5, 'candidates_ttl_s', 5, id='age of candidates'),
         pytest.param('candidates.max', 5, 'candidates_max', 5, id='number of candidates'),
+        pytest.param('groups.plan_ttl', 9, 'plan_ttl_s', 9, id='age of plans'),
+        pytest.param('groups.plan_attempts', 9, 'plan_attempts', 9, id='lost plans'),
+        pytest.param('groups.repair_seconds', 0.5, 'plan_limits', Limits(repair_s=0.5), id='time to plan'),
     ],
 )
 def test_settings(option, value, setting, found):
@@ -94,7 +98,7 @@ def test_the_default_rules():
     rules = service.rules(CONF)
     assert [rule.name for rule in rules.filters] == CONF.filter_scheduler.enabled_filters
     assert {rule.name for rule in rules.always}.isdisjoint(CONF.filter_scheduler.enabled_filters)
-    assert len(rules.always) == 11
+    assert len(rules.always) == 12
 
 
 @pytest.mark.parametrize(

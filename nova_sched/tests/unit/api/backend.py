@@ -11,8 +11,11 @@
 # under the License.
 """A scheduler for the API's tests: it keeps top groups, places nobody, and refuses what it is told to."""
 
+import copy
 import datetime
 import json
+
+import yaml
 
 from nova_sched import errors
 from nova_sched.objects.top_group import GroupMember, GroupMove, TopGroup
@@ -102,17 +105,16 @@ class Backend:
         self._asked('create', context, template=template, name=name, parameters=parameters, flavors=flavors,
                     images=images, ttl=ttl, dry_run=dry_run)  # fmt: skip
         self._may()
-        text = template if isinstance(template, str) else json.dumps(template)
+        text = _text(template)
         made = group(
-            f'{name} {len(self.groups)}',
-            name=name,
+            'made',
+            uuid=None if dry_run else uuid_of(f'group {len(self.calls)}'),
             project_id=context.project_id,
             user_id=context.user_id,
             template=text,
             parameters=json.dumps(parameters or {}),
         )
-        if dry_run:
-            made.uuid = None
+        made.name = name
         return self._keep(made, dry_run)
 
     def update(self, uuid, template, parameters=None, flavors=None, images=None, generation=None,
@@ -121,7 +123,7 @@ class Backend:
                     images=images, generation=generation, dry_run=dry_run, project_id=project_id)  # fmt: skip
         self._may()
         old = self._find(uuid, project_id, generation)
-        text = template if isinstance(template, str) else json.dumps(template)
+        text = _text(template)
         made = group(
             old.name,
             uuid=uuid,
@@ -173,12 +175,26 @@ class Backend:
         self._asked('validate', context, template=template, parameters=parameters, flavors=flavors,
                     images=images)  # fmt: skip
         self._may()
+        _text(template)
         return {'members': ['web'], 'policies': [], 'warnings': [], 'contradiction': None}
+
+
+def _text(template):
+    """The template as text, if it is a mapping. Raises TemplateError."""
+    if not isinstance(template, str):
+        return json.dumps(template)
+    try:
+        found = yaml.safe_load(template)
+    except yaml.YAMLError as error:
+        raise errors.TemplateError('template', None, None, str(error)) from None
+    if not isinstance(found, dict) or not found:
+        raise errors.TemplateError('template', 1, 1, 'it is no mapping')
+    return template
 
 
 def _brief(one):
     """The group as it stands in a list."""
-    told = one.obj_clone() if hasattr(one, 'obj_clone') else one
+    told = copy.deepcopy(one)
     for name in ('template', 'parameters', 'members', 'moves'):
         delattr(told, name)
     return told

@@ -13,6 +13,7 @@
 
 import pytest
 from oslo_config import cfg
+from oslo_policy import opts as policy_options
 from werkzeug.test import Client
 
 from nova_sched.api import app
@@ -27,6 +28,7 @@ def configuration(**values):
     """Options of the API alone, as no file on this machine has a say in them; ``values`` are of [api]."""
     made = cfg.ConfigOpts()
     api_options.register_opts(made)
+    policy_options.set_defaults(made)
     made([], project='nova_sched', default_config_files=[], default_config_dirs=[])
     for name, value in {'auth_strategy': 'noauth', **values}.items():
         made.set_override(name, value, group='api')

@@ -14,4 +14,5 @@
 import pytest
 
 # Their asserts tell as much as those of a test module.
-pytest.register_assert_rewrite('nova_sched.tests.unit.claims.battery')
+for name in ('', '_fences', '_groups', '_lifecycle', '_parts', '_top_groups'):
+    pytest.register_assert_rewrite(f'nova_sched.tests.unit.claims.battery{name}')

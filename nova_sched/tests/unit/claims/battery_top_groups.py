@@ -362,7 +362,7 @@ class TopGroups:
                 id='claimed in place of itself',
             ),
             pytest.param(lambda store: self_resized(store), id='resized in place'),
-            pytest.param(lambda store: (self_resized(store), store.finish(A, [node()])), id='and that is done'),
+            pytest.param(lambda store: (self_resized(store), store.finish(A, [node()])), id='and done'),
             pytest.param(lambda store: (self_resized(store), store.revert(A)), id='or taken back'),
         ],
     )

@@ -16,7 +16,14 @@ import pytest
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
-from nova_sched.tests.unit.claims import battery, battery_groups, battery_lifecycle, battery_parts
+from nova_sched.tests.unit.claims import (
+    battery,
+    battery_fences,
+    battery_groups,
+    battery_lifecycle,
+    battery_parts,
+    battery_top_groups,
+)
 from nova_sched.tests.unit.claims.databases import cleared
 
 
@@ -54,6 +61,14 @@ class TestParts(battery_parts.Parts):
 
 
 class TestGroups(battery_groups.Groups):
+    pass
+
+
+class TestTopGroups(battery_top_groups.TopGroups):
+    pass
+
+
+class TestFences(battery_fences.Fences):
     pass
 
 

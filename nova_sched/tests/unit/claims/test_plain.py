@@ -41,6 +41,9 @@ ALL = {
     'image_properties': {'os_type': 'linux', 'hw_cpu_policy': 'dedicated'},
     'move': RESIZE,
     'resizing': RESIZING,
+    'top_group': uuid_of('top group'),
+    'member': 'app/web/3',
+    'fences': ('fence', 'another'),
 }
 
 

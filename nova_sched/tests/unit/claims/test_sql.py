@@ -18,13 +18,14 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.claims import Placement, ServiceFacts
+from nova_sched.claims import Placement, Record, ServiceFacts
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
 from nova_sched.db.tables import NODES
+from nova_sched.objects.claim import PLANNED
 from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
 
-A, NODE = uuid_of('instance A'), uuid_of('node host-0')
+A, NODE, GROUP = uuid_of('instance A'), uuid_of('node host-0'), uuid_of('top group')
 
 
 @pytest.fixture
@@ -92,13 +93,20 @@ CALLS = {
     'set_service': lambda store: store.set_service(ServiceFacts('host-0')),
     'set_aggregate': lambda store: store.set_aggregate(1, None),
     'set_instances': lambda store: store.set_instances('host-0', frozenset()),
+    'renew': lambda store: store.renew(A, NOW),
+    'fence': lambda store: store.fence(A, [NODE]),
 }
 LOOKS = {
     'claims': lambda store: store.claims(),
     'heads': lambda store: store.heads(),
     'look': lambda store: store.look([NODE]),
     'changes': lambda store: store.changes({}),
+    'top_group': lambda store: store.top_group(A),
+    'top_groups': lambda store: store.top_groups(),
+    'group_claims': lambda store: store.group_claims(A),
 }
+# What they show is not all that there is.
+OF_NODES = 'heads', 'look', 'changes'
 
 
 @pytest.fixture
@@ -125,7 +133,7 @@ def test_every_call_says_that_the_database_is_away(path, impatient, name):
     CALLS[name](impatient)
 
 
-@pytest.mark.parametrize('name', sorted(LOOKS.keys() - {'claims'}))
+@pytest.mark.parametrize('name', OF_NODES)
 def test_a_look_waits_for_nobody(path, impatient, name):
     """It shows what was committed before somebody began to write."""
     impatient.report([report()], NOW)
@@ -136,6 +144,14 @@ def test_a_look_waits_for_nobody(path, impatient, name):
         assert nodes_of(LOOKS[name](impatient)) == nodes_of(before)
         rival.execute('COMMIT')
         assert nodes_of(LOOKS[name](impatient)) != nodes_of(before)
+
+
+@pytest.mark.parametrize('name', sorted(LOOKS.keys() - OF_NODES))
+def test_a_look_at_claims_and_groups_waits_for_nobody(path, impatient, name):
+    before = LOOKS[name](impatient)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as rival:
+        rival.execute('BEGIN IMMEDIATE')
+        assert LOOKS[name](impatient) == before
 
 
 def nodes_of(found):
@@ -150,6 +166,27 @@ def test_a_broken_placement_leaves_nothing(store, database):
     with pytest.raises(Exception, match='used'):
         store.commit([Placement((claim(A, NODE),))])
     assert store.claims() == []
+
+
+def test_a_definition_is_read_for_whoever_asks(store, database):
+    """It is long, and nobody needs it to place a server."""
+    store.report([report(), report('host-1')], NOW)
+    text, other = 'a long definition', uuid_of('node host-1')
+    made = [claim(A, NODE, state=PLANNED, top_group=GROUP), claim(A, other, top_group=GROUP)]
+    store.commit([Placement((made[0],), record=Record(GROUP, definition=text), serial=0)])
+    seen = []
+
+    @sa.event.listens_for(database, 'before_cursor_execute')
+    def _note(_connection, _cursor, statement, *_):
+        seen.append(statement)
+
+    store.commit([Placement((made[1],), ((A, NODE),), takes=((A, NODE),), serial=1)])
+    store.commit([Placement((), record=Record(GROUP), serial=2)])
+    store.renew(GROUP, NOW)
+    assert store.top_groups()[0].definition is store.top_group(GROUP, whole=False).definition is None
+    assert not any('definition' in statement for statement in seen)
+    assert store.top_group(GROUP).definition == text
+    assert any('definition' in statement for statement in seen)
 
 
 def test_an_orphan_does_not_keep_its_consumer_from_being_claimed_for(store, database):

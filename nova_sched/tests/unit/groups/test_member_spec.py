@@ -57,7 +57,7 @@ def member_of(spec):
     )
 
 
-ALIASES = {'gpu-a100': ('legacy', [GPU]), 'nic-x710': ('required', [NIC])}
+ALIASES = {'gpu-a100': ('legacy', [GPU]), 'nic-x710': ('preferred', [NIC])}
 RECORDED = [
     'boot-1',
     'availability-zone',

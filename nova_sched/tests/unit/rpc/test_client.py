@@ -23,7 +23,14 @@ from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import compute_node, spec
 
 ONE = uuid_of('one')
-CLIENTS = [client.SchedulerClient, client.StatsClient, client.ClaimsClient, client.CandidatesClient]
+CLIENTS = [
+    client.SchedulerClient,
+    client.StatsClient,
+    client.ClaimsClient,
+    client.CandidatesClient,
+    client.ExplainClient,
+    client.GroupsClient,
+]
 
 
 @pytest.fixture(scope='module')
@@ -137,6 +144,20 @@ def echo(bus):
             {'uuid': ONE},
             {'uuid': ONE},
             id='claim_candidate',
+        ),
+        pytest.param(
+            client.GroupsClient,
+            'list',
+            {'project_id': 'p', 'limit': 3},
+            {'project_id': 'p', 'name': None, 'marker': None, 'limit': 3},
+            id='list of groups',
+        ),
+        pytest.param(
+            client.GroupsClient,
+            'delete',
+            {'uuid': ONE, 'generation': 3},
+            {'uuid': ONE, 'generation': 3, 'dry_run': False, 'project_id': None},
+            id='delete a group',
         ),
     ],
 )

@@ -30,6 +30,11 @@ ERRORS = [
     errors.ComputeResourcesUnavailable('node', 'VCPU: 1 asked, 0 available'),
     errors.NodeNotFound('n on host a'),
     errors.ClaimNotFound('instance x'),
+    errors.TemplateError('resources.web', 3, 7, 'there is no such type'),
+    errors.TemplateError('resources.web', None, None, 'there is no such type'),
+    errors.GroupNotFound('x'),
+    errors.GroupChanged('x', 2, 3),
+    errors.GroupRefused('too small', {'core': ['a', 'b'], 'fits': None, 'failing': {'held': 3}}),
     errors.StoreUnavailable('connection refused'),
     errors.StoreBusy('deadlock detected'),
     errors.StoreFull('disk full'),
@@ -84,6 +89,11 @@ def test_an_error_of_ours_arrives_as_itself(error):
             errors.TooManyConflicts(3),
             'Hosts that fit were taken by other requests, 3 times in a row.',
             id='races',
+        ),
+        pytest.param(
+            errors.MemberRefused('app/web/3', 'flavor.vcpus was planned to be 2, but 4 is asked for'),
+            'Member app/web/3 of its group: flavor.vcpus was planned to be 2, but 4 is asked for.',
+            id='not as planned',
         ),
     ],
 )

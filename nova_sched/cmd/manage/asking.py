@@ -1,0 +1,53 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Questions to a running scheduler, over the bus: for the verbs that the database cannot answer."""
+
+import concurrent.futures
+import threading
+
+from nova_sched import errors, rpc
+
+PATIENCE_S = 60
+SLACK_S = 2  # in which an answer that is late by the bus's own clock arrives
+
+
+def ask(args, conf, client, question):
+    """What a scheduler answers to ``question(caller)``, a ``client`` of rpc.client. Raises NoAnswer."""
+    bus, answer = rpc.transport(conf), concurrent.futures.Future()
+    caller = client(bus, timeout_s=args.timeout)
+
+    def work():
+        try:
+            answer.set_result(question(caller))
+        except BaseException as error:  # noqa: BLE001, it is raised where it is waited for
+            answer.set_exception(error)
+
+    # A thread that does not keep the program alive: oslo.messaging tries a bus that is away for ever.
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        return answer.result(args.timeout + SLACK_S)
+    except concurrent.futures.TimeoutError:
+        raise errors.NoAnswer(args.verb.__name__, 'the message bus cannot be reached') from None
+    finally:
+        if answer.done():
+            bus.cleanup()
+
+
+def add_timeout(parser):
+    """The option that says how long an answer is waited for."""
+    parser.add_argument(
+        '--timeout',
+        metavar='SECONDS',
+        type=int,
+        default=PATIENCE_S,
+        help=f'how long to wait for an answer ({PATIENCE_S})',
+    )

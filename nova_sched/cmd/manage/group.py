@@ -1,0 +1,350 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""`group`: whole groups of servers, planned together before the first one exists."""
+
+import sys
+
+import yaml
+from oslo_context.context import RequestContext
+
+from nova_sched import errors
+from nova_sched.cmd.manage import asking, group_pages, specs, tables
+from nova_sched.groups import account, flavor_file, member_spec, template
+from nova_sched.groups.topology import Topology
+from nova_sched.rpc import client
+
+NOUN = 'group'
+HELP = 'plan whole groups of servers, and look after them'
+
+
+def create(args, conf):
+    """Plan all members of a template together, and hold their places
+
+    All or nothing: a group that cannot be placed as a whole is refused with the reason, and the exit status
+    is 1. The servers are created afterwards by Nova's usual calls, with two scheduler hints: top_group, the
+    UUID of the group, and member, the path of the member. With --dry-run nothing is held.
+
+    Keys with --format json: those of 'group show'; of a group that is refused: refused (the reason), details
+    (what was found out; null for nothing).
+    """
+    given, context = _description(args), RequestContext(overwrite=False, **_owner(args))
+    return _told(
+        args,
+        conf,
+        lambda groups: groups.create(
+            **given, name=args.name, ttl=args.ttl, dry_run=args.dry_run, context=context
+        ),
+        group_pages.page,
+    )
+
+
+def update(args, conf):
+    """Give a group another template as a whole
+
+    Members that are there stay where they are, unless a required policy forces a move: the answer lists each
+    move that is needed, and why. With --generation the group is left alone if somebody else has changed it
+    since. With --dry-run nothing is changed.
+
+    Keys with --format json: those of 'group create'.
+    """
+    given = _description(args)
+    return _told(
+        args,
+        conf,
+        lambda groups: groups.update(
+            args.uuid,
+            **given,
+            generation=args.generation,
+            ttl=args.ttl,
+            dry_run=args.dry_run,
+            project_id=args.project,
+        ),
+        group_pages.page,
+    )
+
+
+def show(args, conf):
+    """Show a group with its members and where they are
+
+    A member is planned (its place is held), pending (its server is being built), confirmed (its server is
+    there), or unplaced (nothing is held for it any more).
+
+    Keys with --format json: uuid, name, project_id, user_id, status (planned, building, built, incomplete,
+    deleting), generation (of its template; from 1), serial (of its template and places), template,
+    parameters, members (path, state, member_uuid, instance_uuid, host, nodename, compute_node_uuid,
+    availability_zone, domains (name by level)), moves (path, instance_uuid, from_host, to_host, reason),
+    warnings, dry_run, created_at, updated_at, expires_at.
+    """
+    return _told(args, conf, lambda groups: groups.show(args.uuid, args.project), group_pages.page)
+
+
+def list_groups(args, conf):
+    """List groups, oldest first
+
+    Keys with --format json: those of 'group show' but template, parameters, members and moves.
+    """
+    wanted = {'project_id': args.project, 'name': args.name, 'marker': args.marker, 'limit': args.limit}
+    return _told(args, conf, lambda groups: groups.list(**wanted), group_pages.listing)
+
+
+def plan(args, conf):
+    """Draw where the members of a group are, or are to be: as a tree of domains
+
+    With --replan, members that have no good place any more (planned for too long ago, or on a host that is
+    gone) are given one first, beside the members that are built.
+
+    Keys with --format json: those of 'group create'.
+    """
+    return _told(
+        args, conf, lambda groups: groups.plan(args.uuid, args.project, args.replan), group_pages.tree
+    )
+
+
+def renew(args, conf):
+    """Hold the places of the members that are not created yet for longer
+
+    Keys with --format json: those of 'group show'.
+    """
+    return _told(args, conf, lambda groups: groups.renew(args.uuid, args.ttl, args.project), group_pages.page)
+
+
+def delete(args, conf):
+    """End what is planned of a group, and forget it
+
+    Servers that were created for it stay, and hold what they have until they go. With --dry-run the group is
+    shown as it would be left.
+
+    Keys with --format json: deleted (the UUID); with --dry-run those of 'group show'.
+    """
+
+    def ask(groups):
+        return groups.delete(args.uuid, args.generation, args.dry_run, args.project)
+
+    gone = asking.ask(args, conf, client.GroupsClient, ask)
+    if gone is not None:
+        _show(args, gone, group_pages.page)
+    else:
+        words = f'Group {args.uuid} is deleted.'
+        tables.show(tables.as_json({'deleted': args.uuid}) if args.format == 'json' else words)
+    return 0
+
+
+def validate(args, conf):
+    """Say what a template comes to, or where it makes no sense
+
+    Asks nobody: neither a scheduler, nor the bus, nor a database. Of the configuration it reads [topology],
+    [groups] flavors and max_members, and [pci] alias. The exit status is 1 for a template that makes no
+    sense, or with a member that Nova would refuse to create.
+
+    Keys with --format json: ok, error (where, line, column, why; null for none), members (path, flavor,
+    vcpus, memory_mb, disk_gb, availability_zone), policies (name, kind, level, members, others, weight (null:
+    required), most, min_domains, max_skew), warnings.
+    """
+    given = _description(args)
+    try:
+        found = account.of(_read(conf, **given))
+    except (errors.TemplateError, errors.InvalidRequest) as error:
+        place = {name: getattr(error, name, None) for name in errors.TemplateError.facts}
+        if args.format == 'json':
+            tables.show(tables.as_json({'ok': False, 'error': place}))
+        else:
+            print(group_pages.mistake(args.file, **place), file=sys.stderr)
+        return 1
+    document = {'ok': True, 'error': None, **found}
+    tables.show(tables.as_json(document) if args.format == 'json' else group_pages.validated(found))
+    return 0
+
+
+def _read(conf, flavors, **given):
+    """The Definition of a template, as a scheduler of this configuration would read it.
+
+    Raises TemplateError, InvalidRequest for a member that Nova would refuse, or BadConfig.
+    """
+    found = template.read(
+        given['template'],
+        given['parameters'],
+        {**flavor_file.read(conf.groups.flavors), **(flavors or {})},
+        given['images'],
+        levels=Topology(conf.topology.levels, conf.topology.orders).levels,
+        max_members=conf.groups.max_members,
+    )
+    for member in {one.description: one for one in reversed(found.members.values())}.values():
+        member_spec.spec_of(member)
+    return found
+
+
+# Questions and answers.
+
+
+def _told(args, conf, question, page):
+    """Ask a scheduler, and show the group, or why it cannot be. Returns the exit status."""
+    try:
+        found = asking.ask(args, conf, client.GroupsClient, question)
+    except errors.GroupRefused as refused:
+        if args.format != 'json':
+            print(group_pages.refusal(refused), file=sys.stderr)
+        else:
+            tables.show(tables.as_json({'refused': refused.reason, 'details': refused.details}))
+        return 1
+    _show(args, found, page)
+    return 0
+
+
+def _show(args, found, page):
+    if args.format == 'json':
+        many = isinstance(found, list)
+        tables.show(tables.as_json([*map(group_pages.plain, found)] if many else group_pages.plain(found)))
+    else:
+        tables.show(page(found))
+
+
+def _owner(args):
+    return {'project_id': args.project, 'user_id': args.user}
+
+
+def _description(args):
+    """What is read from files and options: the arguments of `create` that describe the members."""
+    parameters = {**(_mapping(args.parameters) or {}), **dict(args.parameter)}
+    return {
+        'template': _text(args.file),
+        'parameters': parameters or None,
+        'flavors': _mapping(args.flavors),
+        'images': _mapping(args.images),
+    }
+
+
+def _text(path):
+    """What stands in a file; - is standard input. Raises InvalidRequest."""
+    try:
+        if path == '-':
+            return sys.stdin.read()
+        with open(path, encoding='utf-8') as file:
+            return file.read()
+    except (OSError, ValueError) as error:
+        raise errors.InvalidRequest(path, str(error)) from None
+
+
+def _mapping(path):
+    """The YAML mapping in a file; None without a file. Raises InvalidRequest."""
+    if path is None:
+        return None
+    try:
+        found = yaml.safe_load(_text(path))
+    except yaml.YAMLError as error:
+        raise errors.InvalidRequest(path, ' '.join(str(error).split())) from None
+    if not isinstance(found, dict):
+        raise errors.InvalidRequest(path, 'it holds no mapping')
+    return found
+
+
+# The command line.
+
+
+def _uuid_argument(parser):
+    parser.add_argument('uuid', metavar='UUID', help='UUID of the group')
+
+
+def _project_option(parser, help_='only if the group is of this project'):
+    parser.add_argument('--project', metavar='ID', help=help_)
+
+
+def _ttl_option(parser, help_='how long to hold the places of members that are not created'):
+    parser.add_argument('--ttl', metavar='SECONDS', type=int, help=f'{help_} ([groups] plan_ttl)')
+
+
+def _trial_option(parser):
+    parser.add_argument('--dry-run', action='store_true', help='change nothing, and show what would be')
+
+
+def _generation_option(parser):
+    help_ = 'only if it is at this generation'
+    parser.add_argument('--generation', metavar='N', type=int, help=help_)
+
+
+def _description_arguments(parser):
+    parser.add_argument('file', metavar='FILE', help='the template, YAML or JSON; - is standard input')
+    parser.add_argument(
+        '--parameter',
+        metavar='KEY=VALUE',
+        type=specs.pair,
+        action='append',
+        default=[],
+        help='a parameter of the template; may be repeated, and goes before those of --parameters',
+    )
+    for name, what in (
+        ('parameters', 'the parameters of the template by name'),
+        ('flavors', 'flavors that the template names, before those of [groups] flavors'),
+        ('images', 'images that the template names'),
+    ):
+        parser.add_argument(f'--{name}', metavar='FILE', help=f'YAML file of {what}')
+
+
+def _create_arguments(parser):
+    _description_arguments(parser)
+    parser.add_argument('--name', metavar='NAME', help='what to call the group')
+    _project_option(parser, 'whose group it is to be')
+    parser.add_argument('--user', metavar='ID', help='who creates it')
+    _ttl_option(parser)
+    _trial_option(parser)
+    asking.add_timeout(parser)
+
+
+def _update_arguments(parser):
+    _uuid_argument(parser)
+    _description_arguments(parser)
+    _project_option(parser)
+    _generation_option(parser)
+    _ttl_option(parser)
+    _trial_option(parser)
+    asking.add_timeout(parser)
+
+
+def _show_arguments(parser):
+    _uuid_argument(parser)
+    _project_option(parser)
+    asking.add_timeout(parser)
+
+
+def _list_arguments(parser):
+    _project_option(parser, 'only groups of this project')
+    parser.add_argument('--name', metavar='NAME', help='only groups of this name')
+    parser.add_argument('--marker', metavar='UUID', help='only groups after this one')
+    parser.add_argument('--limit', metavar='N', type=int, help='at most so many')
+    asking.add_timeout(parser)
+
+
+def _plan_arguments(parser):
+    _show_arguments(parser)
+    parser.add_argument('--replan', action='store_true', help='first give places to members that have none')
+
+
+def _renew_arguments(parser):
+    _show_arguments(parser)
+    _ttl_option(parser, 'how long from now')
+
+
+def _delete_arguments(parser):
+    _show_arguments(parser)
+    _generation_option(parser)
+    _trial_option(parser)
+
+
+VERBS = (
+    ('create', create, _create_arguments),
+    ('show', show, _show_arguments),
+    ('list', list_groups, _list_arguments),
+    ('update', update, _update_arguments),
+    ('delete', delete, _delete_arguments),
+    ('plan', plan, _plan_arguments),
+    ('validate', validate, _description_arguments),
+    ('renew', renew, _renew_arguments),
+)

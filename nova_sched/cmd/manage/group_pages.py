@@ -1,0 +1,250 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Top groups as text: what there is of each, and its members as a tree of domains."""
+
+import io
+import time
+
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from nova_sched.cmd.manage import tables
+
+HOST = 'host'
+
+
+def plain(group):
+    """A TopGroup as keys and values: all that it tells, times as ISO 8601."""
+    return {name: _plain(getattr(group, name)) for name in group.fields if name in group}
+
+
+def _plain(value):
+    if hasattr(value, 'isoformat'):
+        return value.isoformat(timespec='seconds')
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return plain(value) if hasattr(value, 'fields') else value
+
+
+def listing(groups):
+    """One line for each."""
+    now_s = time.time()
+    return tables.table(
+        {
+            'UUID': lambda row: row['uuid'],
+            'Name': lambda row: row['name'] or '-',
+            'Project': lambda row: row['project_id'] or '-',
+            'Status': lambda row: row['status'],
+            'Generation': lambda row: row['generation'],
+            'Made': lambda row: tables.age(row['created_at'], now_s),
+            'Expires': lambda row: tables.until(row['expires_at'], now_s),
+        },
+        [plain(group) for group in groups],
+    )
+
+
+MEMBERS = {
+    'Member': lambda row: row['path'],
+    'State': lambda row: row['state'],
+    'Host': lambda row: _place(row),
+    'Zone': lambda row: row['availability_zone'] or '-',
+    'Instance': lambda row: row['instance_uuid'] or '-',
+}
+MOVES = {
+    'Member': lambda row: row['path'],
+    'From': lambda row: row['from_host'] or '-',
+    'To': lambda row: row['to_host'],
+    'Instance': lambda row: row['instance_uuid'] or '-',
+    'Why': lambda row: row['reason'],
+}
+
+
+def _place(row):
+    """The host, and its node where that has another name."""
+    if row['host'] is None:
+        return '-'
+    return row['host'] if row['nodename'] in (None, row['host']) else f'{row["host"]} / {row["nodename"]}'
+
+
+def page(group):
+    """All about one group, its members as a table."""
+    row = plain(group)
+    return '\n'.join([*_head(row), '', tables.table(MEMBERS, row['members']), *_tail(row)])
+
+
+def tree(group):
+    """A group with its members below their domains."""
+    row = plain(group)
+    return '\n'.join([*_head(row), '', *_drawn(row['members']), *_tail(row)])
+
+
+def _head(row):
+    now_s = time.time()
+    lines = [
+        ('Group', row['uuid'] if row['uuid'] else 'none yet'),
+        ('Name', row['name'] or 'none'),
+        ('Project', row['project_id'] or 'none'),
+        ('Status', _status(row, now_s)),
+        ('Members', _counts(row['members'])),
+    ]
+    return [tables.fill(text, f'{heading:12}') for heading, text in lines]
+
+
+def _status(row, now_s):
+    words = [row['status'], f'generation {row["generation"]}', f'serial {row["serial"]}']
+    if row['dry_run']:
+        return ', '.join(['a trial, nothing is changed', *words])
+    if row['created_at']:
+        words.append(f'made {tables.age(row["created_at"], now_s)}')
+    if any(member['state'] == 'planned' for member in row['members']):
+        words.append(f'the plan expires {tables.until(row["expires_at"], now_s)}')
+    return ', '.join(words)
+
+
+def _counts(members):
+    """`3: 2 confirmed, 1 planned`."""
+    states = [member['state'] for member in members]
+    each = ', '.join(f'{states.count(state)} {state}' for state in dict.fromkeys(states))
+    return f'{len(states)}: {each}' if each else '0'
+
+
+def _tail(row):
+    lines = []
+    if row['moves']:
+        lines += ['', 'Moves that are needed:', tables.table(MOVES, row['moves'])]
+    return [*lines, *_warned(row['warnings'])]
+
+
+def _warned(warnings):
+    return ['', *(tables.fill(text, 'Warning: ') for text in warnings)] if warnings else []
+
+
+# The tree.
+
+
+def _drawn(members):
+    """The lines of the tree, and of members that are nowhere."""
+    placed = [member for member in members if member['host'] is not None]
+    nested, beside = levels(placed)
+    root: dict = {}
+    for member in placed:
+        below = root
+        for level in nested:
+            name = member['domains'][level]
+            # A domain that is a single one of the level below has nothing to tell.
+            below = below if _is_alone(member, level, nested) else below.setdefault((level, name), {})
+        below = below.setdefault(_host(member, beside), {})
+        below[member['path']] = member
+    made = Tree(Text('the cloud'))
+    _grow(made, root)
+    nowhere = [member['path'] for member in members if member['host'] is None]
+    lines = _rendered(made) if placed else []
+    return [*lines, *([tables.fill(', '.join(nowhere), 'Nowhere: ')] if nowhere else [])]
+
+
+def levels(members):
+    """Names of levels above the host: those that nest in each other, widest first, and the others."""
+    names = [level for level in (members[0]['domains'] if members else {}) if level != HOST]
+    nested: list[str] = []
+    for level in reversed(names):
+        parents: dict[str, tuple] = {}
+        for member in members:
+            above = tuple(member['domains'].get(one) for one in nested)
+            if parents.setdefault(member['domains'].get(level), above) != above:
+                break
+        else:
+            nested.append(level)
+    return nested, [level for level in names if level not in nested]
+
+
+def _is_alone(member, level, nested):
+    """Whether a domain has its name from the one below, for its hosts tell none."""
+    narrower = [*nested, HOST][nested.index(level) + 1]
+    return member['domains'][level] == member['domains'].get(narrower, member['host'])
+
+
+def _host(member, beside):
+    """Level and name of the host, with its domains of levels that do not nest."""
+    others = ', '.join(f'{level} {member["domains"][level]}' for level in beside)
+    return HOST, _place(member) + (f' ({others})' if others else '')
+
+
+def _grow(branch, below):
+    for key, inside in below.items():
+        if isinstance(key, tuple):
+            _grow(branch.add(Text(' '.join(key))), inside)
+        else:
+            instance = f', instance {inside["instance_uuid"]}' if inside['instance_uuid'] else ''
+            branch.add(Text(f'{key}  {inside["state"]}{instance}'))
+
+
+def _rendered(made):
+    """Lines of text, without colours or cut names."""
+    console = Console(file=io.StringIO(), width=1000, color_system=None, legacy_windows=False)
+    console.print(made)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+# Templates, and what is wrong.
+
+
+def validated(found):
+    """What a template comes to."""
+    columns = {
+        'Member': lambda row: row['path'],
+        'Flavor': lambda row: row['flavor'] or 'inline',
+        'vCPU': lambda row: row['vcpus'],
+        'RAM (MiB)': lambda row: row['memory_mb'],
+        'Disk (GiB)': lambda row: row['disk_gb'],
+        'Zone': lambda row: row['availability_zone'] or '-',
+    }
+    policies = {
+        'Policy': lambda row: row['name'],
+        'Kind': lambda row: row['kind'],
+        'Level': lambda row: row['level'],
+        'Members': lambda row: _sides(row),
+        'Limits': lambda row: _limits(row),
+        'Weight': lambda row: 'required' if row['weight'] is None else tables.number(row['weight']),
+    }
+    number = len(found['policies'])
+    counts = (
+        f'{tables.count(len(found["members"]), "member")}, {number} polic{"y" if number == 1 else "ies"}.'
+    )
+    lines = [tables.table(columns, found['members'])]
+    lines += ['', tables.table(policies, found['policies'])] if found['policies'] else []
+    return '\n'.join([*lines, *_warned(found['warnings']), '', counts])
+
+
+def _sides(row):
+    """How many members a policy is about."""
+    return f'{len(row["members"])} to {len(row["others"])}' if row['others'] else str(len(row['members']))
+
+
+def _limits(row):
+    if row['kind'] == 'anti-affinity':
+        return f'at most {row["most"]} in one'
+    if row['kind'] != 'spread':
+        return '-'
+    skew = '' if row['max_skew'] is None else f', skew {row["max_skew"]}'
+    return f'at least {row["min_domains"]}{skew}'
+
+
+def mistake(path, where, line, column, why):
+    """Where a template makes no sense, as compilers say it: `shop.yaml:7:12: resources.web: why`."""
+    place = ''.join(f'{number}:' for number in (line, column) if number is not None)
+    return f'{path}:{place} {where}: {why}'
+
+
+def refusal(refused):
+    """Why a group cannot be placed."""
+    return tables.fill(str(refused), 'nova-sched-manage: ')

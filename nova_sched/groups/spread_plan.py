@@ -1,0 +1,50 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Which domains a spread shall use, and how many members in each at most, chosen before the first is placed.
+
+A skew kept step by step runs into dead ends: one small domain among the used ones holds all others down.
+"""
+
+import numpy as np
+
+
+def plans(room: np.ndarray, there: np.ndarray, score: np.ndarray, left: int, min_domains: int, max_skew: int):
+    """All plans worth trying, the one with most to spare first: (ceiling, bool [D] the domains to use).
+
+    ``room`` int64 [D]: members that each domain could take; ``there``: those that it has; ``score`` [D]:
+    which of two equal ones is better; ``left``: members to come.
+    """
+    holds, total = room + there, left + int(there.sum())
+    used = there > 0
+    by_score = np.argsort(-score, kind='stable')
+    found = []
+    for ceiling in range(max(1, int(there.max(initial=0))), total + 1):
+        floor = max(1, ceiling - max_skew)
+        fits = holds >= floor
+        if (used & ~fits).any():
+            break  # a higher ceiling asks for more still
+        count = min(int(fits.sum()), total // floor)
+        if count < max(min_domains, int(used.sum())):
+            if total // floor < min_domains:
+                break
+            continue
+        most = np.where(fits, np.minimum(holds, ceiling), 0)
+        wanted = np.where(used, ceiling + 1, most)[by_score]
+        chosen = by_score[np.argsort(-wanted, kind='stable')[:count]]
+        spare = int(most[chosen].sum()) - total
+        if spare >= 0:
+            found.append((spare, ceiling, chosen))
+    found.sort(key=lambda plan: -plan[0])
+    for _, ceiling, chosen in found:
+        domains = np.zeros(len(room), dtype=bool)
+        domains[chosen] = True
+        yield ceiling, domains

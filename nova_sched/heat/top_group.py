@@ -1,0 +1,228 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The resource by which a stack registers its servers as one group, and that gives each of them its hints."""
+
+import hashlib
+import json
+
+from heat.common import exception
+from heat.engine import attributes, constraints, properties, resource
+from heat.engine import stack as stacks
+from heat.engine.plugins import (
+    top_group_client,
+    top_group_clouds,
+    top_group_declarations,
+    top_group_members,
+    top_group_scaling,
+)
+from heat.engine.plugins.top_group_errors import wrong
+from oslo_log import log as logging
+
+LOG = logging.getLogger(__name__)
+DIGEST, PATHS = 'digest', 'paths'  # what is kept with the resource
+
+
+class TopGroup(resource.Resource):
+    """All servers of the stack that take their scheduler hints from here, placed together before the first exists.
+
+    What the servers are is read from their own resources. They are planned, and their hosts held, when this
+    resource is created; each server then asks for its place by its hints::
+
+        scheduler_hints: {get_attr: [top_group, hints, web]}
+
+    An update of the stack gives the scheduler the group as a whole anew.
+    """
+
+    PROPERTIES = (HOLD,) = ('hold',)
+    ATTRIBUTES = (HINTS, MEMBERS, PLAN, MOVES) = ('hints', 'members', 'plan', 'moves')
+
+    properties_schema = {
+        HOLD: properties.Schema(
+            properties.Schema.INTEGER,
+            'Seconds for which hosts are held for servers that do not exist yet; by default, the timeout of the stack.',
+            constraints=[constraints.Range(min=1)],
+            update_allowed=True,
+        ),
+    }
+    attributes_schema = {
+        HINTS: attributes.Schema(
+            'Scheduler hints of each server, by the names of resources; those within a nested stack or a resource '
+            'group stand under its name.',
+            cache_mode=attributes.Schema.CACHE_NONE,
+            type=attributes.Schema.MAP,
+        ),
+        MEMBERS: attributes.Schema(
+            'State of each member by its path: planned, pending, confirmed or unplaced.',
+            cache_mode=attributes.Schema.CACHE_NONE,
+            type=attributes.Schema.MAP,
+        ),
+        PLAN: attributes.Schema(
+            'Domains of each member by its path: their names by level.',
+            cache_mode=attributes.Schema.CACHE_NONE,
+            type=attributes.Schema.MAP,
+        ),
+        MOVES: attributes.Schema(
+            'Servers that have to go to another host to keep the policies, with the reasons.',
+            cache_mode=attributes.Schema.CACHE_NONE,
+            type=attributes.Schema.LIST,
+        ),
+    }
+    # A group that is not complete is mended where it is: with another UUID all its servers would be replaced.
+    always_replace_on_check_failed = False
+
+    def add_dependencies(self, deps):
+        super().add_dependencies(deps)
+        for name in sorted(top_group_members.needed(self)):
+            deps += (self, self.stack[name])
+
+    def validate(self):
+        super().validate()
+        if not top_group_members.Reader(self, strict=False).paths:
+            raise wrong(f'No server has the hints of {self.name}; see its attribute hints.')
+
+    def handle_create(self):
+        if not self.stack.convergence:
+            raise exception.NotSupported(feature='A top group without convergence_engine')
+        return self._read()
+
+    def check_create_complete(self, read):
+        try:
+            group = self._api().create(read.body, self.physical_resource_name(), self._hold_s())
+        except top_group_client.Busy:
+            return False
+        self.resource_id_set(group['uuid'])
+        self._keep(read)
+        return True
+
+    def _needs_update(self, *args, **kwargs):
+        # What matters stands in other resources: each update looks at it.
+        return super()._needs_update(*args, **kwargs) or True
+
+    def needs_replace_failed(self):
+        return self.resource_id is None
+
+    def handle_update(self, json_snippet, tmpl_diff, prop_diff):
+        self.properties = json_snippet.properties(self.properties_schema, self.context)
+        return self._read()
+
+    def check_update_complete(self, read):
+        try:
+            self._revise(read)
+        except top_group_client.Busy:
+            return False
+        return True
+
+    def check_delete_complete(self, _none):
+        try:
+            if self.resource_id is not None:
+                self._api().delete(self.resource_id)
+        except top_group_client.Busy:
+            return False
+        return True
+
+    def handle_delete(self):
+        """Done by check_delete_complete, which is asked again if need be."""
+
+    def handle_check(self):
+        group = self._api().show(self.resource_id)
+        if group['status'] == 'incomplete':
+            lost = [member['path'] for member in group['members'] if member['state'] == 'unplaced']
+            raise exception.Error(f'These members have no host: {", ".join(lost)}')
+
+    def follow(self, name, indices):
+        """A scaling group of the stack will have members of these indices."""
+        if name in json.loads(self.data().get(PATHS) or '{}'):
+            self._revise(self._read({name: indices}))
+
+    def get_attribute(self, key, *path):
+        if key == self.HINTS:
+            found = top_group_members.selected(self._hints(), (key, *path))
+            if found is None and self.resource_id is not None:
+                raise exception.InvalidTemplateAttribute(
+                    resource=self.name, key='.'.join(map(str, (key, *path)))
+                )
+            return found
+        return super().get_attribute(key, *path)
+
+    def _resolve_attribute(self, name):
+        if self.resource_id is None:
+            return None
+        if name == self.HINTS:
+            return self._hints()
+        if name == self.PLAN:
+            return {one['path']: one['domains'] for one in self._api().plan(self.resource_id)['members']}
+        group = self._api().show(self.resource_id)
+        if name == self.MEMBERS:
+            return {one['path']: one['state'] for one in group['members']}
+        return group['moves']
+
+    def _show_resource(self):
+        return self._api().show(self.resource_id)
+
+    def _hints(self):
+        return top_group_members.hints(json.loads(self.data().get(PATHS) or '{}'), self.resource_id)
+
+    def _api(self):
+        return top_group_client.Client(self.context)
+
+    def _hold_s(self):
+        return self.properties[self.HOLD] or int(self.stack.timeout_secs())
+
+    def _read(self, indices=None):
+        """What the stack's servers are now."""
+        stack = None
+        existing = {}
+        if self.resource_id is not None:
+            stack = stacks.Stack.load(self.context, self.stack.id)
+            existing = {name: one for name, one in stack.resources.items() if one.resource_id is not None}
+        reader = top_group_members.Reader(self, existing, indices)
+        return Read(
+            {
+                'template': reader.template,
+                'flavors': top_group_clouds.flavors(self.client_plugin('nova'), reader.flavors),
+                'images': top_group_clouds.images(self.client_plugin('glance'), reader.images),
+            },
+            reader.paths,
+        )
+
+    def _revise(self, read):
+        """Give the scheduler the definition, if it is another than it has."""
+        if read.digest != self.data().get(DIGEST):
+            group = self._api().replace(self.resource_id, read.body)
+            self._keep(read)
+            for move in group.get('moves') or ():
+                LOG.warning('%s has to move: %s', move['path'], move['reason'])
+        self._api().renew(self.resource_id, self._hold_s())
+
+    def _keep(self, read):
+        self.data_set(DIGEST, read.digest)
+        self.data_set(PATHS, json.dumps(read.paths))
+
+
+class Read:
+    """One reading of a stack: the ``body`` to send and the ``paths`` of the servers, with a ``digest`` of both."""
+
+    def __init__(self, body, paths):
+        self.body = body
+        self.paths = paths
+        text = json.dumps([body, paths], sort_keys=True)
+        self.digest = hashlib.sha256(text.encode()).hexdigest()
+
+
+def resource_mapping():
+    """The types of resources that this plug-in has, as Heat asks for them."""
+    return {
+        'OS::NovaSched::TopGroup': TopGroup,
+        'OS::NovaSched::Group': top_group_declarations.Group,
+        'OS::NovaSched::Relation': top_group_declarations.Relation,
+        'OS::NovaSched::AutoScalingGroup': top_group_scaling.AutoScalingGroup,
+    }

@@ -1,0 +1,299 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The resources of one stack, its nested stacks among them: which path each member has, and how it is described."""
+
+from heat.engine import function, resource
+from heat.engine.hot import functions
+from heat.engine.plugins import top_group_kinds as kinds
+from heat.engine.plugins.top_group_errors import wrong
+from heat.engine.plugins.top_group_repeats import Repeats
+
+SIDES = ('between', 'from', 'to')
+
+
+class Contents:
+    """The resources of a stack whose members have paths that begin with ``prefix``.
+
+    The top group's own stack has neither prefix nor ``outer``, and what it lists it lists by name. Others are nested
+    in ``outer`` and have been parsed for a preview; what they hold is described where it stands.
+    """
+
+    def __init__(self, reader, defn, stack, prefix='', outer=None):
+        self._reader = reader
+        self._stack = stack
+        self._prefix = prefix
+        self._outer = outer
+        self._lifted = {} if outer is None else outer.lifted  # of nested stacks, what has no place in a group
+        self._definitions = {
+            name: defn.resource_definition(name) for name in sorted(defn.enabled_rsrc_names())
+        }
+        self._kinds = {
+            name: kinds.of(stack.env, definition.resource_type, name)
+            for name, definition in self._definitions.items()
+        }
+        self._by_reference = {defn[name].FnGetRefId(): name for name in self._definitions}
+        self._objects = {}
+        self._nested = {}
+        self._entries = {}
+        self._parents = {}  # name of a member -> name of the group that lists it, and of groups within that
+        for name, kind in self._kinds.items():
+            if kind == kinds.GROUP and not self._is_overlay(name):
+                self._note_parents(self._said(name)['members'], (name,))
+
+    @property
+    def lifted(self):
+        return self._lifted
+
+    def paths(self):
+        """Path of each server by the name of its resource: of what holds several, a tree of such mappings.
+
+        Of what is repeated, the index variable stands for the index.
+        """
+        return {name: self._paths_of(name) for name in self._definitions if self._may_have_members(name)}
+
+    def resources(self):
+        """All that the group is about, as the resources of a template."""
+        entries = {name: self._entry(name) for name in self._definitions}
+        return {**{name: one for name, one in entries.items() if one is not None}, **self._lifted}
+
+    def described(self):
+        """The same as members of a group that describes them itself."""
+        entries = {name: self._entry(name) for name in self._definitions}
+        return [
+            {'name': name, **one}
+            for name, one in entries.items()
+            if one is not None and name not in self._parents and self._kinds[name] in kinds.PLACED
+        ]
+
+    def server_group(self, reference):
+        """What a hint says for a server group of the stack, or of one around it; else the hint itself."""
+        if isinstance(reference, list):
+            return [self.server_group(one) for one in reference]
+        name = self._by_reference.get(reference)
+        if self._kinds.get(name) == kinds.SERVER_GROUP:
+            said = self._symbolic(kinds.data(self._definitions[name]))
+            asked = {key: said[key] for key in ('policies', 'rules') if said.get(key)}
+            self._lifted[self._lifted_name(name)] = {'type': kinds.SERVER_GROUP, 'properties': asked}
+            return {'get_resource': self._lifted_name(name)}
+        return reference if self._outer is None else self._outer.server_group(reference)
+
+    # paths
+
+    def _may_have_members(self, name):
+        kind = self._kinds[name]
+        if kind not in kinds.HOLDING:
+            return False
+        # A nested stack is given hints as a parameter, and its resources do not mention the group.
+        if self._outer is None and not self._reader.takes_hints(self._definitions[name]):
+            return False
+        if kind == kinds.DEAF or (kind == kinds.SCALING_GROUP and self._outer is not None):
+            where = '' if self._outer is None else ' of the stack that the top group is in'
+            raise wrong(
+                f'{self._path(name)} cannot be scaled with its group; use an {kinds.SCALING_GROUP}{where}.'
+            )
+        return True
+
+    def _paths_of(self, name):
+        if self._kinds[name] == kinds.SERVER:
+            return self._path(name)
+        if self._kinds[name] == kinds.NESTED:
+            return self._within(name).paths()
+        repeats = self._repeats(name)
+        if self._repeats_servers(repeats):
+            return f'{self._path(name)}/{repeats.variable}'
+        return self._within(name, repeats.stack([repeats.variable])).paths()[repeats.variable]
+
+    def _path(self, name, below=()):
+        if name in below:
+            raise wrong(f'The group {name} is a member of itself.')
+        above, *between = self._parents.get(name, (None,))
+        outside = self._prefix if above is None else self._path(above, (*below, name))
+        return '/'.join([*filter(None, [outside]), *between, name])
+
+    def _note_parents(self, members, above):
+        for member in members:
+            if 'members' in member:
+                self._note_parents(member['members'], (*above, member.get('name')))
+            elif (name := member['get_resource']) in self._parents:
+                raise wrong(f'{name} is a member of both {self._parents[name][0]} and {above[0]}.')
+            else:
+                self._parents[name] = above
+
+    # descriptions
+
+    def _entry(self, name):
+        """The resource in the scheduler's language; None if the group has nothing to do with it."""
+        if name not in self._entries:
+            self._entries[name] = None  # should it be asked for again meanwhile: nothing is in itself
+            kind = self._kinds[name]
+            if kind == kinds.GROUP:
+                self._entries[name] = self._group(name)
+            elif kind == kinds.RELATION:
+                self._entries[name] = self._relation(name)
+            elif self._may_have_members(name):
+                self._entries[name] = self._holder(name, kind)
+        return self._entries[name]
+
+    def _holder(self, name, kind):
+        if kind == kinds.NESTED:
+            return _group_of(self._within(name).described())
+        if kind == kinds.SERVER:
+            read = self._reader.server(kinds.data(self._definitions[name]), self._path(name), self)
+            return read and {'type': kinds.SERVER, 'properties': read}
+        repeats = self._repeats(name)
+        if not self._repeats_servers(repeats):
+            return _group_of(self._within(name, repeats.stack(repeats.indices)).described())
+        read = self._reader.server(repeats.properties, f'{self._path(name)}/{repeats.variable}', self)
+        return read and {'type': kinds.RESOURCE_GROUP, 'properties': repeats.of_servers(kinds.SERVER, read)}
+
+    def _group(self, name):
+        said = self._said(name)
+        if not self._are_ours(_names(said['members']), name):
+            return None
+        made = {'type': kinds.GROUP, 'properties': said}
+        if self._outer is None:
+            return made
+        if self._is_overlay(name):
+            self._lifted[self._lifted_name(name)] = made
+            said['members'] = self._elsewhere(said['members'])
+            return None
+        said['members'] = self._members(said['members'])
+        if said.get('relations'):
+            said['relations'] = [self._sides(relation, self._elsewhere) for relation in said['relations']]
+        return made
+
+    def _members(self, members):
+        """Members of a group in a nested stack, with all that is known of them."""
+        return [
+            {**member, 'members': self._members(member['members'])}
+            if 'members' in member
+            else {'name': member['get_resource'], **self._entry(member['get_resource'])}
+            for member in members
+        ]
+
+    def _relation(self, name):
+        said = self._sides(self._symbolic(kinds.data(self._definitions[name])), self._references)
+        if not self._are_ours(_names([said[key] for key in SIDES if key in said]), name):
+            return None
+        if self._outer is None:
+            return {'type': kinds.RELATION, 'properties': said}
+        said = self._sides(said, self._elsewhere)
+        self._lifted[self._lifted_name(name)] = {'type': kinds.RELATION, 'properties': said}
+        return None
+
+    def _are_ours(self, names, owner):
+        """Whether resources are the group's: all of them, or none."""
+        known = [name for name in names if name in self._definitions]
+        ours = [name for name in known if self._is_ours(name)]
+        if ours and len(ours) < len(known):
+            stranger = next(name for name in known if name not in ours)
+            raise wrong(f'{owner} names {stranger}, which has no hints of {self._reader.name}.')
+        return bool(ours)
+
+    def _is_ours(self, name):
+        if self._kinds[name] == kinds.GROUP and self._is_overlay(name):
+            return any(self._is_ours(one) for one in _names(self._said(name)['members']) if one != name)
+        return self._entry(name) is not None
+
+    # what a declaration says
+
+    def _said(self, name):
+        """The properties of a group, its members as mappings."""
+        said = self._symbolic(kinds.data(self._definitions[name]))
+        said['members'] = self._references(said.get('members') or [])
+        if said.get('relations'):
+            said['relations'] = [self._sides(relation, self._references) for relation in said['relations']]
+        for member in said['members']:
+            if not isinstance(member, dict) or not {'get_resource', 'members'} & {*member}:
+                raise wrong(f'{name} has a member that is no resource of the stack: {member}.')
+        return said
+
+    def _is_overlay(self, name):
+        return str(function.resolve(kinds.data(self._definitions[name]).get('overlay'))).lower() == 'true'
+
+    def _symbolic(self, value):
+        """The value with its functions worked out, but for get_resource."""
+        if isinstance(value, functions.GetResource):
+            return {'get_resource': function.resolve(value.args)}
+        if isinstance(value, function.Function):
+            return function.resolve(value)
+        if isinstance(value, dict):
+            return {key: self._symbolic(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._symbolic(item) for item in value]
+        return value
+
+    def _references(self, value):
+        """Members or sides, by get_resource wherever a resource of the stack is meant."""
+        if isinstance(value, list):
+            return [self._references(item) for item in value]
+        if isinstance(value, dict) and 'members' in value:
+            return {**value, 'members': self._references(value['members'])}
+        if isinstance(value, str) and value in self._by_reference:
+            return {'get_resource': self._by_reference[value]}
+        return value
+
+    def _elsewhere(self, value):
+        """Members or sides of this nested stack, as they are named from outside of it."""
+        if isinstance(value, list):
+            return [self._elsewhere(item) for item in value]
+        if isinstance(value, dict) and (name := value.get('get_resource')):
+            lifted = self._kinds.get(name) == kinds.GROUP and self._is_overlay(name)
+            return {'get_resource': self._lifted_name(name)} if lifted else self._path(name)
+        return value
+
+    @staticmethod
+    def _sides(relation, change):
+        return {key: change(value) if key in SIDES else value for key, value in relation.items()}
+
+    def _lifted_name(self, name):
+        return '.'.join([*filter(None, [self._prefix.replace('/', '.')]), name])
+
+    # what is inside of a resource
+
+    def _object(self, name):
+        """The resource itself; one of a nested stack has been previewed with that."""
+        if self._outer is not None:
+            return self._stack[name]
+        if name not in self._objects:
+            self._objects[name] = resource.Resource(name, self._definitions[name], self._stack)
+            if self._kinds[name] == kinds.NESTED:
+                self._objects[name].preview()
+        return self._objects[name]
+
+    def _within(self, name, stack=None):
+        """The contents of the stack in a resource."""
+        stack = stack or self._object(name).nested()
+        self._nested[name] = stack  # or it would be gone while it is read
+        return Contents(self._reader, stack.defn, stack, self._path(name), self)
+
+    def _repeats(self, name):
+        known = self._reader.existing.get(name) if self._outer is None else None
+        return Repeats(self._object(name), known, self._reader.indices.get(name))
+
+    def _repeats_servers(self, repeats):
+        return kinds.of(self._stack.env, repeats.type) == kinds.SERVER
+
+
+def _group_of(members):
+    return {'type': kinds.GROUP, 'properties': {'members': members}}
+
+
+def _names(value):
+    """Names of the resources in members or sides, however deep."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _names(item)
+    elif isinstance(value, dict):
+        if 'get_resource' in value:
+            yield value['get_resource']
+        yield from _names(value.get('members', []))

@@ -1,0 +1,63 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What the resources of a stack are to placement, whatever their types are called in the stack's environment."""
+
+from collections.abc import Mapping
+
+from heat.engine.plugins import top_group_declarations, top_group_scaling
+from heat.engine.resources import template_resource
+from heat.engine.resources.openstack.heat import autoscaling_group, resource_group
+from heat.engine.resources.openstack.nova import server, server_group
+
+# Named as the scheduler's language names them.
+SERVER, SERVER_GROUP = 'OS::Nova::Server', 'OS::Nova::ServerGroup'
+RESOURCE_GROUP, SCALING_GROUP = 'OS::Heat::ResourceGroup', 'OS::NovaSched::AutoScalingGroup'
+GROUP, RELATION = 'OS::NovaSched::Group', 'OS::NovaSched::Relation'
+NESTED, DEAF = 'nested stack', 'OS::Heat::AutoScalingGroup'
+CLASSES = (
+    (server.Server, SERVER),
+    (server_group.ServerGroup, SERVER_GROUP),
+    (resource_group.ResourceGroup, RESOURCE_GROUP),
+    (top_group_scaling.AutoScalingGroup, SCALING_GROUP),
+    (autoscaling_group.AutoScalingResourceGroup, DEAF),
+    (top_group_declarations.Group, GROUP),
+    (top_group_declarations.Relation, RELATION),
+    (template_resource.TemplateResource, NESTED),
+)
+HOLDING = (SERVER, RESOURCE_GROUP, SCALING_GROUP, NESTED, DEAF)
+PLACED = (*HOLDING, GROUP)
+REPEATED = {RESOURCE_GROUP: 'resource_def', SCALING_GROUP: 'resource', DEAF: 'resource'}
+
+
+def of(env, resource_type, name=None):
+    """The kind of a resource of this type; None if placement has nothing to do with it."""
+    found = env.get_class_to_instantiate(resource_type, name)
+    return next((kind for base, kind in CLASSES if issubclass(found, base)), None)
+
+
+def data(definition):
+    """The properties as the template has them, functions not worked out."""
+    return definition.properties({}).data
+
+
+def telling(env, name, definition, properties):
+    """The part of a resource's properties that says what its servers are; ``properties``: those of a server."""
+    said = data(definition)
+    kind = of(env, definition.resource_type, name)
+    if kind == SERVER:
+        return {key: said.get(key) for key in properties}
+    repeated = said.get(REPEATED.get(kind))
+    if isinstance(repeated, Mapping) and isinstance(repeated.get('properties'), Mapping):
+        if of(env, repeated['type']) == SERVER:
+            inner = {key: repeated['properties'].get(key) for key in properties}
+            return {**said, REPEATED[kind]: inner}
+    return said

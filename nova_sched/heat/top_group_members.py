@@ -1,0 +1,158 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Reads the servers of a stack that take their hints from a top group, as one template in the scheduler's language."""
+
+from collections.abc import Mapping
+
+from heat.engine import function, node_data, stk_defn
+from heat.engine.plugins import top_group_kinds as kinds
+from heat.engine.plugins.top_group_contents import Contents
+from heat.engine.plugins.top_group_errors import wrong
+
+VERSION = '2018-08-31'
+HINTS = 'hints'
+TOP_GROUP, MEMBER = 'top_group', 'member'
+UNNAMED = 'the-group-to-be'  # for its UUID, as long as it has none
+PLAIN = ('flavor', 'image', 'availability_zone')
+DEVICES = ('block_device_mapping', 'block_device_mapping_v2')
+SOURCES = ('volume_id', 'snapshot_id', 'image', 'image_id')
+PLACE_OF_DEVICE = ('device_name', 'boot_index')
+
+
+class Reader:
+    """One reading of a stack, for the top group that is a resource of it.
+
+    ``existing``: resources of the stack as they are by now, by name. ``indices``: of members of scaling groups, by
+    the group's name, if they are not those of the template. ``strict``: what the servers are must be known; else
+    what is not known yet is left out.
+    """
+
+    def __init__(self, top_group, existing=None, indices=None, strict=True):
+        stack = top_group.stack
+        self._top_group = top_group
+        self._uuid = top_group.resource_id or UNNAMED
+        self._strict = strict
+        # A copy: here the group's attributes have values before it exists.
+        self.defn = stack.defn.clone_with_new_template(stack.t, stack.identifier())
+        self.name = top_group.name
+        self.existing = existing or {}
+        self.indices = indices or {}
+        self.flavors: set[str] = set()
+        self.images: set[str] = set()
+        # Which path each member has is known from the groups alone; only with it are the hints known, and only
+        # with the hints what nested stacks are given, and which server is a member.
+        self._tell({})
+        self.paths = Contents(self, self.defn, stack).paths()
+        self._tell(hints(self.paths, self._uuid))
+        resources = Contents(self, self.defn, stack).resources()
+        self.template = {'heat_template_version': VERSION, 'resources': resources}
+
+    def _tell(self, known):
+        """Make ``known`` what get_attr finds under ``hints`` of the group, wherever in the stack."""
+        attributes = {
+            attribute: selected(known, _path(attribute)) if _path(attribute)[0] == HINTS else None
+            for attribute in self._top_group.referenced_attrs(self.defn, in_outputs=False)
+        }
+        group = self._top_group
+        data = node_data.NodeData(
+            group.id, group.name, group.uuid, self._uuid, attributes, group.CREATE, group.COMPLETE
+        )
+        stk_defn.update_resource_data(self.defn, group.name, data)
+
+    def takes_hints(self, definition):
+        """Whether a resource of the stack itself mentions the group's hints."""
+        return any(_path(attribute)[0] == HINTS for attribute in definition.dep_attrs(self.name))
+
+    def server(self, data, path, contents):
+        """Properties that placement reads of a server, from its ``data``; None if it is no member of the group."""
+        given = function.resolve(data.get('scheduler_hints'))
+        if not isinstance(given, Mapping) or given.get(TOP_GROUP) != self._uuid:
+            return None
+        if given.get(MEMBER) != path:
+            raise wrong(f'The server {path} has the hints of {given.get(MEMBER)}.')
+        read = {}
+        for key in PLAIN:
+            if data.get(key) is not None and (value := self._known(data[key], key, path)) is not None:
+                read[key] = value
+        if self._strict and 'flavor' not in read:
+            raise wrong(f'The flavor of {path} is not known.')
+        for key in DEVICES:
+            if devices := [self._device(device, path) for device in data.get(key) or ()]:
+                read[key] = devices
+        others = {key: value for key, value in given.items() if key not in (TOP_GROUP, MEMBER)}
+        if others.get('group') is not None:
+            others['group'] = contents.server_group(others['group'])
+        if others:
+            read['scheduler_hints'] = others
+        self.flavors.update(str(read[key]) for key in ('flavor',) if key in read)
+        self._note_images(read)
+        return read
+
+    def _known(self, value, key, path):
+        found = function.resolve(value)
+        if found is None and self._strict:
+            raise wrong(f'The {key} of {path} comes from a resource that is created after {self.name}.')
+        return found
+
+    def _device(self, device, path):
+        """Where a block device comes from and what it is for; that there is a volume is enough."""
+        read = {}
+        for key in (*SOURCES, *PLACE_OF_DEVICE):
+            value = device.get(key)
+            found = function.resolve(value)
+            if found is None and value is not None and any(True for _ in function.dependencies(value)):
+                found = 'not created yet'
+            if found is not None:
+                read[key] = found
+        return read
+
+    def _note_images(self, read):
+        devices = [device for key in DEVICES for device in read.get(key, ())]
+        named = [read.get('image'), *(device.get(key) for device in devices for key in SOURCES[2:])]
+        self.images.update(str(image) for image in named if image)
+
+
+def hints(paths, uuid):
+    """The scheduler hints of each member, from the tree of paths."""
+    if isinstance(paths, str):
+        return {TOP_GROUP: uuid, MEMBER: paths}
+    return {name: hints(inner, uuid) for name, inner in paths.items()}
+
+
+def selected(tree, path):
+    """What stands in a tree of hints at ``hints`` and the names after it; None if there is nothing."""
+    for name in path[1:]:
+        tree = tree.get(str(name)) if isinstance(tree, Mapping) else None
+    return tree
+
+
+def needed(top_group):
+    """Names of the resources that say what the servers are; without those that wait for the group themselves."""
+    stack = top_group.stack
+    definitions = {name: stack.defn.resource_definition(name) for name in stack.defn.enabled_rsrc_names()}
+    waiting = {top_group.name}
+    while more := {
+        name
+        for name, definition in definitions.items()
+        if name not in waiting and not waiting.isdisjoint(definition.required_resource_names())
+    }:
+        waiting |= more
+    names = set()
+    for name, definition in definitions.items():
+        if any(_path(attribute)[0] == HINTS for attribute in definition.dep_attrs(top_group.name)):
+            said = kinds.telling(stack.env, name, definition, [*PLAIN, 'scheduler_hints'])
+            names.update(proxy.name for proxy in function.dependencies(said))
+    return names - waiting
+
+
+def _path(attribute):
+    return (attribute,) if isinstance(attribute, str) else attribute

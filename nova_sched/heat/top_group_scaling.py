@@ -1,0 +1,115 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""An AutoScalingGroup whose members know which of them they are, and that asks for their places before it grows."""
+
+import json
+import re
+
+from heat.engine import rsrc_defn
+from heat.engine import stack as stacks
+from heat.engine.resources.openstack.heat import autoscaling_group
+
+INDEX = '%index%'
+INDICES = 'indices'
+
+
+class AutoScalingGroup(autoscaling_group.AutoScalingResourceGroup):
+    """An OS::Heat::AutoScalingGroup in whose resource ``%index%`` stands for the number of a member.
+
+    A number is given to a member when it is made, and stays its own; the lowest that is free is taken next. When
+    the group grows, the stack's top group is told first, so that the new members have places or nothing is made.
+    """
+
+    def indices(self):
+        """Number of each member by its name, from 0."""
+        return json.loads(self.data().get(INDICES) or '{}')
+
+    def indices_to_be(self):
+        """All numbers while the stack's template is put into effect: of those who stay, go, and come."""
+        taken = set(self.indices().values())
+        size = self.properties[self.DESIRED_CAPACITY] or (
+            len(taken) if taken else self.properties[self.MIN_SIZE]
+        )
+        size = self._get_new_capacity(len(taken), size)
+        return sorted(taken | set(_free(taken, size - len(taken))))
+
+    def _get_resource_definition(self):
+        made = super()._get_resource_definition()
+        return Definition(made.name, made.resource_type, made._properties, made._metadata)
+
+    def _create_template(self, *args, **kwargs):
+        made = super()._create_template(*args, **kwargs)
+        members, had = made.t.get(made.RESOURCES, {}), self.indices()
+        kept = {name: had[name] for name in members if name in had}
+        fresh = [name for name in members if name not in had]
+        self._given = kept | dict(zip(fresh, _free({*had.values()}, len(fresh)), strict=True))
+        for name, index in self._given.items():
+            members[name] = substituted(members[name], INDEX, str(index))
+        return made
+
+    def create_with_template(self, *args, **kwargs):
+        self.data_set(INDICES, json.dumps(self._given))
+        return super().create_with_template(*args, **kwargs)
+
+    def update_with_template(self, *args, **kwargs):
+        self._tell({**self.indices(), **self._given})
+        self.data_set(INDICES, json.dumps(self._given))
+        return super().update_with_template(*args, **kwargs)
+
+    def resize(self, capacity):
+        super().resize(capacity)
+        self._tell(self.indices())
+
+    def _tell(self, indices):
+        """Tell the top groups of the stack how many members there are to be."""
+        stack = stacks.Stack.load(self.context, self.stack.id)
+        for one in stack.resources.values():
+            if hasattr(one, 'follow'):
+                one.follow(self.name, [str(index) for index in sorted(indices.values())])
+
+
+class Definition(rsrc_defn.ResourceDefinition):
+    """The definition of all members: one with a number is the same, so that a rolling update leaves it alone."""
+
+    def __eq__(self, other):
+        return _alike(self.render_hot(), other.render_hot())
+
+    def __ne__(self, other):
+        return not self == other
+
+    __hash__ = rsrc_defn.ResourceDefinition.__hash__
+
+
+def substituted(value, variable, index):
+    """The value with the index wherever the variable stands."""
+    if isinstance(value, str):
+        return value.replace(variable, index)
+    if isinstance(value, dict):
+        return {key: substituted(item, variable, index) for key, item in value.items()}
+    if isinstance(value, list):
+        return [substituted(item, variable, index) for item in value]
+    return value
+
+
+def _alike(pattern, value):
+    if isinstance(pattern, str) and isinstance(value, str):
+        return re.fullmatch(r'\d+'.join(map(re.escape, pattern.split(INDEX))), value) is not None
+    if isinstance(pattern, dict) and isinstance(value, dict):
+        return pattern.keys() == value.keys() and all(_alike(pattern[key], value[key]) for key in pattern)
+    if isinstance(pattern, list) and isinstance(value, list):
+        return len(pattern) == len(value) and all(map(_alike, pattern, value))
+    return pattern == value
+
+
+def _free(taken, count):
+    """The lowest numbers that are not taken."""
+    return [number for number in range(len(taken) + max(count, 0)) if number not in taken][: max(count, 0)]

@@ -1,0 +1,69 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A cloud, the real Heat engine before it, and a cloud without anything in it for each test."""
+
+import itertools
+
+import pytest
+
+from nova_sched.tests.heat_engine import cloud as clouds
+from nova_sched.tests.heat_engine import engine as engines
+from nova_sched.tests.heat_engine import reader
+
+PYTHON = pytest.StashKey()
+NAMES = (f'stack{number}' for number in itertools.count())
+
+
+def pytest_sessionstart(session):
+    # Not in a fixture: making an environment may take longer than any test is given.
+    if not session.config.option.collectonly:
+        session.config.stash[PYTHON] = reader.interpreter()
+
+
+@pytest.fixture(scope='session')
+def whole(tmp_path_factory):
+    """The cloud and the engine."""
+    with clouds.running() as cloud:
+        engines.configure(tmp_path_factory.mktemp('heat'))
+        engine = engines.Engine(cloud)
+        yield cloud, engine
+        engine.stop()
+
+
+@pytest.fixture
+def cloud(whole):
+    made = whole[0]
+    made.clear()
+    return made
+
+
+@pytest.fixture
+def heat(whole, cloud):
+    return whole[1]
+
+
+@pytest.fixture
+def stack(heat):
+    """A stack, made to be complete: ``stack(template, **words of Engine.create)``."""
+
+    def stack(template, **more):
+        made = heat.create(next(NAMES), template, **more)
+        assert made['stack_status'] == 'COMPLETE', made['stack_status_reason']
+        return made
+
+    return stack
+
+
+@pytest.fixture
+def read(cloud, pytestconfig):
+    """What our own reader makes of the last template that was sent."""
+    return lambda: reader.read(pytestconfig.stash[PYTHON], (cloud.asked('POST') + cloud.asked('PUT'))[-1])

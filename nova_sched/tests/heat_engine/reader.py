@@ -1,0 +1,56 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What our own reader makes of a template, in an environment where the whole package is."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+READ = """
+import json, sys
+from nova_sched.groups import template
+body = json.load(sys.stdin)
+read = template.read(body['template'], flavors=body['flavors'], images=body['images'])
+json.dump({
+    'members': {path: {
+        'flavor': one.flavor.name, 'vcpus': one.flavor.vcpus, 'image': one.image and dict(one.image.properties),
+        'zone': one.availability_zone, 'hints': dict(one.hints), 'volume': one.boots_from_volume,
+    } for path, one in read.members.items()},
+    'policies': {one.name: [sorted(one.a), sorted(one.b)] for one in read.policies},
+    'warnings': list(read.warnings),
+}, sys.stdout)
+"""
+
+
+def interpreter() -> Path:
+    """The Python of an environment with our package: NOVA_SCHED_PYTHON, or the one that tools/test makes."""
+    named = os.environ.get('NOVA_SCHED_PYTHON')
+    if named:
+        return Path(named)
+    # Not with the Python of Heat's environment.
+    env = {name: value for name, value in os.environ.items() if name != 'VIRTUAL_ENV'}
+    folders = (folder for folder in os.get_exec_path() if not Path(folder).is_relative_to(sys.prefix))
+    env['PATH'] = os.pathsep.join(folders)
+    subprocess.run(['bash', '-euc', '. tools/env.sh && make_venv'], cwd=ROOT, env=env, check=True)
+    return ROOT / '.venv' / 'bin' / 'python'
+
+
+def read(python, body):
+    """Members and policies of what was sent; fails as the reader does."""
+    done = subprocess.run(
+        [python, '-c', READ], input=json.dumps(body), text=True, capture_output=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)

@@ -1,0 +1,70 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What schemathesis makes up from the document: sense and nonsense, for each operation; no answer may surprise."""
+
+import pytest
+import schemathesis
+from schemathesis.config import SchemathesisConfig
+from schemathesis.checks import positive_data_acceptance
+
+from nova_sched.api import app
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.unit.api.backend import Backend, group
+from nova_sched.tests.unit.api.conftest import configuration
+from nova_sched.tests.unit.api.test_identity import keystone, with_keystone
+
+__all__ = ['keystone']
+
+EXAMPLES = 40  # for each operation, beside the cases that its parameters and bodies have at their limits
+TOKEN = {'X-Auth-Token': 'good'}
+
+
+def groups():
+    """Generation 3 is what the document has for an example of If-Match."""
+    return {one.uuid: one for one in (group('app', generation=3), group('db'))}
+
+
+def config():
+    made = SchemathesisConfig(seed=1)
+    project = made.projects.default
+    project.generation.update(max_examples=EXAMPLES, deterministic=True)
+    project.parameters = {'path.uuid': uuid_of('app'), 'query.marker': uuid_of('app')}
+    project.checks.missing_required_header.expected_statuses = ['401', '428']
+    project.checks.positive_data_acceptance.expected_statuses += ['412']
+    return made
+
+
+BACKEND = Backend()
+API = app.make(with_keystone(configuration(auth_strategy='keystone')), BACKEND)
+SCHEMA = schemathesis.openapi.from_wsgi('/v1/openapi.json', API, config=config())
+
+
+@pytest.fixture(autouse=True)
+def token(keystone):  # noqa: F811, it is the fixture that is imported
+    roles = ['admin', 'member', 'reader']
+    keystone.add_token_data('good', user_id='ann', project_id='red', role_list=roles)
+
+
+def test_the_document_is_one_of_openapi():
+    SCHEMA.validate()
+
+
+@SCHEMA.parametrize()
+def test_an_operation(case):
+    BACKEND.groups = groups()
+    # Whether a text is a template, no schema can say.
+    may_be_refused = [positive_data_acceptance] if _takes_a_template(case) else []
+    case.call_and_validate(headers=TOKEN, excluded_checks=may_be_refused)
+
+
+def _takes_a_template(case):
+    return case.operation.label in ('POST /v1/groups', 'POST /v1/groups/validate', 'PUT /v1/groups/{uuid}')

@@ -1,0 +1,122 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The document is what is served, and what stands beside it in the code says the same."""
+
+import jsonschema
+import pytest
+
+from nova_sched.api import document, handlers
+from nova_sched.api.document import DOCUMENT, OPERATIONS
+from nova_sched.groups import template
+from nova_sched.objects import top_group
+from nova_sched.tests.unit.api.backend import group, member
+
+SCHEMAS = DOCUMENT['components']['schemas']
+
+
+def test_it_is_served(http):
+    served = http.get('/v1/openapi.json').json
+    assert served.pop('servers') == [{'url': 'http://localhost'}]
+    assert served == DOCUMENT
+
+
+def test_the_schema_of_templates_is_served(http):
+    answer = http.get('/v1/schema')
+    assert answer.mimetype == 'application/schema+json'
+    assert answer.json == template.schema()
+    jsonschema.Draft202012Validator.check_schema(answer.json)
+
+
+@pytest.mark.parametrize(
+    'kind, is_open', [pytest.param(handlers.Service, True, id='service'), pytest.param(handlers.Groups, False, id='groups')]
+)
+def test_a_handler_for_each_operation_and_no_other(kind, is_open):
+    operations = {name for name, one in OPERATIONS.items() if one.is_open == is_open}
+    assert {name for name in vars(kind) if not name.startswith('_')} == operations
+
+
+@pytest.mark.parametrize(
+    'path, key',
+    [pytest.param('/', 'versions', id='all'), pytest.param('/v1', 'version', id='one'), pytest.param('/v1/', 'version', id='its root')],
+)
+def test_versions(http, path, key):
+    found = http.get(path).json[key]
+    one = found[0] if key == 'versions' else found
+    assert (one['id'], one['status']) == ('v1.0', 'CURRENT')
+    assert one['links'][0] == {'rel': 'self', 'href': 'http://localhost/v1/'}
+    assert http.get(one['links'][1]['href']).json['openapi']
+
+
+@pytest.mark.parametrize('accept, kind', [('application/json', 'application/json'), ('text/plain', 'text/plain')])
+def test_health(http, accept, kind):
+    answer = http.get('/healthcheck', headers={'Accept': accept})
+    assert (answer.status_code, answer.mimetype) == (200, kind)
+
+
+def test_health_that_an_operator_has_taken_away(conf, backend, tmp_path):
+    from oslo_middleware import opts
+    from werkzeug.test import Client
+
+    from nova_sched.api import app
+
+    for name, options in opts.list_opts_healthcheck():
+        conf.register_opts(options, group=name)
+    conf.set_override('backends', ['disable_by_file'], group='healthcheck')
+    file = tmp_path / 'away'
+    conf.set_override('disable_by_file_path', str(file), group='healthcheck')
+    http = Client(app.make(conf, backend))
+    assert http.get('/healthcheck').status_code == 200
+    file.touch()
+    assert http.get('/healthcheck').status_code == 503
+
+
+@pytest.mark.parametrize(
+    'name, words',
+    [
+        pytest.param('Status', top_group.GroupStatus, id='of groups'),
+        pytest.param('State', top_group.MemberState, id='of members'),
+    ],
+)
+def test_states_are_those_of_the_objects(name, words):
+    assert sorted(SCHEMAS[name]['enum']) == sorted(words.ALL.split())
+
+
+@pytest.mark.parametrize(
+    'name, thing',
+    [
+        pytest.param('Group', group(), id='group'),
+        pytest.param('Member', member(), id='member'),
+    ],
+)
+def test_all_of_an_object_is_told(name, thing):
+    """A field that the object gains is no secret by mistake."""
+    assert set(SCHEMAS[name]['properties']) - {'links'} == set(thing.fields)
+
+
+@pytest.mark.parametrize(
+    'schema, value, where',
+    [
+        pytest.param({'type': 'integer'}, 3, None, id='right'),
+        pytest.param({'type': 'integer'}, 'x', '', id='wrong'),
+        pytest.param({'$ref': '#/components/schemas/Renewal'}, {'ttl': 5}, None, id='right, by name'),
+        pytest.param({'$ref': '#/components/schemas/Renewal'}, {'ttl': 'x'}, 'ttl', id='wrong, by name'),
+        pytest.param(
+            {'$ref': '#/components/schemas/Description'},
+            {'template': 'x', 'flavors': {'f': 1}},
+            'flavors.f',
+            id='wrong, deep down',
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_value(schema, value, where):
+    found = document.fault(schema, value)
+    assert (found and found[0]) == where

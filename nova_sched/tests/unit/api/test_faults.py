@@ -1,0 +1,168 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""How each error leaves: its status, its headers, and what its body tells and does not tell."""
+
+import logging
+import re
+
+import pytest
+from werkzeug.test import Client
+
+from nova_sched import errors
+from nova_sched.api import app
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.unit.api.backend import TEMPLATE
+from nova_sched.tests.unit.api.conftest import RED
+
+SECRET = 'postgresql://nova_sched:secret@db/x'
+WHY = {'core': ['app/spread'], 'contradicts': False}
+
+
+@pytest.mark.parametrize(
+    'error, status, code, facts',
+    [
+        pytest.param(
+            errors.TemplateError('resources.web', 3, 7, 'there is no flavor m1'),
+            400,
+            'template',
+            {'where': 'resources.web', 'line': 3, 'column': 7},
+            id='a template',
+        ),
+        pytest.param(
+            errors.TemplateError('web', None, None, 'no'),
+            400,
+            'template',
+            {'where': 'web', 'line': None, 'column': None},
+            id='a template that has no lines',
+        ),
+        pytest.param(
+            errors.InvalidRequest('ttl', 'too long'), 400, 'invalid', {'where': 'ttl'}, id='a request'
+        ),
+        pytest.param(errors.MalformedObject('x', 'y'), 400, 'invalid', {}, id='a message'),
+        pytest.param(errors.GroupNotFound('x'), 404, 'not-found', {}, id='a group that left'),
+        pytest.param(
+            errors.GroupRefused('Too many.', WHY), 409, 'refused', {'details': WHY}, id='a refused group'
+        ),
+        pytest.param(
+            errors.GroupRefused('Too many.'), 409, 'refused', {'details': None}, id='without details'
+        ),
+        pytest.param(errors.TooManyConflicts(3), 409, 'refused', {}, id='others were faster'),
+        pytest.param(
+            errors.GroupChanged('x', 1, 2), 412, 'changed', {'expected': 1, 'found': 2}, id='a changed group'
+        ),
+        pytest.param(errors.StoreBusy(SECRET), 503, 'busy', {}, id='a busy database'),
+        pytest.param(errors.StoreUnavailable(SECRET), 503, 'unavailable', {}, id='a database that is away'),
+        pytest.param(errors.NoAnswer('create', SECRET), 503, 'unavailable', {}, id='a scheduler that is away'),
+        pytest.param(errors.StoreFull(SECRET), 507, 'full', {}, id='a full database'),
+        pytest.param(errors.BadMachineFacts('x', SECRET), 500, 'internal', {}, id='another of ours'),
+        pytest.param(ZeroDivisionError(SECRET), 500, 'internal', {}, id='a mistake'),
+    ],
+)
+def test_an_error_of_the_backend(http, backend, error, status, code, facts):
+    backend.refusal = error
+    answer = http.post('/v1/groups', json={'template': TEMPLATE}, headers=RED)
+    (told,) = answer.json['errors']
+    assert (answer.status_code, answer.mimetype) == (status, 'application/json')
+    assert (told['status'], told['code']) == (status, f'nova_sched.{code}')
+    assert told['request_id'] == answer.headers['X-Openstack-Request-Id']
+    assert re.fullmatch(r'req-[0-9a-f-]{36}', told['request_id'])
+    assert told['title'] in answer.status.title()
+    assert told['links'] == [{'rel': 'help', 'href': '/v1/openapi.json'}]
+    usual = {'request_id', 'code', 'status', 'title', 'detail', 'links'}
+    assert {name: told[name] for name in told.keys() - usual} == facts
+    assert SECRET not in answer.text
+    if status < 500:
+        assert told['detail'] == str(error)
+
+
+@pytest.mark.parametrize(
+    'error, seconds',
+    [
+        pytest.param(errors.StoreBusy(''), 1, id='busy'),
+        pytest.param(errors.StoreUnavailable(''), 10, id='away'),
+        pytest.param(errors.NoAnswer('', ''), 10, id='no answer'),
+        pytest.param(errors.StoreFull(''), None, id='full'),
+        pytest.param(errors.GroupRefused(''), None, id='refused'),
+    ],
+)
+def test_when_to_ask_again(http, backend, error, seconds):
+    backend.refusal = error
+    answer = http.get('/v1/groups', headers=RED)
+    assert answer.headers.get('Retry-After', type=int) == seconds
+
+
+@pytest.mark.parametrize(
+    'error, level, logged',
+    [
+        pytest.param(ZeroDivisionError('why'), logging.ERROR, 'A request failed', id='a mistake'),
+        pytest.param(errors.NoAnswer('x', 'why'), logging.WARNING, 'why', id='something is away'),
+        pytest.param(errors.GroupRefused('why'), None, '', id='a refusal'),
+    ],
+)
+def test_what_the_log_tells_of_an_error(http, backend, caplog, error, level, logged):
+    backend.refusal = error
+    http.get('/v1/groups', headers=RED)
+    found = [record for record in caplog.records if record.levelno > logging.INFO]
+    assert [record.levelno for record in found] == ([level] if level else [])
+    assert logged in caplog.text
+
+
+def test_the_log_has_a_line_for_each_request(conf, backend, caplog):
+    with caplog.at_level(logging.INFO, 'nova_sched.api.app'):
+        Client(app.make(conf, backend)).get('/v1/groups?name=x', headers=RED)
+    assert re.search(r'GET /v1/groups: 200, \d+\.\d ms', caplog.text)
+
+
+def test_a_long_sentence_is_cut(http, backend):
+    backend.refusal = errors.GroupRefused('x' * 100_000)
+    assert len(http.get('/v1/groups', headers=RED).json['errors'][0]['detail']) < 3000
+
+
+@pytest.mark.parametrize(
+    'method, path, status, allowed',
+    [
+        pytest.param('GET', '/v2', 404, None, id='no version'),
+        pytest.param('GET', '/v1/groups/', 404, None, id='a slash too many'),
+        pytest.param('GET', '/v1/groups/validate', 405, 'POST', id='get of what is posted'),
+        pytest.param('PATCH', f'/v1/groups/{uuid_of("app")}', 405, 'DELETE, GET, HEAD, PUT', id='patch'),
+        pytest.param('OPTIONS', '/v1/groups', 405, 'GET, HEAD, POST', id='options'),
+        pytest.param('POST', '/', 405, 'GET, HEAD', id='no token is needed to be told'),
+    ],
+)
+def test_an_address_or_method_that_is_none(http, method, path, status, allowed):
+    answer = http.open(path, method=method, headers=RED)
+    (told,) = answer.json['errors']
+    assert (answer.status_code, told['status']) == (status, status)
+    found = answer.headers.get('Allow')
+    assert (found and ', '.join(sorted(found.split(', ')))) == allowed
+    assert told['request_id'] == answer.headers['X-Openstack-Request-Id']
+
+
+@pytest.mark.parametrize('prefix', ['', '/scheduler'])
+def test_addresses_where_the_api_is_below_another(http, prefix):
+    place = {'SCRIPT_NAME': prefix, 'HTTP_HOST': 'cloud:8790'}
+    answer = http.get(f'/v1/groups/{uuid_of("x")}', headers=RED, environ_overrides=place)
+    assert answer.json['errors'][0]['links'][0]['href'] == f'{prefix}/v1/openapi.json'
+    found = http.get(f'/v1/groups/{uuid_of("app")}', headers=RED, environ_overrides=place)
+    assert found.json['links'][0]['href'] == f'http://cloud:8790{prefix}/v1/groups/{uuid_of("app")}'
+    document = http.get('/v1/openapi.json', environ_overrides=place).json
+    assert document['servers'] == [{'url': f'http://cloud:8790{prefix}'}]
+
+
+@pytest.mark.parametrize(
+    'trusted, root', [pytest.param(True, 'https://cloud', id='told so'), pytest.param(False, 'http://localhost', id='not')]
+)
+def test_addresses_behind_a_proxy(conf, backend, trusted, root):
+    made = app.make(conf, backend)
+    conf.set_override('enable_proxy_headers_parsing', trusted, group='oslo_middleware')
+    answer = Client(made).get('/v1', headers={'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'cloud'})
+    assert answer.json['version']['links'][0]['href'] == f'{root}/v1/'

@@ -1,0 +1,381 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Top groups over HTTP: what is asked of the backend, and what the caller gets."""
+
+import json
+
+import pytest
+import yaml
+
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.unit.api.backend import TEMPLATE, group, member
+from nova_sched.tests.unit.api.conftest import ADMIN, BLUE, RED
+
+APP, OTHER = f'/v1/groups/{uuid_of("app")}', f'/v1/groups/{uuid_of("other")}'
+YAML = {**RED, 'Content-Type': 'application/yaml'}
+TEXT = yaml.safe_dump(TEMPLATE)
+ANY = {**RED, 'If-Match': '*'}
+
+
+def asked(backend, method):
+    """What the backend was asked by this method, each time."""
+    return [words for name, words in backend.calls if name == method]
+
+
+# Create.
+
+
+def test_a_group_is_created(http, backend):
+    sent = {'name': 'shop', 'template': TEMPLATE, 'parameters': {'n': 2}, 'flavors': {'f': {'vcpus': 1}},
+            'images': {'i': {'id': 'x'}}, 'ttl': 60}  # fmt: skip
+    answer = http.post('/v1/groups', json=sent, headers=RED)
+    assert answer.status_code == 201
+    assert asked(backend, 'create') == [{**sent, 'dry_run': False}]
+    assert answer.headers['Location'] == f'http://localhost/v1/groups/{answer.json["uuid"]}'
+    assert answer.headers['ETag'].startswith('"1-')
+    assert (answer.json['name'], answer.json['project_id'], answer.json['user_id']) == ('shop', 'red', 'ann')
+    assert answer.json['parameters'] == {'n': 2}
+    assert http.get(answer.headers['Location'], headers=RED).json == answer.json
+
+
+def test_a_dry_run_keeps_nothing(http, backend):
+    before = dict(backend.groups)
+    answer = http.post('/v1/groups?dry_run=true', json={'template': TEMPLATE}, headers=RED)
+    assert (answer.status_code, answer.json['dry_run'], answer.json['links']) == (200, True, [])
+    assert {'Location', 'ETag'}.isdisjoint(answer.headers.keys())
+    assert asked(backend, 'create') == [{'template': TEMPLATE, 'dry_run': True}]
+    assert backend.groups == before
+
+
+@pytest.mark.parametrize(
+    'query, name', [pytest.param('', None, id='no name'), pytest.param('?name=shop', 'shop', id='a name')]
+)
+def test_a_template_alone_is_a_body(http, backend, query, name):
+    answer = http.post(f'/v1/groups{query}', data=TEXT, headers=YAML)
+    assert (answer.status_code, answer.json['name'], answer.json['template']) == (201, name, TEXT)
+
+
+@pytest.mark.parametrize(
+    'named, name', [pytest.param({'name': 'db'}, 'db', id='the body first'), pytest.param({}, 'shop', id='the query')]
+)
+def test_a_name_in_the_query(http, named, name):
+    answer = http.post('/v1/groups?name=shop', json={'template': TEMPLATE, **named}, headers=RED)
+    assert (answer.status_code, answer.json['name']) == (201, name)
+
+
+def test_the_bus_carries_who_asks_and_under_which_id(http, backend):
+    outer = 'req-11111111-2222-3333-4444-555555555555'
+    answer = http.get('/v1/groups', headers={**RED, 'X-Openstack-Request-Id': outer})
+    (context,) = backend.contexts
+    assert (context.user_id, context.project_id) == ('ann', 'red')
+    assert context.request_id == answer.headers['X-Openstack-Request-Id'] != outer
+    assert context.global_request_id == outer
+
+
+# Read.
+
+
+def test_what_is_told_of_a_group(http):
+    told = http.get(APP, headers=RED).json
+    assert told == {
+        'uuid': uuid_of('app'),
+        'name': 'app',
+        'project_id': 'red',
+        'user_id': 'ann',
+        'status': 'planned',
+        'generation': 1,
+        'serial': 1,
+        'warnings': [],
+        'dry_run': False,
+        'template': json.dumps(TEMPLATE),
+        'parameters': {'size': 3},
+        'moves': [],
+        'created_at': '2026-11-21T12:00:00Z',
+        'updated_at': '2026-11-21T12:00:00Z',
+        'expires_at': '2026-11-21T13:00:00Z',
+        'links': [
+            {'rel': 'self', 'href': f'http://localhost{APP}'},
+            {'rel': 'plan', 'href': f'http://localhost{APP}/plan'},
+        ],
+        'members': [
+            {
+                'path': 'web',
+                'state': 'planned',
+                'member_uuid': uuid_of('web'),
+                'instance_uuid': None,
+                'host': None,
+                'nodename': None,
+                'compute_node_uuid': None,
+                'availability_zone': 'az-1',
+                'domains': {'rack': 'rack-1'},
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize('path', ['', '/plan'])
+def test_an_operator_sees_hosts(http, path):
+    (told,) = http.get(f'{APP}{path}', headers=ADMIN).json['members']
+    assert (told['host'], told['nodename'], told['compute_node_uuid'], told['domains']) == (
+        'host-1',
+        'node-1',
+        uuid_of('node-1'),
+        {'host': 'host-1', 'rack': 'rack-1'},
+    )
+
+
+def test_a_plan_has_members_and_no_template(http, backend):
+    told = http.get(f'{APP}/plan', headers=RED).json
+    assert [one['path'] for one in told['members']] == ['web']
+    assert 'template' not in told
+    assert asked(backend, 'plan') == [{'project_id': 'red', 'replan': False}]
+
+
+@pytest.mark.parametrize('path', ['', '/plan'])
+def test_head_is_get_without_a_body(http, path):
+    answer, full = http.head(f'{APP}{path}', headers=RED), http.get(f'{APP}{path}', headers=RED)
+    assert (answer.status_code, answer.data, answer.headers['ETag']) == (200, b'', full.headers['ETag'])
+
+
+# Lists.
+
+
+def names(answer):
+    return [one['name'] for one in answer.json['groups']]
+
+
+@pytest.mark.parametrize(
+    'who, query, found',
+    [
+        pytest.param(RED, '', ['app', 'db'], id='of the own project'),
+        pytest.param(BLUE, '', ['other'], id="another's"),
+        pytest.param(ADMIN, '', [], id="an operator's own"),
+        pytest.param(ADMIN, 'all_projects=true', ['app', 'db', 'other'], id='of all projects'),
+        pytest.param(ADMIN, 'all_projects=false', [], id='not of all projects'),
+        pytest.param(ADMIN, 'project_id=blue', ['other'], id='of one project'),
+        pytest.param(RED, 'project_id=red', ['app', 'db'], id='of the own project, by name'),
+        pytest.param(RED, 'name=db', ['db'], id='of a name'),
+        pytest.param(RED, 'status=planned', ['app', 'db'], id='of a status'),
+        pytest.param(RED, 'status=built', [], id='of a status that none has'),
+        pytest.param(RED, f'marker={uuid_of("app")}', ['db'], id='after a marker'),
+        pytest.param(RED, f'marker={uuid_of("app").upper()}', ['db'], id='after a marker in capitals'),
+    ],
+)
+def test_a_list(http, who, query, found):
+    answer = http.get(f'/v1/groups?{query}', headers=who)
+    assert (answer.status_code, names(answer)) == (200, found)
+
+
+def test_a_list_tells_no_members(http):
+    (first, _) = http.get('/v1/groups', headers=RED).json['groups']
+    assert {'members', 'template', 'parameters', 'moves'}.isdisjoint(first)
+    assert (first['uuid'], first['links'][0]['href']) == (uuid_of('app'), f'http://localhost{APP}')
+
+
+@pytest.mark.parametrize(
+    'query, pages',
+    [
+        pytest.param('', [['g0', 'g1', 'g2'], ['g3', 'g4', 'g5'], ['g6']], id='max_limit'),
+        pytest.param('limit=99', [['g0', 'g1', 'g2'], ['g3', 'g4', 'g5'], ['g6']], id='more than max_limit'),
+        pytest.param('limit=2', [['g0', 'g1'], ['g2', 'g3'], ['g4', 'g5'], ['g6']], id='fewer'),
+        pytest.param('limit=2&status=built', [['g1', 'g3'], ['g5']], id='those of a status'),
+        pytest.param('limit=1&status=built&name=g5', [['g5']], id='a full last page'),
+    ],
+)
+def test_pages(http, backend, query, pages):
+    backend.groups = {
+        uuid_of(name): group(name, status='built' if number % 2 else 'planned')
+        for number, name in enumerate(f'g{number}' for number in range(7))
+    }
+    found, following = [], f'/v1/groups?{query}'
+    while following:
+        answer = http.get(following, headers=RED)
+        found.append(names(answer))
+        following = next((link['href'] for link in answer.json['links'] if link['rel'] == 'next'), None)
+    assert found == pages
+
+
+# Change.
+
+
+@pytest.mark.parametrize(
+    'tag, seen',
+    [
+        pytest.param('*', None, id='any'),
+        pytest.param('"1"', 1, id='a generation'),
+        pytest.param('"1-0123456789abcdef"', 1, id='a tag, whatever its digest'),
+        pytest.param('"7", "1"', 1, id='one of several'),
+    ],
+)
+@pytest.mark.parametrize('method', ['put', 'delete'])
+def test_a_change_on_what_was_seen(http, backend, method, tag, seen):
+    answer = http.open(
+        APP, method=method.upper(), json={'template': TEMPLATE}, headers={**RED, 'If-Match': tag}
+    )
+    assert answer.status_code == {'put': 200, 'delete': 204}[method]
+    (words,) = asked(backend, {'put': 'update', 'delete': 'delete'}[method])
+    assert words.get('generation') == seen
+    assert words['project_id'] == 'red'
+
+
+@pytest.mark.parametrize(
+    'tag',
+    [
+        pytest.param('"2"', id='another generation'),
+        pytest.param('W/"1"', id='a weak tag'),
+        pytest.param('"one"', id='never given'),
+        pytest.param('"9999999999999999999999"', id='no number of ours'),
+        pytest.param('""', id='an empty tag'),
+        pytest.param('', id='nothing'),
+    ],
+)
+@pytest.mark.parametrize('method', ['PUT', 'DELETE'])
+def test_no_change_on_something_else(http, backend, method, tag):
+    answer = http.open(APP, method=method, json={'template': TEMPLATE}, headers={**RED, 'If-Match': tag})
+    assert (answer.status_code, answer.json['errors'][0]['found']) == (412, 1)
+    assert asked(backend, 'update') == asked(backend, 'delete') == []
+
+
+def test_the_backend_has_the_last_word_on_who_was_first(http, backend):
+    """Somebody changes the group between our look and our change."""
+    show = backend.show
+
+    def show_then_change(*args, **words):
+        seen = show(*args, **words)
+        backend.groups[seen.uuid] = group('app', generation=2)
+        return seen
+
+    backend.show = show_then_change
+    answer = http.put(APP, json={'template': TEMPLATE}, headers={**RED, 'If-Match': '"1"'})
+    assert answer.status_code == 412
+    assert (answer.json['errors'][0]['expected'], answer.json['errors'][0]['found']) == (1, 2)
+
+
+def test_a_new_definition_needs_to_say_on_what_it_is_based(http):
+    answer = http.put(APP, json={'template': TEMPLATE}, headers=RED)
+    assert (answer.status_code, answer.json['errors'][0]['code']) == (428, 'nova_sched.precondition-required')
+
+
+def test_two_writers(http):
+    """Both have read generation 1; the second to write is told so."""
+    tag = http.get(APP, headers=RED).headers['ETag']
+    first, second = (
+        http.put(APP, json={'template': TEMPLATE}, headers={**RED, 'If-Match': tag}) for _ in range(2)
+    )
+    assert (first.status_code, second.status_code) == (200, 412)
+    assert first.headers['ETag'].startswith('"2-')
+
+
+def test_moves_are_told(http):
+    answer = http.put(APP, data=TEXT, headers={**YAML, 'If-Match': '*'})
+    assert answer.json['moves'] == [
+        {
+            'path': 'web',
+            'instance_uuid': uuid_of('i'),
+            'from_host': None,
+            'to_host': None,
+            'reason': 'anti-affinity',
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    'method, status', [pytest.param('PUT', 'planned', id='put'), pytest.param('DELETE', 'deleting', id='delete')]
+)
+def test_a_change_that_is_only_tried(http, backend, method, status):
+    before = dict(backend.groups)
+    answer = http.open(f'{APP}?dry_run=true', method=method, json={'template': TEMPLATE}, headers=ANY)
+    assert (answer.status_code, answer.json['dry_run'], answer.json['status']) == (200, True, status)
+    assert 'ETag' not in answer.headers
+    assert backend.groups == before
+
+
+def test_delete_needs_no_condition(http, backend):
+    answer = http.delete(APP, headers=RED)
+    assert (answer.status_code, answer.data, 'Content-Type' in answer.headers) == (204, b'', False)
+    assert http.get(APP, headers=RED).status_code == 404
+
+
+def test_members_without_a_place_are_planned_again(http, backend):
+    assert http.post(f'{APP}/plan', headers=RED).status_code == 200
+    assert asked(backend, 'plan') == [{'project_id': 'red', 'replan': True}]
+
+
+@pytest.mark.parametrize(
+    'body, ttl',
+    [
+        pytest.param({'json': {'ttl': 7200}}, 7200, id='a time'),
+        pytest.param({'json': {}}, None, id='no time'),
+        pytest.param({}, None, id='no body'),
+    ],
+)
+def test_a_plan_is_renewed(http, backend, body, ttl):
+    answer = http.post(f'{APP}/renew', headers=RED, **body)
+    assert answer.status_code == 200
+    assert asked(backend, 'renew') == [
+        {'project_id': 'red', **({} if ttl is None else {'ttl': ttl})}
+    ]
+    assert answer.json['expires_at'] == ('2026-11-21T14:00:00Z' if ttl else '2026-11-21T13:00:00Z')
+
+
+@pytest.mark.parametrize(
+    'words',
+    [
+        pytest.param({'json': {'template': TEMPLATE}, 'headers': RED}, id='json'),
+        pytest.param({'data': TEXT, 'headers': YAML}, id='yaml'),
+    ],
+)
+def test_validate(http, words):
+    answer = http.post('/v1/groups/validate', **words)
+    assert (answer.status_code, answer.json) == (
+        200,
+        {'members': ['web'], 'policies': [], 'warnings': [], 'contradiction': None},
+    )
+
+
+# What has not changed.
+
+
+@pytest.mark.parametrize('path', ['', '/plan'])
+def test_a_caller_who_has_it_gets_nothing_again(http, backend, path):
+    at = f'{APP}{path}'
+    tag = http.get(at, headers=RED).headers['ETag']
+    again = http.get(at, headers={**RED, 'If-None-Match': tag})
+    assert (again.status_code, again.data, again.headers['ETag']) == (304, b'', tag)
+    # The definition is the same, but a member is built: its generation alone would hide that.
+    backend.groups[uuid_of('app')] = group('app', members=[member(state='confirmed')])
+    assert http.get(at, headers={**RED, 'If-None-Match': tag}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    'method, path, words',
+    [
+        pytest.param('GET', '', {}, id='show'),
+        pytest.param('GET', '/plan', {}, id='plan'),
+        pytest.param('POST', '/plan', {}, id='replan'),
+        pytest.param('POST', '/renew', {}, id='renew'),
+        pytest.param('PUT', '', {'json': {'template': TEMPLATE}}, id='update'),
+        pytest.param('DELETE', '', {}, id='delete'),
+    ],
+)
+@pytest.mark.parametrize(
+    'at, who',
+    [
+        pytest.param(OTHER, ANY, id="another project's"),
+        pytest.param(f'/v1/groups/{uuid_of("nowhere")}', {**ADMIN, 'If-Match': '*'}, id='of nobody'),
+        pytest.param('/v1/groups/app', ANY, id='no UUID'),
+    ],
+)
+def test_a_group_that_is_not_there_for_the_caller(http, backend, at, who, method, path, words):
+    answer = http.open(f'{at}{path}', method=method, headers=who, **words)
+    assert (answer.status_code, answer.json['errors'][0]['code']) == (404, 'nova_sched.not-found')
+    assert {name for name, _ in backend.calls} <= {'show'}

@@ -1,0 +1,165 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Who calls: what noauth believes, and what Keystone's middleware says."""
+
+import uuid
+
+import pytest
+from keystoneauth1 import fixture as tokens
+from keystoneauth1 import loading
+from keystonemiddleware.fixture import AuthTokenFixture
+from oslo_utils import timeutils
+from werkzeug.test import Client
+
+from nova_sched import errors
+from nova_sched.api import app
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.unit.api.conftest import configuration
+
+OPEN = ['/', '/v1', '/v1/', '/v1/openapi.json', '/v1/schema', '/healthcheck']
+
+
+@pytest.mark.parametrize(
+    'headers, user, project, roles',
+    [
+        pytest.param({'X-Auth-Token': 'ann:red'}, 'ann', 'red', ['member', 'reader'], id='user and project'),
+        pytest.param({'X-Auth-Token': 'ann'}, 'ann', 'ann', ['member', 'reader'], id='a user alone'),
+        pytest.param({'X-Project-Id': 'red'}, 'red', 'red', ['member', 'reader'], id='a project alone'),
+        pytest.param(
+            {'X-Auth-Token': 'ann:red', 'X-Project-Id': 'blue'}, 'ann', 'blue', ['member', 'reader'], id='both'
+        ),
+        pytest.param(
+            {'X-Auth-Token': 'admin:red'}, 'admin', 'red', ['admin', 'member', 'reader'], id='an operator'
+        ),
+        pytest.param({'X-Auth-Token': 'a:red', 'X-Roles': 'reader'}, 'a', 'red', ['reader'], id='roles'),
+    ],
+)
+def test_noauth_believes(http, backend, headers, user, project, roles):
+    assert http.get('/v1/groups', headers=headers).status_code == 200
+    (context,) = backend.contexts
+    assert (context.user_id, context.project_id, context.roles) == (user, project, roles)
+
+
+@pytest.mark.parametrize('path', ['/v1/groups', f'/v1/groups/{uuid_of("app")}', '/v1/groups/validate', '/v2'])
+def test_noauth_wants_a_name(http, path):
+    answer = http.get(path)
+    (told,) = answer.json['errors']
+    assert (answer.status_code, told['code']) == (401, 'nova_sched.unauthorized')
+    assert 'X-Auth-Token' in told['detail']
+    assert answer.headers['WWW-Authenticate']
+
+
+@pytest.mark.parametrize('path', OPEN)
+@pytest.mark.parametrize('auth_strategy', ['noauth', 'keystone'])
+def test_no_token_is_needed(backend, path, auth_strategy):
+    made = Client(app.make(with_keystone(configuration(auth_strategy=auth_strategy)), backend))
+    assert made.get(path).status_code == 200
+
+
+# Keystone.
+
+
+def with_keystone(conf, **values):
+    """The configuration with a Keystone where nobody listens."""
+    from keystonemiddleware.auth_token import _opts  # its options, which it registers only when it is made
+
+    for group, options in _opts.list_opts():
+        conf.register_opts(options, group=group)
+    known = {'auth_type': 'none', 'www_authenticate_uri': 'http://keystone.example.org'}
+    for name, value in {**known, **values}.items():
+        conf.set_override(name, value, group='keystone_authtoken')
+    return conf
+
+
+@pytest.fixture
+def keystone():
+    fixture = AuthTokenFixture()
+    fixture.setUp()
+    yield fixture
+    fixture.cleanUp()
+
+
+@pytest.fixture
+def guarded(backend):
+    return Client(app.make(with_keystone(configuration(auth_strategy='keystone')), backend))
+
+
+def test_a_token_of_keystone(guarded, keystone, backend):
+    keystone.add_token_data('good', user_id='ann', project_id='red', role_list=['member', 'reader'])
+    answer = guarded.get('/v1/groups', headers={'X-Auth-Token': 'good'})
+    assert [one['name'] for one in answer.json['groups']] == ['app', 'db']
+    (context,) = backend.contexts
+    assert (context.user_id, context.project_id, context.roles) == ('ann', 'red', ['member', 'reader'])
+
+
+def test_a_token_for_the_system(guarded, keystone):
+    token = tokens.V3Token(user_id='root')
+    token.set_system_scope()
+    token.add_role(name='reader')
+    keystone.add_token(token, 'system')
+    answer = guarded.get('/v1/groups', headers={'X-Auth-Token': 'system'})
+    assert len(answer.json['groups']) == 3
+
+
+@pytest.mark.parametrize(
+    'headers',
+    [
+        pytest.param({}, id='none'),
+        pytest.param({'X-Auth-Token': uuid.uuid4().hex}, id='unknown'),
+        pytest.param({'X-Auth-Token': 'old'}, id='expired'),
+        pytest.param(
+            {'X-Project-Id': 'red', 'X-User-Id': 'ann', 'X-Roles': 'admin', 'X-Identity-Status': 'Confirmed'},
+            id='none, and what the middleware would say',
+        ),
+    ],
+)
+def test_a_token_that_is_no_good(guarded, keystone, headers):
+    yesterday = timeutils.utcnow().replace(year=2020)
+    keystone.add_token_data('old', expires=yesterday, user_id='ann', project_id='red', role_list=['member'])
+    answer = guarded.get('/v1/groups', headers=headers)
+    (told,) = answer.json['errors']
+    assert (answer.status_code, told['status'], told['code']) == (401, 401, 'nova_sched.unauthorized')
+    assert told['request_id'] == answer.headers['X-Openstack-Request-Id']
+    assert answer.headers.getlist('WWW-Authenticate') == ['Keystone uri="http://keystone.example.org"']
+
+
+def test_headers_that_the_caller_made_up_do_not_count(guarded, keystone, backend):
+    keystone.add_token_data('good', user_id='ann', project_id='red', role_list=['reader'])
+    made_up = {'X-Roles': 'admin', 'X-Project-Id': 'blue', 'OpenStack-System-Scope': 'all'}
+    answer = guarded.get('/v1/groups', headers={'X-Auth-Token': 'good', **made_up})
+    assert [one['name'] for one in answer.json['groups']] == ['app', 'db']
+    assert backend.contexts[0].roles == ['reader']
+
+
+def test_keystone_is_away(backend):
+    """Nobody listens there; the fixture, which would answer, is not used."""
+    conf = configuration(auth_strategy='keystone')
+    conf.register_opts(loading.get_auth_plugin_conf_options('password'), group='keystone_authtoken')
+    with_keystone(conf, auth_type='password', auth_url='http://127.0.0.1:1', http_request_max_retries=0)
+    answer = Client(app.make(conf, backend)).get('/v1/groups', headers={'X-Auth-Token': 'any'})
+    (told,) = answer.json['errors']
+    assert (answer.status_code, told['code']) == (503, 'nova_sched.service-unavailable')
+    assert answer.headers['Retry-After'] == '10'
+
+
+@pytest.mark.parametrize(
+    'auth_type, why',
+    [
+        pytest.param(None, 'noauth', id='none'),
+        pytest.param('magic', 'magic', id='one that is not installed'),
+        pytest.param('password', 'auth', id='one without its options'),
+    ],
+)
+def test_a_keystone_that_cannot_be_asked(backend, auth_type, why):
+    conf = with_keystone(configuration(auth_strategy='keystone'), auth_type=auth_type)
+    with pytest.raises(errors.BadConfig, match=why):
+        app.make(conf, backend)

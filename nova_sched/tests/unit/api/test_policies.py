@@ -1,0 +1,147 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Who may do what: the defaults, role by role, and an operator's own rules."""
+
+import pytest
+import yaml
+from werkzeug.test import Client
+
+from nova_sched import errors
+from nova_sched.api import app, policies
+from nova_sched.api.document import OPERATIONS
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.unit.api.backend import TEMPLATE
+
+APP = f'/v1/groups/{uuid_of("app")}'
+BODY = {'json': {'template': TEMPLATE}}
+REQUESTS = {
+    'create': ('POST', '/v1/groups', BODY),
+    'validate': ('POST', '/v1/groups/validate', BODY),
+    'list': ('GET', '/v1/groups', {}),
+    'list all': ('GET', '/v1/groups?all_projects=true', {}),
+    'list red': ('GET', '/v1/groups?project_id=red', {}),
+    'show': ('GET', APP, {}),
+    'plan': ('GET', f'{APP}/plan', {}),
+    'update': ('PUT', APP, BODY),
+    'replan': ('POST', f'{APP}/plan', {}),
+    'renew': ('POST', f'{APP}/renew', {}),
+    'delete': ('DELETE', APP, {}),
+}
+READ = {'validate': 200, 'list': 200, 'show': 200, 'plan': 200}
+# What each caller gets; 403 where nothing is said. Group app is of project red.
+CALLERS = {
+    'member': ('red', 'member,reader', None, {**READ, 'create': 201, 'update': 200, 'replan': 200, 'renew': 200,
+                                              'delete': 204, 'list red': 200}),
+    'reader': ('red', 'reader', None, {**READ, 'list red': 200}),
+    'nobody': ('red', '', None, {'show': 404, 'plan': 404, 'update': 404, 'replan': 404, 'renew': 404, 'delete': 404}),
+    'stranger': ('blue', 'member,reader', None, {
+        'create': 201, 'validate': 200, 'list': 200, 'show': 404, 'plan': 404, 'update': 404, 'replan': 404,
+        'renew': 404, 'delete': 404}),
+    'admin': ('operators', 'admin,member,reader', None, {
+        **READ, 'create': 201, 'list all': 200, 'list red': 200, 'update': 200, 'replan': 200, 'renew': 200,
+        'delete': 204}),
+    'system reader': (None, 'reader', 'all', {**READ, 'list all': 200, 'list red': 200}),
+    'system admin': (None, 'admin,member,reader', 'all', {
+        **READ, 'list all': 200, 'list red': 200, 'update': 200, 'replan': 200, 'renew': 200, 'delete': 204}),
+}  # fmt: skip
+
+
+def headers(project, roles, scope=None):
+    found = {'X-Auth-Token': f'ann:{project}', 'X-Roles': roles, 'If-Match': '*'}
+    return {**found, 'OpenStack-System-Scope': scope} if scope else found
+
+
+@pytest.mark.parametrize('request_', REQUESTS)
+@pytest.mark.parametrize('caller', CALLERS)
+def test_the_defaults(http, backend, caller, request_):
+    project, roles, scope, allowed = CALLERS[caller]
+    method, path, words = REQUESTS[request_]
+    answer = http.open(path, method=method, headers=headers(project, roles, scope), **words)
+    assert answer.status_code == allowed.get(request_, 403)
+    if answer.status_code >= 400:
+        assert {name for name, _ in backend.calls} <= {'show'}
+
+
+@pytest.mark.parametrize(
+    'caller, seen',
+    [
+        pytest.param(headers('red', 'member,reader'), None, id='a project'),
+        pytest.param(headers('x', 'admin'), 'host-1', id='an operator'),
+        pytest.param(headers('', 'reader', 'all'), 'host-1', id='one who looks at the system'),
+    ],
+)
+def test_who_sees_hosts(http, caller, seen):
+    for path in (APP, f'{APP}/plan'):
+        assert http.get(path, headers=caller).json['members'][0]['host'] == seen
+
+
+def test_a_system_reader_without_a_project_lists_all(http, backend):
+    answer = http.get('/v1/groups', headers=headers('', 'reader', 'all'))
+    assert len(answer.json['groups']) == 3
+    assert backend.calls == [('list', {'limit': 4})]
+
+
+@pytest.mark.parametrize(
+    'rules, method, path, status',
+    [
+        pytest.param({'delete': 'user_id:%(user_id)s'}, 'DELETE', APP, 403, id="another's group"),
+        pytest.param({'delete': 'user_id:%(user_id)s'}, 'GET', APP, 200, id='other rules are as they were'),
+        pytest.param({'show': '!'}, 'GET', APP, 404, id='not shown'),
+        pytest.param({'list': '!'}, 'GET', '/v1/groups', 403, id='not listed'),
+        pytest.param({'list:all_projects': '@'}, 'GET', '/v1/groups?all_projects=1', 400, id='sense comes first'),
+        pytest.param({'list:all_projects': '@'}, 'GET', '/v1/groups?all_projects=true', 200, id='all for all'),
+    ],
+)
+def test_an_operator_has_the_last_word(conf, backend, tmp_path, rules, method, path, status):
+    file = tmp_path / 'policy.yaml'
+    file.write_text(yaml.safe_dump({f'nova_sched:groups:{name}': rule for name, rule in rules.items()}))
+    conf.set_override('policy_file', str(file), group='oslo_policy')
+    made = app.make(conf, backend)
+    caller = {'X-Auth-Token': 'bob:red', 'X-Roles': 'member,reader'}
+    assert Client(made).open(path, method=method, headers=caller).status_code == status
+
+
+def test_hosts_may_be_shown_to_projects(conf, backend, tmp_path):
+    file = tmp_path / 'policy.yaml'
+    file.write_text('"nova_sched:groups:show:hosts": "rule:project_reader_or_admin"')
+    conf.set_override('policy_file', str(file), group='oslo_policy')
+    made = app.make(conf, backend)
+    (told,) = Client(made).get(APP, headers=headers('red', 'reader')).json['members']
+    assert (told['host'], told['domains']) == ('host-1', {'host': 'host-1', 'rack': 'rack-1'})
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        pytest.param('a: [', id='no YAML'),
+        pytest.param('"nova_sched:groups:show": "rule:nobody"', id='a rule that is not there'),
+    ],
+)
+def test_a_policy_file_that_makes_no_sense(conf, backend, tmp_path, text):
+    file = tmp_path / 'policy.yaml'
+    file.write_text(text)
+    conf.set_override('policy_file', str(file), group='oslo_policy')
+    with pytest.raises(errors.BadConfig, match='policy_file'):
+        app.make(conf, backend)
+
+
+def test_every_operation_with_a_token_has_a_rule():
+    """And the rules name the addresses that there are."""
+    named = {(one['method'], one['path']) for rule in policies.RULES for one in rule.operations}
+    asked = {(one.method.upper(), one.path) for one in OPERATIONS.values() if not one.is_open}
+    assert named == asked
+
+
+@pytest.mark.parametrize('rule', policies.RULES, ids=lambda rule: rule.name)
+def test_a_rule_is_documented(rule):
+    assert rule.description.endswith('.')
+    assert rule.scope_types

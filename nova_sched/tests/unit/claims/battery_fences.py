@@ -1,0 +1,360 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Fences round the domains of top groups, as tests that each store runs.
+
+Member web of a group is on HOST, in the domain of HOST and OTHER; THIRD is elsewhere.
+"""
+
+import dataclasses
+
+import pytest
+
+from nova_sched.claims import Fence, Placement
+from nova_sched.objects.claim import CONFIRMED, RESIZE
+from nova_sched.tests.builders import NOW, claim, report, uuid_of
+from nova_sched.tests.unit.claims.battery import (
+    HOST,
+    OTHER,
+    THIRD,
+    A,
+    B,
+    C,
+    confirmed,
+    facts,
+    generation,
+    kept,
+    node,
+    place,
+    ready,
+)
+from nova_sched.tests.unit.claims.battery_top_groups import (
+    DB,
+    ELSE,
+    built,
+    commit,
+    create,
+    plan,
+    planned,
+    record,
+)
+
+TOKEN, SECOND = uuid_of('fence'), uuid_of('another fence')
+RACK = Fence(TOKEN, frozenset([node(), node(OTHER)]))
+ROOM = Fence(SECOND, frozenset([node(), node(OTHER), node(THIRD)]))
+WEB_INSIDE = planned(fences=(TOKEN,), expires_s=NOW + 60)
+
+
+def inside(consumer=A, host=HOST, **words):
+    return built(consumer, host, fences=(TOKEN,), **words)
+
+
+def fenced(store, *claims, **words):
+    """A store with the plan of a group that has its rack for itself."""
+    ready(store, HOST, OTHER, THIRD, **words)
+    assert commit(store, plan(*(claims or (WEB_INSIDE,)), fences=(RACK,))).won
+    return store
+
+
+def behind(store):
+    """The fences of each host that has some."""
+    return {one.report.host: set(one.fences) for one in store.changes({}).nodes if one.fences}
+
+
+BOTH = {HOST: {TOKEN}, OTHER: {TOKEN}}
+
+
+class Fences:
+    def test_all_nodes_of_the_domain_carry_it(self, store, another):
+        ready(store, HOST, OTHER, THIRD)
+        before = store.heads()
+        outcome = commit(store, plan(WEB_INSIDE, fences=(RACK,)))
+        assert outcome.won
+        assert behind(another()) == BOTH
+        assert outcome.fences == {node(): {TOKEN}, node(OTHER): {TOKEN}}
+        assert outcome.generations == {}  # who made it has to look
+        raised = {uuid: pair[0] - before[uuid][0] for uuid, pair in another().heads().items()}
+        assert raised == {node(): 1, node(OTHER): 1, node(THIRD): 0}
+        assert another().claims() == [WEB_INSIDE]
+
+    def test_a_second_fence_with_the_same_token(self, store):
+        """It raises no generation where it is already."""
+        fenced(store)
+        before = store.heads()
+        more = planned(DB, fences=(TOKEN,))
+        outcome = commit(store, Placement((more,), serial=1, fences=(RACK,)))
+        assert (outcome.won, outcome.fences) == (True, {})
+        assert set(outcome.generations) == {node()}
+        assert generation(store, OTHER) == before[node(OTHER)][0]
+
+    @pytest.mark.parametrize(
+        'made',
+        [
+            pytest.param(Placement((claim(B, node()),)), id='a boot, where a member is'),
+            pytest.param(Placement((claim(B, node(OTHER)),)), id='a boot, where nobody is'),
+            pytest.param(Placement((confirmed(B),)), id='an instance that is there'),
+            pytest.param(Placement((claim(B, node(THIRD)), claim(C, node()))), id='one of several'),
+            pytest.param(Placement((claim(C, node(), move=RESIZE),)), id='a move'),
+            pytest.param(Placement((claim(C, node()),), ((C, node(THIRD)),)), id='an alternate'),
+            pytest.param(Placement((built(B, OTHER),)), id='a member of its group, with no part in it'),
+            pytest.param(
+                plan(planned(DB, OTHER, ELSE, fences=(SECOND,)), of=record(ELSE), fences=(ROOM,)),
+                id='another group',
+            ),
+            pytest.param(plan(planned(DB, group=ELSE), of=record(ELSE)), id='another group without a fence'),
+        ],
+    )
+    def test_it_keeps_outsiders_out(self, store, made):
+        fenced(store)
+        place(store, confirmed(C, THIRD))
+        before = kept(store), behind(store)
+        outcome = commit(store, made)
+        assert not outcome.won
+        assert {TOKEN} in [one.fences for one in outcome.fresh]
+        assert (kept(store), behind(store)) == before
+
+    @pytest.mark.parametrize(
+        'made',
+        [
+            pytest.param(Placement((claim(B, node(THIRD)),)), id='an outsider elsewhere'),
+            pytest.param(Placement((inside(B, OTHER),)), id='a member'),
+            pytest.param(create(inside(), WEB_INSIDE), id='the instance of a member'),
+            pytest.param(create(inside(A, OTHER), WEB_INSIDE), id='or on another node of the domain'),
+        ],
+    )
+    def test_it_keeps_nobody_else_out(self, store, made):
+        fenced(store)
+        outcome = commit(store, made)
+        assert (outcome.won, outcome.fences) == (True, {})
+        assert behind(store) == BOTH
+
+    @pytest.mark.parametrize(
+        'there',
+        [
+            pytest.param(lambda store: place(store, claim(B, node())), id='where the member goes'),
+            pytest.param(lambda store: place(store, claim(B, node(OTHER))), id='beside'),
+            pytest.param(lambda store: place(store, built(B, OTHER)), id='of its group'),
+            pytest.param(lambda store: ready(store, OTHER, instances=frozenset([B])), id='nobody claimed it'),
+            pytest.param(lambda store: ready(store, OTHER, num_instances=1), id='nobody knows whose'),
+        ],
+    )
+    def test_an_outsider_is_there_first(self, store, there):
+        ready(store, HOST, OTHER, THIRD)
+        there(store)
+        before = kept(store)
+        outcome = commit(store, plan(WEB_INSIDE, fences=(RACK,)))
+        assert not outcome.won
+        assert {one.report.host for one in outcome.fresh} == {HOST, OTHER}
+        assert (kept(store), behind(store), store.top_group(record().uuid)) == (before, {}, None)
+
+    def test_outsiders_who_leave_with_the_plan(self, store):
+        """And members of before come behind it with it."""
+        ready(store, HOST, OTHER, THIRD)
+        leaves, stays = planned(DB, OTHER), built(A, OTHER, state=CONFIRMED)
+        commit(store, plan(leaves, stays))
+        later = dataclasses.replace(stays, fences=(TOKEN,))
+        update = plan(WEB_INSIDE, later, serial=1, releases=[leaves.key], fences=(RACK,))
+        assert commit(store, update).won
+        assert behind(store) == BOTH
+        assert store.claims(A) == [later]
+
+    def test_in_a_batch(self, store):
+        """Each is judged after those before it."""
+        ready(store, HOST, OTHER, THIRD)
+        first, last = Placement((claim(B, node(OTHER)),)), Placement((claim(C, node()),))
+        leaves = Placement((), ((B, node(OTHER)),))
+        mine = plan(WEB_INSIDE, fences=(RACK,))
+        assert [one.won for one in store.commit([first, mine, leaves, mine, last])] == [
+            True,
+            False,
+            True,
+            True,
+            False,
+        ]
+        ends = Placement((), (WEB_INSIDE.key,))
+        assert [one.won for one in store.commit([last, ends, last])] == [False, True, True]
+        assert behind(store) == {}
+
+    def test_a_claim_that_is_to_be_behind_a_fence_that_is_not_there(self, store):
+        ready(store)
+        assert not place(store, inside()).won
+        fenced(store)
+        assert not place(store, inside(B, THIRD)).won
+        assert not place(store, built(B, fences=(TOKEN, SECOND))).won
+
+    def test_one_domain_in_another(self, store):
+        """Web has the rack for itself, and the room together with db."""
+        ready(store, HOST, OTHER, THIRD)
+        web, db = planned(fences=(TOKEN, SECOND)), planned(DB, THIRD, fences=(SECOND,))
+        assert commit(store, plan(web, db, fences=(RACK, ROOM))).won
+        assert behind(store) == {HOST: {TOKEN, SECOND}, OTHER: {TOKEN, SECOND}, THIRD: {SECOND}}
+        assert not commit(store, create(built(B, OTHER, 'db', fences=(SECOND,)), db)).won
+        store.release([web.key])
+        assert behind(store) == {host: {SECOND} for host in (HOST, OTHER, THIRD)}
+        assert commit(store, create(built(B, OTHER, 'db', fences=(SECOND,)), db)).won
+
+    def test_a_fence_for_nobody_is_none(self, store):
+        ready(store, HOST, OTHER, THIRD)
+        assert commit(store, plan(planned(), fences=(RACK,))).won
+        assert behind(store) == {}
+
+    def test_nodes_of_the_domain_that_are_gone(self, store):
+        ready(store)
+        assert commit(store, plan(WEB_INSIDE, fences=(RACK,))).won
+        assert behind(store) == {HOST: {TOKEN}}
+
+    def test_reports_leave_it_alone(self, store):
+        fenced(store)
+        before = generation(store, OTHER)
+        for words in ({}, {'instances': frozenset([B])}):
+            (found,) = ready(store, OTHER, **words)
+            assert found.fences == {TOKEN}
+        assert found.generation == before + 1
+        assert found == facts(store, OTHER)
+        assert behind(store) == BOTH
+
+    # Its end.
+
+    @pytest.mark.parametrize(
+        'end',
+        [
+            pytest.param(lambda store: store.release([WEB_INSIDE.key]), id='released'),
+            pytest.param(lambda store: store.expire(NOW + 60), id='expired'),
+            pytest.param(lambda store: place(store, releases=[WEB_INSIDE.key]), id='in a placement'),
+            pytest.param(
+                lambda store: commit(
+                    store, plan(of=record(deleted=True), serial=1, releases=[WEB_INSIDE.key])
+                ),
+                id='its group is deleted',
+            ),
+            pytest.param(lambda store: place(store, planned(host=THIRD)), id='planned elsewhere'),
+            pytest.param(
+                lambda store: commit(store, create(built(A, THIRD), WEB_INSIDE)), id='created elsewhere'
+            ),
+            pytest.param(
+                lambda store: place(store, dataclasses.replace(WEB_INSIDE, fences=())), id='the policy goes'
+            ),
+            pytest.param(
+                lambda store: (
+                    commit(store, create(inside(state=CONFIRMED), WEB_INSIDE)),
+                    ready(store, instances=frozenset()),
+                ),
+                id='built, and deleted',
+            ),
+            pytest.param(lambda store: store.remove_node(node()), id='its node is removed'),
+            pytest.param(
+                lambda store: store.report([report(HOST, node_uuid=uuid_of('new'))], NOW),
+                id='its node is rebuilt',
+            ),
+            pytest.param(
+                lambda store: (
+                    commit(store, create(inside(state=CONFIRMED), WEB_INSIDE)),
+                    place(store, built(A, THIRD, move=RESIZE)),
+                    store.finish(A, [node(THIRD)]),
+                ),
+                id='built, and moved away',
+            ),
+            pytest.param(
+                lambda store: (
+                    place(store, built(A, THIRD, state=CONFIRMED)),
+                    commit(store, create(inside(move=RESIZE), WEB_INSIDE)),
+                    store.revert(A),
+                ),
+                id='came, and went back',
+            ),
+        ],
+    )
+    @pytest.mark.parametrize('alone', [True, False])
+    def test_it_ends_with_the_last_claim(self, store, another, end, alone):
+        """And no sooner."""
+        fenced(store)
+        assert alone or place(store, inside(B, OTHER, state=CONFIRMED)).won
+        reader, before = another(), {uuid: one[0] for uuid, one in store.heads().items()}
+        end(store)
+        assert (B in {one.consumer_uuid for one in store.claims()}) != alone
+        stands = {host: tokens for host, tokens in BOTH.items() if node(host) in store.heads()}
+        assert behind(another()) == ({} if alone else stands)
+        changed = {one.report.node_uuid for one in reader.changes(before).nodes}
+        assert (node(OTHER) in changed) == alone
+        assert place(store, claim(C, node(OTHER))).won == alone
+
+    def test_the_report_that_ends_it_tells(self, store):
+        """About each node that it is about, as it is then."""
+        fenced(store, inside(state=CONFIRMED))
+        found = ready(store, OTHER, HOST, instances=frozenset())
+        assert [one.report.host for one in found] == [OTHER, HOST]
+        assert found == [facts(store, OTHER), facts(store)]
+        assert behind(store) == {}
+
+    def test_the_outcome_that_ends_it_tells(self, store):
+        fenced(store)
+        outcome = place(store, claim(A, node(THIRD)), releases=[WEB_INSIDE.key])
+        assert outcome.fences == {node(): frozenset(), node(OTHER): frozenset()}
+        assert set(outcome.generations) == {node(THIRD)}
+
+    def test_a_move_within_the_domain(self, store):
+        """The plan's claim ends and another one begins; the fence stands all the time."""
+        fenced(store)
+        later = planned(host=OTHER, fences=(TOKEN,))
+        assert commit(store, Placement((later,), serial=1)).won
+        assert behind(store) == BOTH
+        assert store.claims() == [later]
+
+    def test_a_move_to_another_domain(self, store):
+        fenced(store)
+        later = planned(host=THIRD, fences=(SECOND,))
+        there = Fence(SECOND, frozenset([node(THIRD)]))
+        assert commit(store, Placement((later,), serial=1, fences=(there,))).won
+        assert behind(store) == {THIRD: {SECOND}}
+
+    def test_what_is_behind_it_stays_through_the_life_of_a_claim(self, store):
+        fenced(store)
+        for step in (
+            lambda: commit(store, create(inside(), WEB_INSIDE)),
+            lambda: place(store, claim(A, node(), vcpus=2)),
+            lambda: store.confirm([A], [node()]),
+            lambda: place(store, claim(A, node(), vcpus=3)),
+            lambda: store.finish(A, [node()]),
+            lambda: ready(store, instances=frozenset([A])),
+            lambda: place(store, claim(A, node(), vcpus=1), releases=[(A, node())]),
+        ):
+            step()
+            assert [one.fences for one in store.claims()] == [(TOKEN,)]
+            assert behind(store) == BOTH
+
+    # Nodes that come to the domain.
+
+    def test_a_node_that_comes_to_the_domain(self, store, another):
+        fenced(store)
+        place(store, confirmed(B, THIRD))
+        before = generation(store, THIRD)
+        assert store.fence(TOKEN, [node(THIRD), node(), node('nowhere')]) == [node(THIRD)]
+        assert behind(another()) == {**BOTH, THIRD: {TOKEN}}
+        assert generation(store, THIRD) == before + 1
+        assert store.fence(TOKEN, [node(THIRD)]) == []
+        assert generation(store, THIRD) == before + 1
+        assert not place(store, claim(C, node(THIRD))).won
+        assert place(store, claim(B, node(THIRD), vcpus=2)).won  # who was there may change its size
+        store.release([WEB_INSIDE.key])
+        assert behind(store) == {}
+
+    def test_no_fence_without_a_claim(self, store):
+        ready(store)
+        place(store, claim(A, node()))
+        assert store.fence(TOKEN, [node()]) == []
+        assert behind(store) == {}
+
+    def test_a_node_that_comes_back_carries_nothing(self, store):
+        fenced(store)
+        store.remove_node(node(OTHER))
+        (found,) = ready(store, OTHER)
+        assert found.fences == frozenset()
+        assert behind(store) == {HOST: {TOKEN}}

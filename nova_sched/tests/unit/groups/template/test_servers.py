@@ -1,0 +1,331 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What is read of a server, what is left alone, and what is refused."""
+
+import pytest
+
+from nova_sched.groups.definition import Flavor, Image
+from nova_sched.tests.unit.groups.template import FLAVORS, read, refused, server
+
+SMALL = Flavor(vcpus=1, memory_mb=512, name='small')
+
+
+def member(**properties):
+    return read(
+        {
+            's': server(**properties),
+            'sg': {'type': 'OS::Nova::ServerGroup', 'properties': {'policies': ['affinity']}},
+        }
+    ).members['s']
+
+
+@pytest.mark.parametrize(
+    'given, flavor',
+    [
+        pytest.param('small', SMALL, id='by name'),
+        pytest.param({'vcpus': 2, 'ram': 1024}, Flavor(2, 1024), id='inline'),
+        pytest.param(
+            {
+                'name': 'n',
+                'vcpus': '2',
+                'ram': 4.0,
+                'disk': 1,
+                'ephemeral': 2,
+                'swap': 3,
+                'extra_specs': {'a': 1, 'b': True},
+            },
+            Flavor(2, 4, 1, 2, 3, {'a': '1', 'b': 'true'}, 'n'),
+            id='whole',
+        ),
+        pytest.param(
+            {'vcpus': 1, 'memory_mb': 2, 'root_gb': 3, 'ephemeral_gb': 4},
+            Flavor(1, 2, 3, 4),
+            id='names of our own',
+        ),
+        pytest.param({'vcpus': 1, 'ram': 2, 'disk': None}, Flavor(1, 2), id='null is nothing'),
+    ],
+)
+def test_a_flavor(given, flavor):
+    assert member(flavor=given).flavor == flavor
+
+
+@pytest.mark.parametrize(
+    'given, image',
+    [
+        pytest.param(None, None, id='none'),
+        pytest.param('ubuntu', Image(None, 'ubuntu', {'hw_architecture': 'x86_64'}, 'qcow2'), id='by name'),
+        pytest.param(
+            {'id': 'i', 'properties': {'a': 1, 'b': 'x'}}, Image('i', None, {'a': 1, 'b': 'x'}), id='inline'
+        ),
+        pytest.param('other', Image(name='other'), id='not described'),
+        pytest.param(
+            '70a599e0-31e7-49b7-b260-868f441e862b',
+            Image(id='70a599e0-31e7-49b7-b260-868f441e862b'),
+            id='not described, by ID',
+        ),
+    ],
+)
+def test_an_image(given, image):
+    assert member(image=given).image == image
+
+
+def test_an_image_that_is_not_described_is_a_warning():
+    assert read({'s': server(image='other'), 't': server(image='other')}).warnings == (
+        'image other is not described; it is placed as one without properties',
+    )
+
+
+@pytest.mark.parametrize(
+    'given, hints',
+    [
+        pytest.param(None, {}, id='none'),
+        pytest.param(
+            {'query': '["=", "$x", 1]', 'l': ['a', 1]}, {'query': '["=", "$x", 1]', 'l': ['a', 1]}, id='any'
+        ),
+        pytest.param(
+            {'group': '70a599e0-31e7-49b7-b260-868f441e862b'},
+            {'group': '70a599e0-31e7-49b7-b260-868f441e862b'},
+            id='a group that exists',
+        ),
+        pytest.param({'group': {'get_resource': 'sg'}}, {}, id='a group of the template is a policy'),
+        pytest.param({'group': [{'get_resource': 'sg'}], 'a': None}, {}, id='the same in a list'),
+        pytest.param({'top_group': {'get_file': 'x'}, 'member': 's'}, {}, id='hints of the second phase'),
+    ],
+)
+def test_hints(given, hints):
+    assert member(scheduler_hints=given).hints == hints
+
+
+@pytest.mark.parametrize(
+    'properties, boots',
+    [
+        pytest.param({}, False, id='neither'),
+        pytest.param({'image': 'ubuntu'}, False, id='image'),
+        pytest.param(
+            {'block_device_mapping': [{'device_name': 'vda', 'volume_id': 'v'}]}, True, id='first form'
+        ),
+        pytest.param(
+            {'image': 'ubuntu', 'block_device_mapping': [{'device_name': 'vdb', 'volume_id': 'v'}]},
+            False,
+            id='first form, beside an image',
+        ),
+        pytest.param(
+            {'block_device_mapping_v2': [{'boot_index': 0, 'volume_id': {'get_resource': 'v'}}]},
+            True,
+            id='to be',
+        ),
+        pytest.param(
+            {'block_device_mapping_v2': [{'boot_index': '0', 'snapshot_id': 's'}]}, True, id='snapshot'
+        ),
+        pytest.param(
+            {'block_device_mapping_v2': [{'boot_index': 0, 'image': 'i', 'volume_size': 9}]}, True, id='image'
+        ),
+        pytest.param(
+            {'block_device_mapping_v2': [{'boot_index': 0, 'volume_id': None}]}, False, id='no volume'
+        ),
+        pytest.param(
+            {'block_device_mapping_v2': [{'boot_index': 1, 'volume_id': 'v'}]}, False, id='second disk'
+        ),
+        pytest.param(
+            {'block_device_mapping_v2': [{'boot_index': -1, 'volume_id': 'v'}]}, False, id='no boot disk'
+        ),
+        pytest.param({'block_device_mapping_v2': [{'volume_id': 'v'}]}, True, id='no order, no image'),
+        pytest.param(
+            {'image': 'ubuntu', 'block_device_mapping_v2': [{'volume_id': 'v'}]}, False, id='no order'
+        ),
+        pytest.param(
+            {'block_device_mapping_v2': [{'swap_size': 9}, {'ephemeral_size': 1}]}, False, id='local disks'
+        ),
+    ],
+)
+def test_whether_it_boots_from_a_volume(properties, boots):
+    assert member(**properties).boots_from_volume is boots
+
+
+def test_the_image_of_a_boot_volume_counts():
+    devices = [{'boot_index': 0, 'image': 'ubuntu', 'volume_size': 9}]
+    assert member(block_device_mapping_v2=devices).image.properties == {'hw_architecture': 'x86_64'}
+
+
+def test_the_zone():
+    assert member(availability_zone='z1').availability_zone == 'z1'
+
+
+def test_what_placement_does_not_read_is_left_alone():
+    definition = read(
+        {
+            's': server(
+                user_data={'get_file': 'x'},
+                networks=[{'port': {'get_resource': 'nowhere'}}],
+                metadata={'a': {'yaql': {}}},
+                key_name={'get_param': 'key'},
+            )
+        }
+    )
+    assert definition.members['s'].flavor == SMALL
+    assert definition.warnings == ()
+
+
+def test_an_unknown_property_is_a_warning():
+    assert read({'s': server(colour='red')}).warnings == (
+        'resources.s.properties.colour: no known property of a server; not read',
+    )
+
+
+PROPERTIES = """
+resources:
+  s:
+    type: OS::Nova::Server
+    properties: {properties}
+  sg: {{type: OS::Nova::ServerGroup, properties: {{policies: [affinity]}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    'properties, column, where, why',
+    [
+        pytest.param('{image: x}', 17, '', 'flavor is missing', id='no flavor'),
+        pytest.param(
+            '{flavor: smal}', 26, '.flavor', 'there is no flavor smal here; did you mean small?', id='unknown'
+        ),
+        pytest.param('{flavor: {vcpus: 1}}', 26, '.flavor', 'ram is missing', id='no memory'),
+        pytest.param('{flavor: {ram: 1}}', 26, '.flavor', 'vcpus is missing', id='no CPUs'),
+        pytest.param(
+            '{flavor: {vcpus: 0, ram: 1}}', 34, '.flavor.vcpus', '0 is not within 1 and', id='0 CPUs'
+        ),
+        pytest.param('{flavor: {vcpus: 1, ram: -1}}', 42, '.flavor.ram', '-1 is not within', id='negative'),
+        pytest.param(
+            '{flavor: {vcpus: 1.5, ram: 1}}',
+            34,
+            '.flavor.vcpus',
+            'whole number is wanted, not 1.5',
+            id='half',
+        ),
+        pytest.param(
+            '{flavor: {vcpus: true, ram: 1}}', 34, '.flavor.vcpus', 'whole number is wanted', id='boolean'
+        ),
+        pytest.param('{flavor: {vcpus: [1], ram: 1}}', 34, '.flavor.vcpus', 'not a list', id='list'),
+        pytest.param(
+            '{flavor: {vcpus: 1, ram: 1, disk: 1, root_gb: 1}}',
+            54,
+            '.flavor.root_gb',
+            'says again',
+            id='twice',
+        ),
+        pytest.param(
+            '{flavor: {vcpus: 1, ram: 1, cpus: 1}}', 45, '.flavor.cpus', 'did you mean vcpus?', id='key'
+        ),
+        pytest.param(
+            '{flavor: {vcpus: 1, ram: 1, extra_specs: {a: [1]}}}',
+            62,
+            '.flavor.extra_specs.a',
+            'an extra spec is text, not a list',
+            id='extra spec',
+        ),
+        pytest.param('{flavor: [small]}', 26, '.flavor', 'text is wanted, not a list', id='list as a flavor'),
+        pytest.param('{flavor: yes}', 26, '.flavor', 'put it in quotes', id='boolean as a flavor'),
+        pytest.param(
+            '{flavor: {get_resource: sg}}', 26, '.flavor', 'a reference to a resource', id='resource'
+        ),
+        pytest.param(
+            '{flavor: small, image: {size: 1}}', 41, '.image.size', 'size is not known here', id='image'
+        ),
+        pytest.param(
+            '{flavor: small, image: {properties: {a: {b: 1}}}}',
+            57,
+            '.image.properties.a',
+            'not a mapping',
+            id='property',
+        ),
+        pytest.param(
+            '{flavor: small, availability_zone: z:h}', 52, '.availability_zone', 'names a host', id='host'
+        ),
+        pytest.param(
+            '{flavor: small, availability_zone: off}', 52, '.availability_zone', 'put it in quotes', id='off'
+        ),
+        pytest.param(
+            '{flavor: small, availability_zones: z}', 33, '.availability_zones', 'did you mean', id='typo'
+        ),
+        pytest.param(
+            '{flavor: small, scheduler_hints: {group: sg}}',
+            58,
+            '.scheduler_hints.group',
+            'get_resource',
+            id='no reference',
+        ),
+        pytest.param(
+            '{flavor: small, scheduler_hints: {group: {get_resource: s}}}',
+            58,
+            '.scheduler_hints.group',
+            's is no OS::Nova::ServerGroup',
+            id='no server group',
+        ),
+        pytest.param(
+            '{flavor: small, scheduler_hints: {group: [{get_resource: sg}, x]}}',
+            58,
+            '.scheduler_hints.group',
+            'do not go together',
+            id='two kinds of groups',
+        ),
+        pytest.param(
+            '{flavor: small, scheduler_hints: {different_host: [{get_resource: sg}]}}',
+            68,
+            '.scheduler_hints.different_host.0',
+            'is not known before it is created',
+            id='server to be',
+        ),
+        pytest.param(
+            '{flavor: small, scheduler_hints: {x: {get_file: y}}}',
+            55,
+            '.scheduler_hints.x.get_file',
+            'the function get_file is not supported',
+            id='function',
+        ),
+        pytest.param(
+            '{flavor: small, block_device_mapping_v2: [{boot_index: x}]}',
+            72,
+            '.block_device_mapping_v2.0.boot_index',
+            "a whole number is wanted, not 'x'",
+            id='order',
+        ),
+        pytest.param('[flavor]', 17, '', 'a mapping is wanted, not a list', id='list as properties'),
+    ],
+)
+def test_a_server_that_is_refused(properties, column, where, why):
+    line, found_column, found, words = refused(PROPERTIES.format(properties=properties))
+    assert (line, found_column, found) == (5, column, f'resources.s.properties{where}')
+    assert why in words
+
+
+@pytest.mark.parametrize(
+    'given, where, why',
+    [
+        pytest.param({'flavors': {'small': {'vcpus': 1}}}, 'flavors.small', 'ram is missing', id='flavor'),
+        pytest.param(
+            {'flavors': {'small': 1}}, 'flavors.small', 'a mapping is wanted, not a number', id='no flavor'
+        ),
+        pytest.param(
+            {'flavors': {'small': {'vcpus': {'get_param': 'x'}, 'ram': 1}}},
+            'flavors.small.vcpus',
+            'whole',
+            id='function',
+        ),
+        pytest.param({'flavors': [FLAVORS]}, 'flavors', 'a mapping from names', id='list of flavors'),
+        pytest.param({'flavors': {1: {}}}, 'flavors', 'a mapping from names', id='number as a name'),
+        pytest.param({'images': {'ubuntu': {'x': 1}}}, 'images.ubuntu.x', 'x is not known here', id='image'),
+        pytest.param({'images': 'ubuntu'}, 'images', 'a mapping from names', id='no images'),
+    ],
+)
+def test_what_was_sent_along_is_refused_where_it_is_wrong(given, where, why):
+    line, column, found, words = refused({'s': server(image='ubuntu')}, **given)
+    assert (line, column, found) == (None, None, where)
+    assert why in words
