@@ -49,19 +49,10 @@ class MemoryClaimStore(ClaimStore):
         return self._claims.get(key[1], {}).get(key[0])
 
     def _put(self, claim):
-        old = self._find(claim.key)
         self._claims[claim.node_uuid][claim.consumer_uuid] = claim
         self._places.setdefault(claim.consumer_uuid, set()).add(claim.node_uuid)
-        if old is not None and old.top_group != claim.top_group:
-            self._leave(old)
         if claim.top_group is not None:
             self._members.setdefault(claim.top_group, set()).add(claim.key)
-
-    def _leave(self, claim):
-        members = self._members.get(claim.top_group, set())
-        members.discard(claim.key)
-        if not members:
-            self._members.pop(claim.top_group, None)
 
     def _drop(self, key):
         consumer, node = key
@@ -70,7 +61,10 @@ class MemoryClaimStore(ClaimStore):
         if not places:
             del self._places[consumer]
         claim = self._claims[node].pop(consumer)
-        self._leave(claim)
+        members = self._members.get(claim.top_group, {key})
+        members.discard(key)
+        if not members:
+            self._members.pop(claim.top_group, None)
         return claim
 
     def _touch(self, uuids):

@@ -80,7 +80,7 @@ class SqlClaimStore(ClaimStore):
         # Nearly every consumer is new. To find that out costs no question: the table refuses what would
         # be a second claim of a consumer, and who loses may have to thank a claim of its own for that.
         try:
-            if not any(one.releases or one.fences or one.serial is not None for one in placements):
+            if not any(one.releases for one in placements):
                 return self._commit(placements, ask=False)
         except (db_error.DBDuplicateEntry, sa.exc.IntegrityError, _Lost):
             pass

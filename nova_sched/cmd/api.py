@@ -41,8 +41,7 @@ def _run():
         if is_alone(conf):
             startup.check(conf)
             stack.enter_context(_scheduler(conf, bus))
-        server = _server(conf, application(conf, bus))
-        _until_told(server)
+        until_told(server(conf, application(conf, bus)))
         LOG.info('Stopped')
 
 
@@ -72,35 +71,35 @@ def _scheduler(conf, bus):
         made.stop()
 
 
-def _server(conf, application):
-    """A web server that listens. Raises BadConfig if it cannot."""
+def server(conf, served):
+    """A web server that listens, but does not serve yet. Raises BadConfig if it cannot."""
     from cheroot import wsgi
 
     from nova_sched import errors
 
-    server = wsgi.Server(
+    made = wsgi.Server(
         (conf.api.host, conf.api.port),
-        application,
+        served,
         numthreads=conf.api.threads,
         server_name='nova-sched-api',
         shutdown_timeout=conf.api.shutdown_timeout,
     )
-    server.error_log = _told
+    made.error_log = _told
     try:
-        server.prepare()
+        made.prepare()
     except OSError as error:
         raise errors.BadConfig('[api] host and port', str(error)) from None
-    LOG.info('Serving on http://%s:%d', *server.bind_addr[:2])
-    return server
+    LOG.info('Serving on http://%s:%d', *made.bind_addr[:2])
+    return made
 
 
 def _told(message='', level=logging.INFO, traceback=False):
     LOG.log(level, '%s', message, exc_info=traceback)
 
 
-def _until_told(server):
+def until_told(served):
     """Serve until SIGTERM or SIGINT; requests in flight are answered before this returns."""
-    leaving = threading.Thread(target=server.stop)
+    leaving = threading.Thread(target=served.stop)
 
     def leave(*_):
         with contextlib.suppress(RuntimeError):  # told twice
@@ -108,7 +107,7 @@ def _until_told(server):
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, leave)
-    server.serve()
+    served.serve()
     leave()
     leaving.join()
 

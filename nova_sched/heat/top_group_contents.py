@@ -24,14 +24,16 @@ class Contents:
     """The resources of a stack whose members have paths that begin with ``prefix``.
 
     The top group's own stack has neither prefix nor ``outer``, and what it lists it lists by name. Others are nested
-    in ``outer`` and have been parsed for a preview; what they hold is described where it stands.
+    in ``outer`` and have been parsed for a preview; what they hold is described where it stands. ``called``: what
+    resources are called in paths, where that is not their names.
     """
 
-    def __init__(self, reader, defn, stack, prefix='', outer=None):
+    def __init__(self, reader, defn, stack, prefix='', outer=None, called=None):
         self._reader = reader
         self._stack = stack
         self._prefix = prefix
         self._outer = outer
+        self._called = called or {}
         self._lifted = {} if outer is None else outer.lifted  # of nested stacks, what has no place in a group
         self._definitions = {
             name: defn.resource_definition(name) for name in sorted(defn.enabled_rsrc_names())
@@ -110,14 +112,14 @@ class Contents:
         repeats = self._repeats(name)
         if self._repeats_servers(repeats):
             return f'{self._path(name)}/{repeats.variable}'
-        return self._within(name, repeats.stack([repeats.variable])).paths()[repeats.variable]
+        return self._within(name, repeats.stack(['0']), {'0': repeats.variable}).paths()['0']
 
     def _path(self, name, below=()):
         if name in below:
             raise wrong(f'The group {name} is a member of itself.')
         above, *between = self._parents.get(name, (None,))
         outside = self._prefix if above is None else self._path(above, (*below, name))
-        return '/'.join([*filter(None, [outside]), *between, name])
+        return '/'.join([*filter(None, [outside]), *between, self._called.get(name, name)])
 
     def _note_parents(self, members, above):
         for member in members:
@@ -270,11 +272,11 @@ class Contents:
                 self._objects[name].preview()
         return self._objects[name]
 
-    def _within(self, name, stack=None):
+    def _within(self, name, stack=None, called=None):
         """The contents of the stack in a resource."""
         stack = stack or self._object(name).nested()
         self._nested[name] = stack  # or it would be gone while it is read
-        return Contents(self._reader, stack.defn, stack, self._path(name), self)
+        return Contents(self._reader, stack.defn, stack, self._path(name), self, called)
 
     def _repeats(self, name):
         known = self._reader.existing.get(name) if self._outer is None else None

@@ -90,7 +90,7 @@ class Relation(Declaration):
         'level': Schema(Schema.STRING, LEVEL.description, required=True, update_allowed=True),
         'required': Schema(Schema.BOOLEAN, REQUIRED.description, update_allowed=True),
         'weight': Schema(Schema.NUMBER, WEIGHT.description, update_allowed=True),
-        'between': Schema(Schema.LIST, 'The two sides, where order does not matter.', update_allowed=True),
-        'from': Schema(Schema.LIST, 'The side that is to be near, or apart.', update_allowed=True),
-        'to': Schema(Schema.LIST, 'The side that it is to be near to, or apart from.', update_allowed=True),
+        'between': Schema(Schema.ANY, 'The two sides, where order does not matter.', update_allowed=True),
+        'from': Schema(Schema.ANY, 'The side that is to be near, or apart.', update_allowed=True),
+        'to': Schema(Schema.ANY, 'The side that it is to be near to, or apart from.', update_allowed=True),
     }

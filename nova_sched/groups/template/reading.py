@@ -104,7 +104,7 @@ class Reading:
     def _warn_of_unseen(self):
         for name, one in self._resources.present():
             if one.type in types.UNSEEN:
-                self._warnings.append(f'resources.{name}: servers that a {one.type} makes are not planned')
+                self._warnings.append(f'resources.{name}: the servers of {one.type} are not planned')
 
     # what functions ask for
 

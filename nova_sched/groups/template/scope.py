@@ -209,4 +209,5 @@ def meant(word, words):
 
 
 def _shown(value):
-    return repr(value.data)[:50] if isinstance(value.data, str | int | float) else value.kind
+    is_kind = value.data is None or isinstance(value.data, bool | list | dict)
+    return value.kind if is_kind else repr(value.data)[:50]

@@ -222,6 +222,7 @@ class _Document:
             key = event.value
             if fault := text_fault(key):
                 raise made.wrong(f'the key {fault}')
+            made.where = inside(where, key)
             if key in data:
                 raise made.wrong(f'{key} is given twice, first in line {keys[key][0]}')
             keys[key] = made.line, made.column

@@ -108,7 +108,7 @@ class Tree:
         self._resources.is_known(name, entry)
         if not self.is_placed(name):
             kind = self._resources.type_of(name)
-            raise entry.wrong(f'{name}, a {kind}, is neither a server nor a group with a place')
+            raise entry.wrong(f'{name} ({kind}) is neither a server nor a group with a place')
         return name
 
     def _circle(self, name):
@@ -202,7 +202,7 @@ class Tree:
             properties = Value(own, entry.where, entry.line, entry.column, entry.keys)
             inner = Item(types.GROUP, properties, entry)
         if not self._holds_servers(inner, scope):
-            raise entry.wrong(f'a {inner.type} is neither a server nor a group of servers')
+            raise entry.wrong(f'{inner.type} is neither a server nor a group of servers')
         return inner
 
     def _place_repeated(self, one, path, scope):

@@ -26,12 +26,13 @@ import sys
 import time
 
 from nova_sched.groups import joint, policies, worker
+from nova_sched.groups.limits import Limits
 from nova_sched.tests import checker
 from nova_sched.tests.bench import joint_groups, joint_sequential, joint_tables
 
 HOSTS, MEMBERS, SHARES = (500, 2_000, 10_000), (10, 50, 200), (0.80, 0.85, 0.90, 0.95)
 GROUPS_OF_A_FLEET = 10
-GREEDY = joint.Limits(greedy_s=0.2, repair_s=0.0, improve_s=0.0, explain_s=0.0)
+GREEDY = Limits(greedy_s=0.2, repair_s=0.0, improve_s=0.0, explain_s=0.0)
 REPAIR = dataclasses.replace(GREEDY, repair_s=1.0)
 EXPLAIN = dataclasses.replace(REPAIR, explain_s=2.0)
 IMPROVE = dataclasses.replace(REPAIR, improve_s=1.0)

@@ -32,6 +32,7 @@ import numpy as np
 
 from nova_sched.groups import definition, joint, policies, room
 from nova_sched.groups.definition import Policy
+from nova_sched.groups.limits import Limits
 from nova_sched.groups.problem import Problem, Rule
 from nova_sched.tests.bench.joint_tables import RACKS
 from nova_sched.tests.bench.timing import p50_ms, p99_ms
@@ -41,7 +42,7 @@ SEQUENCES = 'C1', 'C2', 'C3'
 AFFINITY, ANTI_AFFINITY, FAULT_DOMAIN = 'affinity', 'anti-affinity', 'fault_domain'
 ORDERS = 'first fit', 'pack', 'spread'
 WAYS = 'one by one', 'at once', 'jointly'
-LIMITS = joint.Limits(greedy_s=0.2, repair_s=0.0, improve_s=0.0, explain_s=0.0)
+LIMITS = Limits(greedy_s=0.2, repair_s=0.0, improve_s=0.0, explain_s=0.0)
 FIRST_HOSTS = 1_300  # the part of the hosts on which it is harder
 
 

@@ -23,7 +23,8 @@ REPAIRS = 'what,groups,share,time p50,time p90,time p99'.split(',')
 SCORES = 'what,groups,greedy below best,p90,improved below best,gain,gain p90,worse,optimal'.split(',')
 ANSWERS = 'what,groups,core,count,none,p50,p90,in 2 s'.split(',')
 RACKS = 'what,order,one by one,at once,jointly,plan p50,plan p99'.split(',')  # of joint_huawei
-TABLES = PLACED, TIMES, REPAIRS, SCORES, ANSWERS, RACKS
+ENGINE = 'what,order,groups,servers,create p50,create p99,build p50'.split(',')  # of joint_engine
+TABLES = PLACED, TIMES, REPAIRS, SCORES, ANSWERS, RACKS, ENGINE
 
 
 def rows(made):

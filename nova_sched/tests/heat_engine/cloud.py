@@ -136,6 +136,8 @@ class Cloud:
         return 404, {'itemNotFound': {'code': 404, 'message': f'no {path}'}}
 
     def compute_post(self, path, body):
+        if path == '/os-server-groups':
+            return 200, {'server_group': {'id': str(uuid.uuid4()), 'members': [], **body['server_group']}}
         if path != '/servers':
             return 202, {}
         made = str(uuid.uuid4())

@@ -63,7 +63,14 @@ def stack(heat):
     return stack
 
 
+@pytest.fixture(scope='session')
+def reads(pytestconfig):
+    """What our own reader makes of what was sent."""
+    with reader.reading(pytestconfig.stash[PYTHON]) as read:
+        yield read
+
+
 @pytest.fixture
-def read(cloud, pytestconfig):
-    """What our own reader makes of the last template that was sent."""
-    return lambda: reader.read(pytestconfig.stash[PYTHON], (cloud.asked('POST') + cloud.asked('PUT'))[-1])
+def read(cloud, reads):
+    """What it makes of the last template."""
+    return lambda: reads((cloud.asked('PUT') or cloud.asked('POST'))[-1])

@@ -11,6 +11,7 @@
 # under the License.
 """What our own reader makes of a template, in an environment where the whole package is."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -21,16 +22,17 @@ ROOT = Path(__file__).resolve().parents[3]
 READ = """
 import json, sys
 from nova_sched.groups import template
-body = json.load(sys.stdin)
-read = template.read(body['template'], flavors=body['flavors'], images=body['images'])
-json.dump({
-    'members': {path: {
-        'flavor': one.flavor.name, 'vcpus': one.flavor.vcpus, 'image': one.image and dict(one.image.properties),
-        'zone': one.availability_zone, 'hints': dict(one.hints), 'volume': one.boots_from_volume,
-    } for path, one in read.members.items()},
-    'policies': {one.name: [sorted(one.a), sorted(one.b)] for one in read.policies},
-    'warnings': list(read.warnings),
-}, sys.stdout)
+for line in sys.stdin:
+    body = json.loads(line)
+    read = template.read(body['template'], flavors=body['flavors'], images=body['images'])
+    print(json.dumps({
+        'members': {path: {
+            'flavor': one.flavor.name, 'vcpus': one.flavor.vcpus, 'image': one.image and dict(one.image.properties),
+            'zone': one.availability_zone, 'hints': dict(one.hints), 'volume': one.boots_from_volume,
+        } for path, one in read.members.items()},
+        'policies': {one.name: [sorted(one.a), sorted(one.b)] for one in read.policies},
+        'warnings': list(read.warnings),
+    }), flush=True)
 """
 
 
@@ -47,10 +49,21 @@ def interpreter() -> Path:
     return ROOT / '.venv' / 'bin' / 'python'
 
 
-def read(python, body):
-    """Members and policies of what was sent; fails as the reader does."""
-    done = subprocess.run(
-        [python, '-c', READ], input=json.dumps(body), text=True, capture_output=True, cwd=ROOT, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+@contextlib.contextmanager
+def reading(python):
+    """A function from what was sent to its members, policies and warnings; fails with what the reader says."""
+    with subprocess.Popen(
+        [python, '-c', READ], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+
+        def read(body):
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(body) + '\n')
+                process.stdin.flush()
+            answer = process.stdout.readline()
+            assert answer, process.stderr.read()
+            return json.loads(answer)
+
+        yield read
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()

@@ -30,7 +30,7 @@ def server(*path, flavor='small', **more):
         **({'name': path[-1], 'scheduler_hints': hints(*path)} if path else {}),
         **more,
     }
-    return {'type': 'OS::Nova::Server', 'properties': properties}
+    return of('OS::Nova::Server', **{key: value for key, value in properties.items() if value is not None})
 
 
 def of(resource_type, **properties):

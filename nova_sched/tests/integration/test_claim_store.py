@@ -315,7 +315,19 @@ def test_how_many_messages_a_plan_takes(store, database, count):
     members = [member(str(number), number % 2, RACKS[0]) for number in range(count)]
     with counted() as messages:
         assert store.commit([plan(*members, fences=(RACKS[0],))])[0].won
-    assert len(messages) == 10
+    assert len(messages) == {'postgresql': 4, 'mysql': 8}[database.dialect.name]
+
+
+def test_an_instance_takes_the_place_of_its_plan_while_others_are_at_work(store, another, database):
+    """It is in nobody's way but on its own node, though the whole rack is for its group alone."""
+    ready(store, 'host-0', 'host-1')
+    old = member('a', 0, RACKS[0])
+    store.commit([plan(old, fences=(RACKS[0],))])
+    made = dataclasses.replace(old, consumer_uuid=A, state='pending', uuid=uuid_of('claim'))
+    with futures.ThreadPoolExecutor(1) as pool, database.begin() as connection:
+        lock(connection, node('host-1'))
+        running = pool.submit(another().commit, [Placement((made,), (old.key,), takes=(old.key,))])
+        assert running.result(30)[0].won
 
 
 def test_a_node_leaves_while_somebody_claims_on_it(store, another, database):

@@ -86,6 +86,8 @@ COPY = (
         pytest.param(
             f"INSERT INTO server_groups VALUES ('{A}', 'affinity', 1, 1)", 'empty-group', id='group'
         ),
+        pytest.param(f"UPDATE claims SET state = 'planned' WHERE consumer_uuid = '{A}'", 'stray', id='stray'),
+        pytest.param(f"UPDATE nodes SET fences = '[\"t\"]' WHERE uuid = '{NODES[0]}'", 'fence', id='fence'),
     ],
 )
 def test_repairs(database, statement, kind):

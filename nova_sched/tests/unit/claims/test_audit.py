@@ -170,6 +170,22 @@ REPAIRED = [
         None,
         id='a group without members',
     ),
+    pytest.param(
+        [f"UPDATE claims SET state = 'planned', top_group = '{GROUP}', member = 'web' WHERE consumer_uuid = '{A}'"],
+        'stray',
+        {**OF_A, 'group_uuid': GROUP},
+        GROUP,
+        None,
+        id='planned for a group that is gone',
+    ),
+    pytest.param(
+        [f"UPDATE nodes SET fences = '[\"t\"]' WHERE uuid = '{ONE}'"],
+        'fence',
+        {'node_uuid': ONE, 'host': 'host-1'},
+        't',
+        None,
+        id='a fence for nobody',
+    ),
 ]  # fmt: skip
 
 
@@ -190,6 +206,13 @@ def test_what_can_be_repaired(database, store, statements, kind, about, booked, 
         assert store.heads()[about['node_uuid']][0] == heads[about['node_uuid']][0] + 1
 
 
+# B is a member of a group with a fence round its node.
+B_INSIDE = [
+    f"INSERT INTO top_groups (uuid, generation, serial, created_s, updated_s, deleted) VALUES ('{GROUP}', 1, 1, 0, 0, 1)",
+    f"UPDATE claims SET top_group = '{GROUP}', member = 'db', fences = '[\"t\"]' WHERE consumer_uuid = '{B}'",
+    f"UPDATE nodes SET fences = '[\"t\"]' WHERE uuid = '{ONE}'",
+]  # fmt: skip
+OF_B = {'consumer_uuid': B, 'claim_uuid': uuid_of('claim b'), 'node_uuid': ONE, 'host': 'host-1'}
 RESIZING = Resizing({'VCPU': 1}, {'VCPU': 2}).to_json()
 NODE_ZERO, NODE_ONE = {'node_uuid': ZERO, 'host': 'host-0'}, {'node_uuid': ONE, 'host': 'host-1'}
 
@@ -242,6 +265,18 @@ NODE_ZERO, NODE_ONE = {'node_uuid': ZERO, 'host': 'host-0'}, {'node_uuid': ONE, 
             'open-resize', 'note',
             {**NODE_ONE, 'consumer_uuid': B, 'claim_uuid': uuid_of('claim b')}, NOW - 2 * DAY, None,
             id='a resize that nobody settles',
+        ),
+        pytest.param(
+            [*B_INSIDE, f"UPDATE nodes SET fences = '[\"t\"]' WHERE uuid = '{ZERO}'"],
+            'outsider', 'error', OF_A, [], ['t'], id='an outsider behind a fence',
+        ),
+        pytest.param(
+            [*B_INSIDE, f"UPDATE nodes SET foreign_instances = 2 WHERE uuid = '{ONE}'"],
+            'outsider', 'note', NODE_ONE, 2, 0, id='instances that nobody claimed behind a fence',
+        ),
+        pytest.param(
+            [*B_INSIDE, 'UPDATE nodes SET fences = NULL'],
+            'unfenced', 'error', {**OF_B, 'group_uuid': GROUP}, [], ['t'], id='a member whose fence is not there',
         ),
     ],
 )  # fmt: skip
@@ -299,6 +334,12 @@ def test_what_is_for_somebody_else(database, store, statements, kind, severity, 
             [f"UPDATE claims SET move = 'resize', created_s = {NOW - 9 * DAY} WHERE consumer_uuid = '{B}'"],
             id='a move whose source is gone',
         ),
+        pytest.param(B_INSIDE, id='a member of a group that is being deleted, behind its fence'),
+        pytest.param(
+            [*B_INSIDE, 'UPDATE top_groups SET deleted = 0',
+             f"UPDATE claims SET state = 'planned', top_group = '{GROUP}' WHERE consumer_uuid = '{A}'"],
+            id='a planned member of a group',
+        ),
         pytest.param(
             ["UPDATE nodes SET used = json_set(used, '$.GOLD', 0)"], id='nothing of a class is no difference'
         ),
@@ -321,6 +362,27 @@ def test_a_claim_that_a_second_report_did_not_settle(database, store):
     assert (one.kind, one.severity) == ('unlisted', 'error')
     store.report([report('host-0', vcpus=4, instances=frozenset())], NOW + 30)
     assert audit(Upkeep(database).books(), NOW, before) == []
+
+
+@pytest.mark.parametrize('alone', [True, False])
+def test_a_fence_whose_last_claim_ends_by_force(database, store, alone):
+    run(database, *B_INSIDE)
+    if not alone:
+        run(database, f"UPDATE claims SET top_group = '{GROUP}', fences = '[\"t\"]'",
+            'UPDATE nodes SET fences = \'["t"]\'')  # fmt: skip
+    Upkeep(database).release(B, force=True)
+    assert {fence for one in store.changes({}).nodes for fence in one.fences} == (set() if alone else {'t'})
+    assert found(database) == []
+
+
+def test_a_stray_whose_group_is_back_stays(database, store):
+    run(database, f"UPDATE claims SET state = 'planned', top_group = '{GROUP}' WHERE consumer_uuid = '{A}'")
+    stale = found(database)
+    assert [one.kind for one in stale] == ['stray']
+    run(database, B_INSIDE[0], 'UPDATE top_groups SET deleted = 0')
+    claims = store.claims()
+    Upkeep(database).repair(stale, NOW + 2)
+    assert store.claims() == claims
 
 
 def test_what_somebody_else_repaired_meanwhile_stays(database, store):

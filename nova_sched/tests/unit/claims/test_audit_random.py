@@ -11,18 +11,20 @@
 # under the License.
 """Whatever schedulers, nodes and callers do in whatever order, an audit finds nothing."""
 
+import dataclasses
 import functools
 import random
+import uuid
 
 import pytest
 
-from nova_sched.claims import Placement, Policy
+from nova_sched.claims import Fence, Placement, Policy, Record
 from nova_sched.claims.purge import forget_groups
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
 from nova_sched.db.engine import Sessions
 from nova_sched.hardware.machine import Machine
-from nova_sched.objects.claim import DISK_GB, MEMORY_MB, MOVES, VCPU
+from nova_sched.objects.claim import DISK_GB, MEMORY_MB, MOVES, PENDING, PLANNED, VCPU
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
 from nova_sched.tests.clean import assert_clean
@@ -45,7 +47,7 @@ class World:
         self.has = {host: set() for host in HOSTS}
         self.consumers = [uuid_of(f'instance {number}') for number in range(12)]
         self.groups = {one: chance.choice([None, *GROUPS]) for one in self.consumers}
-        self.won = 0
+        self.won, self.plans, self.created = 0, 0, 0
         for host in HOSTS:
             self.report(host)
 
@@ -53,7 +55,8 @@ class World:
         self.now_s += self.chance.randrange(60)
         often = self.place, self.place, self.place, self.tell, self.tell
         seldom = self.resize, self.move, self.settle, self.take_back, self.release, self.expire, self.leave
-        self.chance.choice([*often, *seldom, self.forget_groups])()
+        groups = self.plan, self.create, self.create, self.drop_group, self.replan
+        self.chance.choice([*often, *seldom, *groups, self.forget_groups])()
 
     # What callers ask for.
 
@@ -118,6 +121,65 @@ class World:
     def expire(self):
         self.store.expire(self.now_s)
 
+    # What top groups ask for.
+
+    def plan(self):
+        """A group of three, now and then with a pair of hosts for itself."""
+        group = uuid_of(f'top group {self.chance.random()}')
+        hosts, fence = HOSTS, None
+        if self.chance.random() < 0.5:
+            hosts = self.chance.sample(HOSTS, 2)
+            fence = Fence(f'fence of {group}', frozenset(uuid_of(f'node {host}') for host in hosts))
+        members = [self.member(group, path, self.chance.choice(hosts), fence) for path in 'abc']
+        record = Record(group, created_s=self.now_s, updated_s=self.now_s)
+        placement = Placement(tuple(members), record=record, serial=0, fences=(fence,) if fence else ())
+        self.plans += self.store.commit([placement])[0].won
+
+    def member(self, group, path, host, fence):
+        return claim(
+            uuid_of(f'{group} {path}'),
+            uuid_of(f'node {host}'),
+            state=PLANNED,
+            top_group=group,
+            member=path,
+            fences=(fence.token,) if fence else (),
+            created_s=self.now_s,
+            expires_s=self.now_s + 600,
+        )
+
+    def create(self):
+        """An instance of a member comes in place of its plan."""
+        planned = [one for one in self.store.claims() if one.state == PLANNED]
+        if planned:
+            old, consumer = self.chance.choice(planned), self.chance.choice(self.consumers)
+            made = dataclasses.replace(
+                old,
+                consumer_uuid=consumer,
+                state=PENDING,
+                uuid=str(uuid.UUID(int=self.chance.getrandbits(128))),
+            )
+            placement = Placement((made,), (old.key,), takes=(old.key,))
+            self.created += self.store.commit([placement])[0].won
+
+    def replan(self):
+        """A planned member goes to another host, if its fence is there."""
+        planned = [one for one in self.store.claims() if one.state == PLANNED]
+        if planned:
+            old = self.chance.choice(planned)
+            serial = self.store.top_group(old.top_group).serial
+            later = dataclasses.replace(
+                old, node_uuid=uuid_of(f'node {self.chance.choice(HOSTS)}'), uuid=uuid_of(str(self.now_s))
+            )
+            self.store.commit([Placement((later,), (old.key,), takes=(old.key,), serial=serial)])
+
+    def drop_group(self):
+        records = self.store.top_groups()
+        if records:
+            record = self.chance.choice(records)
+            planned = tuple(one.key for one in self.store.group_claims(record.uuid) if one.state == PLANNED)
+            gone = dataclasses.replace(record, deleted=True)
+            assert self.store.commit([Placement((), planned, record=gone, serial=record.serial)])[0].won
+
     # What happens on nodes.
 
     def tell(self):
@@ -166,3 +228,5 @@ def test_nothing_is_found(sqlite, seed):
         world.expire()
         assert_clean(database, world.now_s)
     assert world.won > 20
+    assert world.plans > 2
+    assert world.created > 2

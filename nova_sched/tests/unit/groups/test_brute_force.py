@@ -19,12 +19,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nova_sched.groups import bounds, joint, policies, worker
+from nova_sched.groups.limits import Limits
 from nova_sched.tests import checker
 from nova_sched.tests.unit.groups import instances
 
-LIMITS = joint.Limits(greedy_s=2.0, repair_s=20.0, improve_s=0.0, explain_s=0.0)
-IMPROVE = joint.Limits(greedy_s=2.0, repair_s=20.0, improve_s=20.0, explain_s=0.0)
-QUICK = joint.Limits(greedy_s=2.0, repair_s=0.0, improve_s=0.0, explain_s=0.0)
+LIMITS = Limits(greedy_s=2.0, repair_s=20.0, improve_s=0.0, explain_s=0.0)
+IMPROVE = Limits(greedy_s=2.0, repair_s=20.0, improve_s=20.0, explain_s=0.0)
+QUICK = Limits(greedy_s=2.0, repair_s=0.0, improve_s=0.0, explain_s=0.0)
 GREEDY_SEEDS = range(400)
 GREEDY_SHARE = 0.97
 

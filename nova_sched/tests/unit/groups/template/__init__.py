@@ -18,13 +18,25 @@ import pytest
 from nova_sched import errors
 from nova_sched.groups import template
 
+MARK = '\N{CARET}'
 FLAVORS = {'small': {'vcpus': 1, 'ram': 512}, 'large': {'vcpus': 8, 'ram': 16384, 'disk': 80}}
 IMAGES = {'ubuntu': {'properties': {'hw_architecture': 'x86_64'}, 'disk_format': 'qcow2'}}
 SERVER = {'type': 'OS::Nova::Server', 'properties': {'flavor': 'small'}}
 
 
 def text(body):
-    """A template with this body: its first line is line 2."""
+    """A template with this body: its first line is line 2. A mark in it is taken out."""
+    return _with_mark(body).replace(MARK, '')
+
+
+def place(body):
+    """(line, column) of the mark in the template with this body."""
+    before, mark, _after = _with_mark(body).partition(MARK)
+    assert mark
+    return before.count('\n') + 1, len(before) - before.rfind('\n')
+
+
+def _with_mark(body):
     return 'heat_template_version: 2021-04-16\n' + textwrap.dedent(body).lstrip('\n')
 
 

@@ -1,0 +1,168 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The whole way of a group: HTTP, the bus, the scheduler, the database, and back."""
+
+import contextlib
+import http.client
+import json
+import threading
+
+import pytest
+
+from nova_sched.api import app
+from nova_sched.cmd import api
+from nova_sched.conf import CONF
+from nova_sched.rpc import client
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.functional.harness import PATIENCE_S
+from nova_sched.tests.options import settings
+
+RED, BLUE, ADMIN = ({'X-Auth-Token': token} for token in ('ann:red', 'bob:blue', 'admin:operators'))
+SERVER = {'type': 'OS::Nova::Server', 'properties': {'flavor': {'vcpus': 2, 'ram': 512, 'disk': 0}}}
+
+
+def template(count=2, level='host', **policy):
+    """So many servers, each on a host of its own."""
+    return {
+        'heat_template_version': '2021-04-16',
+        'resources': {
+            'web': {
+                'type': 'OS::NovaSched::Group',
+                'properties': {
+                    'members': [{'get_resource': f's{number}'} for number in range(count)],
+                    'policies': [{'type': 'anti-affinity', 'level': level, **policy}],
+                },
+            },
+            **{f's{number}': SERVER for number in range(count)},
+        },
+    }
+
+
+class Caller:
+    """An HTTP client of one server."""
+
+    def __init__(self, port):
+        self._port = port
+
+    def __call__(self, method, path, body=None, who=RED, **headers):
+        """Status, headers and document; names of headers are written with _ for -."""
+        words = {name.replace('_', '-'): value for name, value in headers.items()}
+        data = None if body is None else json.dumps(body)
+        connection = http.client.HTTPConnection('127.0.0.1', self._port, timeout=PATIENCE_S)
+        with contextlib.closing(connection):
+            connection.request(method, path, data, {**who, 'Content-Type': 'application/json', **words})
+            answer = connection.getresponse()
+            text = answer.read()
+            return answer.status, answer.headers, json.loads(text) if text else None
+
+
+@pytest.fixture(scope='module')
+def call(started):
+    """The API on a port of its own, over the daemon's bus."""
+    with settings({'api.auth_strategy': 'noauth', 'api.port': 0, 'api.shutdown_timeout': 5}):
+        served = api.server(CONF, app.make(CONF, client.GroupsClient(started.bus, timeout_s=PATIENCE_S)))
+        thread = threading.Thread(target=served.serve, daemon=True)
+        thread.start()
+        try:
+            yield Caller(served.bind_addr[1])
+        finally:
+            served.stop()
+            thread.join(PATIENCE_S)
+
+
+@pytest.fixture
+def hosts(daemon):
+    """Three hosts with room for four servers each."""
+    names = ['a', 'b', 'c']
+    daemon.add(*names, instances=[])
+    return names
+
+
+def test_the_life_of_a_group(call, hosts):
+    status, headers, made = call('POST', '/v1/groups', {'name': 'shop', 'template': template(2)})
+    assert (status, made['status'], made['project_id']) == (201, 'planned', 'red'), made
+    at = headers['Location'].partition('/v1')[2]
+    at = f'/v1{at}'
+
+    status, headers, seen = call('GET', at, who=ADMIN)
+    assert len({one['host'] for one in seen['members']} & set(hosts)) == 2
+    tag = headers['ETag']
+    assert call('GET', at, who=ADMIN, If_None_Match=tag)[0] == 304
+
+    status, _, plan = call('GET', f'{at}/plan', who=ADMIN)
+    assert [one['domains']['host'] for one in plan['members']] == [one['host'] for one in seen['members']]
+
+    status, _, tried = call('PUT', f'{at}?dry_run=true', {'template': template(3)}, If_Match=tag)
+    assert (status, tried['dry_run'], len(tried['members'])) == (200, True, 3)
+    status, headers, grown = call('PUT', at, {'template': template(3)}, If_Match=tag)
+    assert (status, grown['generation'], len(grown['members'])) == (200, 2, 3)
+    assert call('PUT', at, {'template': template(2)}, If_Match=tag)[0] == 412
+    assert call('PUT', at, {'template': template(2)})[0] == 428
+
+    assert call('POST', f'{at}/renew', {'ttl': 9000})[0] == 200
+    assert call('POST', f'{at}/plan')[0] == 200
+    assert call('DELETE', f'{at}?dry_run=true')[0] == 200
+    assert call('DELETE', at, If_Match=headers['ETag'])[0] == 204
+    assert call('GET', at)[0] == 404
+
+
+def test_a_group_that_does_not_fit(call, hosts):
+    """Four servers apart on three hosts: nothing is changed, and the answer says why."""
+    status, _, refusal = call('POST', '/v1/groups', {'template': template(4)})
+    (error,) = refusal['errors']
+    assert (status, error['code']) == (409, 'nova_sched.refused')
+    assert error['details']
+    assert call('GET', '/v1/groups')[2]['groups'] == []
+
+
+@pytest.mark.parametrize(
+    'template_, where',
+    [
+        pytest.param(template(2, level='galaxy'), 'galaxy', id='no such level'),
+        pytest.param('heat_template_version: 2021-04-16\nresources:\n  a: {type: OS::No::Such}\n', 'OS::No::Such', id='type'),
+    ],
+)
+@pytest.mark.parametrize('path', ['/v1/groups', '/v1/groups/validate'])
+def test_a_template_that_makes_no_sense(call, daemon, path, template_, where):
+    status, _, refusal = call('POST', path, {'template': template_})
+    (error,) = refusal['errors']
+    assert (status, error['code']) == (400, 'nova_sched.template')
+    assert where in error['detail']
+    if isinstance(template_, str):
+        assert error['line'] == 3
+
+
+def test_a_template_is_checked(call, daemon):
+    status, _, found = call('POST', '/v1/groups/validate', {'template': template(2)})
+    assert (status, found['contradiction'], len(found['members'])) == (200, None, 2)
+
+
+def test_projects_see_their_own(call, hosts):
+    made = [
+        call('POST', '/v1/groups', {'name': f'g{number}', 'template': template(1)}, who=who)[2]['uuid']
+        for number, who in enumerate([RED, RED, RED, BLUE])
+    ]
+    assert [one['uuid'] for one in call('GET', '/v1/groups')[2]['groups']] == made[:3]
+    assert [one['uuid'] for one in call('GET', '/v1/groups?all_projects=true', who=ADMIN)[2]['groups']] == made
+    _, _, first = call('GET', '/v1/groups?limit=2')
+    following = first['links'][0]['href'].partition('/v1')[2]
+    assert [one['uuid'] for one in call('GET', f'/v1{following}')[2]['groups']] == made[2:3]
+    assert call('GET', f'/v1/groups?marker={uuid_of("nowhere")}')[0] == 400
+    assert call('DELETE', f'/v1/groups/{made[3]}')[0] == 404
+    for uuid in made:
+        assert call('DELETE', f'/v1/groups/{uuid}', who=ADMIN)[0] == 204
+
+
+def test_the_request_is_found_in_the_schedulers_log(call, hosts, caplog):
+    with caplog.at_level('INFO'):
+        _, headers, refusal = call('POST', '/v1/groups', {'template': template(4)})
+    assert refusal['errors'][0]['request_id'] == headers['X-Openstack-Request-Id']

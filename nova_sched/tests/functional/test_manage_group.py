@@ -1,0 +1,162 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""nova-sched-manage group: the verbs that ask a running scheduler."""
+
+import json
+import re
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.cmd import startup
+from nova_sched.cmd.manage import commands
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.functional.harness import outcome
+from nova_sched.tests.functional.test_rpc_groups import TEMPLATE
+from nova_sched.tests.options import settings
+
+
+@pytest.fixture
+def manage(daemon, tmp_path, capsys):
+    """``manage('show', UUID)``: exit status, output, errors."""
+    file = tmp_path / 'nova_sched.conf'
+    file.write_text('')
+
+    def run(*words):
+        capsys.readouterr()
+        argv = ['group', *words, '--config-file', str(file)]
+        with settings({'default.transport_url': 'fake://'}):
+            status = startup.guarded(lambda: commands.run(commands.parser().parse_args(argv)))
+        return status, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def template(tmp_path):
+    file = tmp_path / 'shop.yaml'
+    file.write_text(TEMPLATE)
+    return str(file)
+
+
+@pytest.fixture
+def cloud(daemon):
+    for rack in ('r1', 'r2', 'r3'):
+        daemon.add(f'{rack}-a', vcpus=4, stats={'rack': rack})
+    yield daemon
+    for one in daemon.groups.list():
+        if one.status != 'deleting':
+            daemon.groups.delete(one.uuid)
+
+
+@pytest.fixture
+def shop(cloud, manage, template):
+    """The UUID of a group of two."""
+    status, out, _ = manage('create', template, '--parameter', 'count=2', '--project', 'p', '--name', 'shop',
+                            '--format', 'json')  # fmt: skip
+    assert status == 0
+    return json.loads(out)['uuid']
+
+
+def test_create(cloud, manage, template):
+    status, out, err = manage(
+        'create', template, '--name', 'shop', '--project', 'p', '--user', 'u', '--ttl', '7200'
+    )
+    assert (status, err) == (0, '')
+    assert 'Members     3: 3 planned' in out
+    assert 'the plan expires in 119 min' in ' '.join(out.split()) or 'the plan expires in 2 h' in out
+    (made,) = cloud.groups.list(project_id='p')
+    assert (made.name, made.user_id) == ('shop', 'u')
+
+
+def test_a_trial(cloud, manage, template):
+    status, out, _ = manage('create', template, '--dry-run', '--format', 'json')
+    found = json.loads(out)
+    assert (status, found['dry_run'], len(found['members'])) == (0, True, 3)
+    assert cloud.table('claims') == []
+
+
+@pytest.mark.parametrize('format_', ['table', 'json'])
+def test_a_group_that_cannot_be(cloud, manage, template, format_):
+    status, out, err = manage('create', template, '--parameter', 'count=4', '--format', format_)
+    assert status == 1
+    if format_ == 'json':
+        found = json.loads(out)
+        assert found['refused']
+        assert found['details']
+    else:
+        assert out == ''
+        assert err.startswith('nova-sched-manage: The group cannot be placed.')
+
+
+def test_a_template_that_makes_no_sense(cloud, manage, tmp_path):
+    (tmp_path / 'bad.yaml').write_text(TEMPLATE.replace('anti-affinity', 'hate'))
+    status, out, err = manage('create', str(tmp_path / 'bad.yaml'))
+    assert (status, out) == (1, '')
+    assert 'line 18, column' in err
+
+
+def test_show(cloud, manage, shop):
+    status, out, _ = manage('show', shop)
+    assert status == 0
+    assert f'Group       {shop}' in out
+    assert re.search(r'app/web/1 +\| planned +\| r\d-a', out)
+    status, out, err = manage('show', uuid_of('nothing'))
+    assert (status, out) == (1, '')
+    assert 'There is no top group' in err
+    assert manage('show', shop, '--project', 'q')[0] == 1
+
+
+def test_list(cloud, manage, shop):
+    status, out, _ = manage('list', '--format', 'json')
+    assert status == 0
+    assert [(one['uuid'], one['status']) for one in json.loads(out)] == [(shop, 'planned')]
+    assert shop in manage('list', '--name', 'shop', '--limit', '1')[1]
+    assert shop not in manage('list', '--project', 'q')[1]
+
+
+def test_plan_is_a_tree(cloud, manage, shop):
+    status, out, _ = manage('plan', shop, '--replan')
+    assert status == 0
+    lines = out.splitlines()
+    start = lines.index('the cloud')
+    assert lines[start + 1] == '└── zone nova'
+    assert re.fullmatch(r'    ├── rack r\d', lines[start + 2])
+    assert re.fullmatch(r'    │   └── host r\d-a', lines[start + 3])
+    assert re.fullmatch(r'    │       └── app/web/\d  planned', lines[start + 4])
+
+
+def test_update(cloud, manage, template, shop):
+    status, out, _ = manage('update', shop, template, '--generation', '1', '--dry-run')
+    assert (status, 'a trial' in out) == (0, True)
+    status, out, _ = manage('update', shop, template, '--generation', '1', '--format', 'json')
+    found = json.loads(out)
+    assert (status, found['generation'], len(found['members'])) == (0, 2, 3)
+    status, out, err = manage('update', shop, template, '--generation', '1')
+    assert (status, out) == (1, '')
+    assert 'somebody else has changed it' in err
+
+
+def test_renew(cloud, manage, shop):
+    before = cloud.groups.show(shop).expires_at
+    status, out, _ = manage('renew', shop, '--ttl', '9000', '--format', 'json')
+    assert status == 0
+    assert json.loads(out)['expires_at'] > before.isoformat()
+
+
+def test_delete(cloud, manage, shop):
+    status, out, _ = manage('delete', shop, '--dry-run')
+    assert (status, 'Members     2: 2 unplaced' in out) == (0, True)
+    assert manage('delete', shop, '--generation', '9')[0] == 1
+    assert manage('delete', shop) == (0, f'Group {shop} is deleted.\n', '')
+    assert isinstance(outcome(cloud.groups.show, shop), errors.GroupNotFound)
+    assert cloud.table('claims') == []

@@ -1,0 +1,399 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Top groups from the engine's doors: planned as one, built one by one, changed, and gone."""
+
+import collections
+import dataclasses
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.groups.definition import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    APART,
+    EXCLUSIVE,
+    NEAR,
+    Definition,
+    Flavor,
+    Member,
+    Policy,
+)
+from nova_sched.objects.claim import PENDING, PLANNED
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.unit.engine.group_cloud import BIG, SMALL, SOURCE, cloud, definition, members
+
+WEBS = tuple(f'web/{number}' for number in range(4))
+RACKS_APART = Policy('webs apart', ANTI_AFFINITY, 'rack', WEBS)
+
+
+@pytest.fixture
+def eight():
+    with cloud(8) as made:
+        yield made
+
+
+def webs(*policies, **more):
+    return definition(members(*WEBS) | more, RACKS_APART, *policies)
+
+
+class TestCreate:
+    def test_all_members_are_planned(self, eight):
+        group = eight.create(webs())
+        assert (group.status, group.generation, group.name, group.project_id) == ('planned', 1, 'g', 'p')
+        assert [one.state for one in group.members] == [PLANNED] * 4
+        assert {one.domains['rack'] for one in group.members} == {'r0', 'r1', 'r2', 'r3'}
+        claims = eight.store.group_claims(group.uuid)
+        assert sorted(claim.member for claim in claims) == sorted(WEBS)
+        assert {claim.expires_s for claim in claims} == {group.expires_s}
+
+    def test_what_is_planned_counts_against_capacity(self, eight):
+        eight.create(definition(members(*(f'db/{number}' for number in range(8)), flavor=BIG)))
+        with pytest.raises(errors.NoValidHost):
+            eight.place('other')
+
+    def test_a_dry_run_leaves_no_trace(self, eight):
+        group = eight.create(webs(), dry_run=True)
+        assert group.dry_run
+        assert {one.state for one in group.members} == {PLANNED}
+        assert eight.store.claims() == []
+        with pytest.raises(errors.GroupNotFound):
+            eight.groups.show(group.uuid)
+
+    def test_a_refusal_leaves_no_trace_and_says_why(self, eight):
+        five = (*WEBS, 'web/4')
+        with pytest.raises(errors.GroupRefused) as refused:
+            eight.create(definition(members(*five), dataclasses.replace(RACKS_APART, a=five)))
+        assert refused.value.details['words'] == refused.value.reason
+        assert eight.store.claims() == []
+        assert eight.groups.list() == []
+
+    def test_a_member_that_makes_no_sense(self, eight):
+        strange = Member('web', Flavor(2, 1024, extra_specs={'hw:numa_nodes': 'many'}))
+        with pytest.raises(errors.InvalidRequest, match='member web'):
+            eight.create(definition({'web': strange}))
+
+    def test_planned_claims_are_no_builds(self, eight):
+        eight.create(webs())
+        assert eight.cluster.hosts.num_io_ops.sum() == 0
+        assert eight.cluster.hosts.num_instances.sum() == 4
+
+    def test_another_scheduler_knows(self, eight):
+        group = eight.create(webs())
+        with cloud(0, eight.store) as other:
+            assert other.places(group) == eight.places(group)
+            for path in WEBS:
+                assert other.build(group, path)[0] == eight.places(group)[path]
+            assert set(eight.states(group).values()) == {PENDING}
+
+
+class TestBuild:
+    def test_each_member_goes_where_it_was_planned(self, eight):
+        group = eight.create(webs())
+        planned = eight.places(group)
+        built = {path: eight.build(group, path) for path in WEBS}
+        assert {path: hosts[0] for path, hosts in built.items()} == planned
+        # Alternates keep the policy: of a rack with two hosts only the other one is left.
+        assert all({eight.rack(host) for host in hosts} == {eight.rack(planned[path])}
+                   for path, hosts in built.items())  # fmt: skip
+        assert eight.groups.show(group.uuid).status == 'building'
+        assert len(eight.store.claims()) == 4
+        for path, host in planned.items():
+            eight.confirm(host, path)
+        assert eight.groups.show(group.uuid).status == 'built'
+
+    def test_on_a_host_that_is_full_with_its_plan(self, eight):
+        group = eight.create(definition(members('db', flavor=BIG)))
+        assert eight.build(group, 'db', flavor=BIG)[0] == eight.places(group)['db']
+
+    def test_twice_is_once(self, eight):
+        group = eight.create(webs())
+        first = eight.build(group, 'web/0', request_id='req-1')
+        assert eight.build(group, 'web/0', request_id='req-1')[0] == first[0]
+        assert len(eight.store.claims()) == 4
+
+    @pytest.mark.parametrize(
+        'path, changes, why',
+        [
+            pytest.param('web/9', {}, 'has no such member', id='no such member'),
+            pytest.param('', {}, 'has no such member', id='no name'),
+            pytest.param(
+                'web/0',
+                {'flavor': Flavor(4, 1024, 10, name='small')},
+                'flavor.vcpus was planned to be 2, but 4 is asked for',
+                id='another flavor',
+            ),
+            pytest.param('web/0', {'project_id': 'q'}, 'There is no top group', id='another project'),
+        ],
+    )
+    def test_what_was_not_planned(self, eight, path, changes, why):
+        group = eight.create(webs())
+        with pytest.raises(errors.MemberRefused, match=why):
+            eight.build(group, path, 'server', **changes)
+        assert eight.states(group) == dict.fromkeys(WEBS, PLANNED)
+
+    def test_no_such_group(self, eight):
+        group = dataclasses.replace(eight.create(webs(), dry_run=True))
+        with pytest.raises(errors.MemberRefused, match='There is no top group'):
+            eight.build(group, 'web/0')
+
+    def test_a_member_is_one_server(self, eight):
+        group = eight.create(webs())
+        host = eight.build(group, 'web/0')[0]
+        eight.confirm(host, 'web/0')
+        with pytest.raises(errors.MemberRefused, match=f'it is instance {uuid_of("web/0")} already'):
+            eight.build(group, 'web/0', 'another')
+
+    def test_a_server_takes_the_place_of_one_that_was_never_built(self, eight):
+        group = eight.create(webs())
+        eight.build(group, 'web/0', 'failed')
+        assert eight.build(group, 'web/0', 'next')[0]
+        assert eight.store.claims(uuid_of('failed')) == []
+        assert len(eight.store.claims()) == 4
+
+    def test_another_flavor_if_the_caller_says_so(self, eight):
+        group = eight.create(webs())
+        eight.build(group, 'web/0', flavor=Flavor(4, 1024, 10, name='small'), hints={'replan': ['true']})
+        (claim,) = eight.store.claims(uuid_of('web/0'))
+        assert (claim.resources['VCPU'], claim.member) == (4, 'web/0')
+        assert len({eight.rack(host) for host in eight.places(group).values()}) == 4
+
+
+class TestSurprises:
+    def test_a_host_is_switched_off(self, eight):
+        group = eight.create(webs())
+        built = eight.build(group, 'web/0')[0]
+        lost = eight.places(group)['web/1']
+        eight.disable(lost)
+        found = eight.build(group, 'web/1')[0]
+        places = eight.places(group)
+        assert found not in (lost, built)
+        assert places['web/0'] == built
+        assert len({eight.rack(host) for host in places.values()}) == 4
+
+    def test_all_that_are_not_built_are_planned_together(self, eight):
+        # The cache is near web/0: when the whole rack goes, both go.
+        near = Policy('cache near', NEAR, 'rack', ('cache',), ('web/0',))
+        group = eight.create(webs(near, **members('cache')))
+        places = eight.places(group)
+        rack = eight.rack(places['web/0'])
+        eight.join(8)
+        eight.join(9)
+        for host in (2 * rack, 2 * rack + 1):
+            eight.disable(f'h{host}')
+        eight.build(group, 'web/0')
+        after = eight.places(group)
+        assert eight.rack(after['web/0']) == eight.rack(after['cache']) != rack
+        assert len({eight.rack(after[path]) for path in WEBS}) == 4
+
+    def test_when_nothing_is_left(self, eight):
+        group = eight.create(webs())
+        rack = eight.rack(eight.places(group)['web/0'])
+        for host in (2 * rack, 2 * rack + 1):
+            eight.disable(f'h{host}')
+        with pytest.raises(errors.NoValidHost, match='Member web/0 cannot be where it was planned'):
+            eight.build(group, 'web/0')
+        assert len(eight.store.claims()) == 4
+
+    def test_a_retry_goes_elsewhere_and_moves_nobody(self, eight):
+        group = eight.create(webs())
+        before = eight.places(group)
+        first = eight.build(group, 'web/0')[0]
+        second = eight.build(group, 'web/0', ignore_hosts=[first])[0]
+        assert second != first
+        assert eight.rack(second) == eight.rack(first)
+        assert eight.places(group) == before | {'web/0': second}
+
+    def test_plans_that_have_expired_are_made_again(self, eight):
+        group = eight.create(webs(), ttl_s=10)
+        eight.world.now_s += 11
+        eight.scheduler.call(eight.scheduler.books.expire)
+        assert eight.groups.show(group.uuid).status == 'incomplete'
+        eight.build(group, 'web/2')
+        assert eight.groups.show(group.uuid).status == 'building'
+
+    def test_renewed_plans_stay(self, eight):
+        group = eight.create(webs(), ttl_s=10)
+        assert eight.groups.renew(group.uuid, 100).expires_s == eight.world.now_s + 100
+        eight.world.now_s += 11
+        eight.scheduler.call(eight.scheduler.books.expire)
+        assert eight.groups.show(group.uuid).status == 'planned'
+
+    def test_a_move_keeps_the_policies(self, eight):
+        group = eight.create(webs())
+        host = eight.build(group, 'web/0')[0]
+        eight.confirm(host, 'web/0')
+        target = eight.build(group, 'web/0', ignore_hosts=[host])[0]
+        assert target != host
+        assert eight.rack(target) == eight.rack(host)
+
+    def test_an_alternate_keeps_its_seat(self, eight):
+        group = eight.create(webs())
+        first, other = eight.build(group, 'web/0')
+        request = eight.request(group, 'web/0')
+        books = eight.scheduler.books
+        claim = eight.scheduler.call(books.claim, request, other, other, None, first)
+        assert (claim.member, claim.top_group) == ('web/0', group.uuid)
+        elsewhere = eight.places(group)['web/1']
+        with pytest.raises(errors.ComputeResourcesUnavailable, match='policies of its group'):
+            eight.scheduler.call(books.claim, request, elsewhere, elsewhere, None, other)
+
+
+class TestUpdate:
+    def test_one_more_member_moves_nobody(self, eight):
+        group = eight.create(webs())
+        before = eight.places(group)
+        for path in WEBS[:2]:
+            eight.build(group, path)
+        more = eight.groups.update(group.uuid, webs(**members('cache')), SOURCE, generation=1)
+        assert (more.generation, more.moves) == (2, ())
+        assert {one.path: one.host for one in more.members if one.path in before} == before
+
+    def test_who_is_no_member_any_more(self, eight):
+        group = eight.create(webs())
+        eight.build(group, 'web/3')
+        less = definition(members(*WEBS[:2]), dataclasses.replace(RACKS_APART, a=WEBS[:2]))
+        eight.groups.update(group.uuid, less, SOURCE)
+        # The planned one has gone, the server stays until it is deleted.
+        assert sorted(claim.member for claim in eight.store.claims()) == ['web/0', 'web/1', 'web/3']
+
+    def test_a_planned_member_of_another_size(self, eight):
+        group = eight.create(webs())
+        found = {**members(*WEBS), **members('web/0', flavor=Flavor(4, 1024, 10))}
+        eight.groups.update(group.uuid, definition(found, RACKS_APART), SOURCE)
+        assert {claim.member: claim.resources['VCPU'] for claim in eight.store.claims()}['web/0'] == 4
+
+    def test_a_built_member_of_another_size_is_told(self, eight):
+        group = eight.create(webs())
+        eight.build(group, 'web/0')
+        found = {**members(*WEBS), **members('web/0', flavor=Flavor(4, 1024, 10))}
+        told = eight.groups.update(group.uuid, definition(found, RACKS_APART), SOURCE)
+        assert 'Member web/0 is built already' in told.warnings[-1]
+
+    def test_moves_that_a_new_policy_forces(self, eight):
+        group = eight.create(definition(members('a', 'b'), Policy('together', AFFINITY, 'host', ('a', 'b'))))
+        host = eight.build(group, 'a')[0]
+        eight.build(group, 'b')
+        eight.confirm(host, 'a', 'b')
+        apart = definition(members('a', 'b'), Policy('apart', APART, 'host', ('a',), ('b',)))
+        told = eight.groups.update(group.uuid, apart, SOURCE)
+        (move,) = told.moves
+        assert (move.source, move.instance_uuid) == (host, uuid_of(move.path))
+        assert 'apart' in move.reason
+        # The target is held, and the client's migration goes there.
+        assert eight.build(group, move.path, ignore_hosts=[host])[0] == move.target
+
+    @pytest.mark.parametrize('method', ['update', 'delete'])
+    def test_two_writers(self, eight, method):
+        group = eight.create(webs())
+        eight.groups.update(group.uuid, webs(), SOURCE, generation=1)
+        words = (webs(), SOURCE) if method == 'update' else ()
+        with pytest.raises(errors.GroupChanged) as changed:
+            getattr(eight.groups, method)(group.uuid, *words, generation=1)
+        assert changed.value.args == (group.uuid, 1, 2)
+
+    def test_what_cannot_be_leaves_all_as_it_was(self, eight):
+        group = eight.create(webs())
+        before = eight.store.claims()
+        many = definition(members(*(f'db/{number}' for number in range(9)), flavor=BIG))
+        with pytest.raises(errors.GroupRefused):
+            eight.groups.update(group.uuid, many, SOURCE)
+        assert eight.store.claims() == before
+        assert eight.groups.show(group.uuid).generation == 1
+
+
+class TestDelete:
+    def test_plans_go_at_once_and_servers_when_they_go(self, eight):
+        group = eight.create(webs())
+        eight.build(group, 'web/0')
+        assert eight.groups.delete(group.uuid).status == 'deleting'
+        assert [claim.consumer_uuid for claim in eight.store.claims()] == [uuid_of('web/0')]
+        with pytest.raises(errors.MemberRefused, match='is being deleted'):
+            eight.build(group, 'web/1')
+        eight.scheduler.call(eight.scheduler.books.abort_claim, uuid_of('web/0'))
+        with pytest.raises(errors.GroupNotFound):
+            eight.groups.show(group.uuid)
+
+    def test_a_dry_run_deletes_nothing(self, eight):
+        group = eight.create(webs())
+        assert eight.groups.delete(group.uuid, dry_run=True).dry_run
+        assert eight.groups.show(group.uuid).status == 'planned'
+
+
+class TestExclusive:
+    ALONE = Policy('alone', EXCLUSIVE, 'rack', ('db',))
+
+    def test_outsiders_are_kept_out_until_it_ends(self, eight):
+        group = eight.create(definition(members('db'), self.ALONE))
+        rack = eight.rack(eight.places(group)['db'])
+        closed = [f'h{2 * rack}', f'h{2 * rack + 1}']
+        for host in closed:
+            with pytest.raises(errors.NoValidHost, match='kept for another group'):
+                eight.place('outsider', force_hosts=[host])
+        eight.build(group, 'db')
+        with pytest.raises(errors.NoValidHost, match='kept for another group'):
+            eight.place('outsider', force_hosts=closed[:1])
+        eight.groups.delete(group.uuid)
+        eight.scheduler.call(eight.scheduler.books.abort_claim, uuid_of('db'))
+        eight.scheduler.call(eight.scheduler.books.refresh)
+        assert eight.place('outsider', force_hosts=closed[:1]) == closed[0]
+
+    def test_a_domain_with_outsiders_is_not_for_it(self, eight):
+        for number in range(0, 6, 2):
+            eight.place(f'outsider {number}', force_hosts=[f'h{number}'])
+        group = eight.create(definition(members('db'), self.ALONE))
+        assert eight.rack(eight.places(group)['db']) == 3
+
+    def test_a_host_that_joins_the_domain_is_closed_too(self, eight):
+        group = eight.create(definition(members('db'), self.ALONE))
+        rack = eight.rack(eight.places(group)['db'])
+        eight.join(20, stats={'rack': f'r{rack}'})
+        eight.groups.mend_fences()
+        with pytest.raises(errors.NoValidHost, match='kept for another group'):
+            eight.place('outsider', force_hosts=['h20'])
+
+    def test_another_scheduler_keeps_out_too(self, eight):
+        with cloud(0, eight.store) as other:
+            group = eight.create(definition(members('db'), self.ALONE))
+            host = eight.places(group)['db']
+            with pytest.raises(errors.NoValidHost):
+                other.place('outsider', force_hosts=[host])
+
+
+class TestLooks:
+    def test_projects_see_their_own(self, eight):
+        group = eight.create(webs())
+        assert [one.uuid for one in eight.groups.list('p')] == [group.uuid]
+        assert eight.groups.list('q') == []
+        with pytest.raises(errors.GroupNotFound):
+            eight.groups.show(group.uuid, 'q')
+
+    def test_the_source_is_kept(self, eight):
+        assert eight.groups.show(eight.create(webs()).uuid).source == SOURCE
+
+    def test_topology(self, eight):
+        assert eight.groups.topology() == {
+            'warnings': [],
+            'domains': {'host': 8, 'rack': 4, 'room': 2, 'zone': 1},
+        }
+
+
+def test_definitions_survive_as_text():
+    before = webs(Policy('n', NEAR, 'rack', ('web/0',), ('web/1',), 2.0), **members('x', flavor=SMALL))
+    assert Definition.from_plain(before.to_plain()) == before
+
+
+def test_two_hundred_at_once():
+    paths = tuple(f'm/{number}' for number in range(200))
+    with cloud(100) as made:
+        group = made.create(definition(members(*paths), Policy('few', ANTI_AFFINITY, 'host', paths, most=2)))
+        assert collections.Counter(made.places(group).values()) == {f'h{number}': 2 for number in range(100)}

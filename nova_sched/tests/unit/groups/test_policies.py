@@ -1,0 +1,157 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What each policy means: when it is broken, what that costs, and where one member may go."""
+
+import numpy as np
+import pytest
+
+from nova_sched.groups import policies
+from nova_sched.tests.groups import policy, problem, random_problem
+
+# Six hosts, two in a rack, three in a zone: rack 1 lies in both zones.
+ZONES = [0, 0, 0, 1, 1, 1]
+MEMBERS = {name: 1 for name in 'abcd'}
+
+
+def group(*rules, members=MEMBERS, **more):
+    return problem(members, [9] * 6, *rules, zones=ZONES, **more)
+
+
+@pytest.mark.parametrize(
+    'rule, hosts, times',
+    [
+        pytest.param(policy('affinity', 'rack', 'a b c'), [0, 1, 0, 5], 0, id='affinity: one rack'),
+        pytest.param(policy('affinity', 'rack', 'a b c'), [0, 2, 4, 5], 2, id='affinity: two racks too many'),
+        pytest.param(policy('affinity', 'host', 'a b'), [0, 1, 0, 0], 1, id='affinity: same rack, not host'),
+        pytest.param(
+            policy('anti-affinity', 'rack', 'a b c'), [0, 2, 4, 0], 0, id='anti-affinity: each alone'
+        ),
+        pytest.param(
+            policy('anti-affinity', 'rack', 'a b c'), [0, 1, 0, 4], 2, id='anti-affinity: two above one'
+        ),
+        pytest.param(
+            policy('anti-affinity', 'rack', 'a b c', most=2),
+            [0, 1, 0, 4],
+            1,
+            id='anti-affinity: one above two',
+        ),
+        pytest.param(policy('spread', 'rack', 'a b c', min_domains=2), [0, 1, 2, 2], 0, id='spread: enough'),
+        pytest.param(
+            policy('spread', 'rack', 'a b c', min_domains=3), [0, 1, 1, 5], 2, id='spread: two missing'
+        ),
+        pytest.param(
+            policy('spread', 'rack', 'a b c d', max_skew=1), [0, 1, 0, 2], 1, id='spread: three against one'
+        ),
+        pytest.param(
+            policy('spread', 'rack', 'a b c d', max_skew=0),
+            [0, 1, 0, 1],
+            0,
+            id='spread: empty ones do not count',
+        ),
+        pytest.param(policy('exclusive', 'rack', 'a b'), [0, 1, 2, 3], 0, id='exclusive: by themselves'),
+        pytest.param(
+            policy('exclusive', 'rack', 'a b'), [0, 2, 1, 3], 2, id='exclusive: others of the group'
+        ),
+        pytest.param(policy('exclusive', 'rack', 'a b'), [0, 4, 2, 2], 1, id='exclusive: an outsider'),
+        pytest.param(policy('near', 'rack', 'a b', 'c'), [0, 1, 1, 5], 0, id='near: all with c'),
+        pytest.param(policy('near', 'rack', 'a b', 'c'), [0, 2, 1, 2], 1, id='near: b without c'),
+        pytest.param(policy('near', 'rack', 'a', 'c d'), [0, 5, 1, 4], 0, id='near: d may be anywhere'),
+        pytest.param(policy('near', 'rack', 'a', ''), [0, 0, 0, 0], 1, id='near: nobody'),
+        pytest.param(policy('apart', 'rack', 'a b', 'c d'), [0, 1, 2, 3], 0, id='apart'),
+        pytest.param(policy('apart', 'rack', 'a b', 'c d'), [0, 2, 1, 0], 1, id='apart: one rack of both'),
+        pytest.param(policy('apart', 'zone', 'a b', 'c d'), [0, 3, 1, 4], 2, id='apart: two zones of both'),
+        pytest.param(
+            policy('spread', 'rack', '', min_domains=3), [0, 0, 0, 0], 0, id='nobody breaks nothing'
+        ),
+    ],
+)
+def test_how_often_it_is_broken(rule, hosts, times):
+    occupied = np.array([False] * 5 + [True])
+    hosts = np.array(hosts)
+    required = group(rule, occupied=occupied)
+    assert [what for what, _ in policies.broken(required, hosts)] == [0] * bool(times)
+    wished = group(policy(rule.kind, rule.level, rule.a, rule.b, weight=2.5, most=rule.most,
+                          min_domains=rule.min_domains, max_skew=rule.max_skew), occupied=occupied)  # fmt: skip
+    assert policies.broken(wished, hosts) == []
+    assert policies.cost(wished, hosts).preferred == 2.5 * times
+
+
+@pytest.mark.parametrize(
+    'members, more, hosts, what',
+    [
+        pytest.param({'a': 5, 'b': 5}, {}, [0, 0], 'capacity', id='two do not fit'),
+        pytest.param({'a': 5, 'b': 5}, {}, [0, 1], None, id='one fits'),
+        pytest.param({'a': 5, 'b': 5}, {'fixed': {'b': 0}}, [0, 0], None, id='who stays takes no room'),
+        pytest.param({'a': 5, 'b': 5}, {'fixed': {'b': 0}}, [0, 1], 'mask', id='who stays has moved'),
+        pytest.param({'a': [[9, 9], [5, 1]]}, {}, [0], None, id='the second way'),
+        pytest.param({'a': 1}, {'mask': np.array([[False, True]])}, [0], 'mask', id='a filter says no'),
+        pytest.param({'a': 1, 'b': 1}, {'cap': np.array([[1, 9]])}, [0, 0], 'capacity', id='a cap'),
+        pytest.param({'a': 1, 'b': 1}, {'cap': np.array([[1, 9]])}, [1, 1], None, id='below the cap'),
+        pytest.param({'a': 0}, {}, [2], None, id='nothing asked of what is overdrawn'),
+    ],
+)
+def test_room_and_masks(members, more, hosts, what):
+    width = len(np.array(next(iter(members.values())), ndmin=2)[0])
+    free = [[8] * width, [8] * width, [-1] * width]
+    more = {name: np.pad(array, ((0, 0), (0, 1)), mode='edge') if name in ('mask', 'cap') else array
+            for name, array in more.items()}  # fmt: skip
+    found = policies.broken(problem(members, free, **more), np.array(hosts))
+    assert [one for one, _ in found] == ([what] if what else [])
+
+
+def test_words_name_the_policy_and_the_member():
+    broken = policies.broken(group(policy('affinity', 'rack', 'a b')), np.array([0, 4, 0, 0]))
+    assert broken == [(0, 'affinity rack: 1 rack domains too many are used')]
+    broken = policies.broken(problem({'one': 5, 'other': 5}, [8]), np.array([0, 0]))
+    assert broken == [('capacity', 'host0 has no room for one, other')]
+
+
+def test_costs_go_by_weight():
+    rule = policy('affinity', 'rack', 'a b', weight=0.1)
+    score = np.array([[1, 9, 1, 1, 1, 1]], dtype=np.float32)
+    one = group(rule, home={'c': 2}, score=score, occupied=np.array([True] * 5 + [False]))
+
+    def cost(*hosts):
+        return policies.cost(one, np.array(hosts))
+
+    together, apart = cost(0, 0, 3, 3), cost(1, 2, 2, 1)
+    assert together < apart  # a wish comes before a move and before any score
+    assert cost(0, 0, 2, 0) < cost(1, 1, 3, 1)  # who stays at home comes before any score
+    assert cost(1, 1, 2, 1) < cost(0, 0, 2, 0)
+    assert cost(0, 0, 2, 0) < cost(0, 0, 2, 5)  # and last, no host is begun without need
+    assert apart == (0.1, 0, -20.0, 0)
+
+
+@pytest.mark.parametrize('seed', range(60))
+def test_allowed_is_where_nothing_of_it_is_broken(seed):
+    """Against the final check, with the member on each host."""
+    one = random_problem(seed, members=(1, 5))
+    chance = np.random.default_rng(seed)
+    hosts = chance.integers(one.host_count, size=one.member_count).astype(np.int32)
+    hosts = np.where(one.fixed >= 0, one.fixed, hosts)
+    member = int(chance.integers(one.member_count))
+    if one.fixed[member] >= 0:
+        one.fixed[member] = -1
+    mine = {number for number, rule in enumerate(one.rules)
+            if member in rule.a or member in rule.b or rule.kind == 'exclusive'}  # fmt: skip
+    allowed = policies.allowed(one, hosts, member)
+    for host in range(one.host_count):
+        hosts[member] = host
+        bad = [words for what, words in policies.broken(one, hosts)
+               if what in mine or words.startswith((f'{one.names[member]} ', f'host{host} '))]  # fmt: skip
+        assert allowed[host] == (not bad), bad
+
+
+def test_allowed_counts_only_who_is_somewhere():
+    one = group(policy('anti-affinity', 'rack', 'a b'), policy('near', 'rack', 'a', 'c'))
+    assert policies.allowed(one, np.array([0, 3, -1, -1]), 0).tolist() == [False] * 6
+    assert policies.allowed(one, np.array([0, 3, 5, -1]), 0).tolist() == [False] * 4 + [True] * 2
