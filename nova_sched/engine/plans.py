@@ -308,11 +308,9 @@ ASKED = 'asked for '
 
 
 def _asking(spot, asked):
-    """The member's spot, to be planned for an instance whose own try has failed: where that was is no
-    home."""
-    held = tuple(claim for claim in spot.held if claim.consumer_uuid != asked.instance_uuid)
+    """The member's spot, to be planned for an instance that comes: where others failed to be is no home."""
     request = dataclasses.replace(asked, seat=None)
-    return dataclasses.replace(spot, kind=ASKED + spot.member, request=request, held=held, stays=False)
+    return dataclasses.replace(spot, kind=ASKED + spot.member, request=request, held=(), stays=False)
 
 
 def asked_for(spot):

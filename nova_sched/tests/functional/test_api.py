@@ -20,13 +20,11 @@ import pytest
 
 from nova_sched.api import app
 from nova_sched.cmd import api
-from nova_sched.conf import CONF
 from nova_sched.rpc import client
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import PATIENCE_S
-from nova_sched.tests.options import settings
+from nova_sched.tests.unit.api.callers import ADMIN, BLUE, RED, configuration
 
-RED, BLUE, ADMIN = ({'X-Auth-Token': token} for token in ('ann:red', 'bob:blue', 'admin:operators'))
 SERVER = {'type': 'OS::Nova::Server', 'properties': {'flavor': {'vcpus': 2, 'ram': 512, 'disk': 0}}}
 
 
@@ -68,15 +66,15 @@ class Caller:
 @pytest.fixture(scope='module')
 def call(started):
     """The API on a port of its own, over the daemon's bus."""
-    with settings({'api.auth_strategy': 'noauth', 'api.port': 0, 'api.shutdown_timeout': 5}):
-        served = api.server(CONF, app.make(CONF, client.GroupsClient(started.bus, timeout_s=PATIENCE_S)))
-        thread = threading.Thread(target=served.serve, daemon=True)
-        thread.start()
-        try:
-            yield Caller(served.bind_addr[1])
-        finally:
-            served.stop()
-            thread.join(PATIENCE_S)
+    conf = configuration(port=0, shutdown_timeout=5)
+    served = api.server(conf, app.make(conf, client.GroupsClient(started.bus, timeout_s=PATIENCE_S)))
+    thread = threading.Thread(target=served.serve, daemon=True)
+    thread.start()
+    try:
+        yield Caller(served.bind_addr[1])
+    finally:
+        served.stop()
+        thread.join(PATIENCE_S)
 
 
 @pytest.fixture

@@ -9,30 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The API under test, and those who call it."""
+"""The API under test, over a backend with three groups."""
 
 import pytest
-from oslo_config import cfg
-from oslo_policy import opts as policy_options
 from werkzeug.test import Client
 
 from nova_sched.api import app
-from nova_sched.conf import api as api_options
 from nova_sched.tests.unit.api.backend import Backend, group
-
-RED, BLUE = {'X-Auth-Token': 'ann:red'}, {'X-Auth-Token': 'bob:blue'}
-ADMIN = {'X-Auth-Token': 'admin:operators'}
-
-
-def configuration(**values):
-    """Options of the API alone, as no file on this machine has a say in them; ``values`` are of [api]."""
-    made = cfg.ConfigOpts()
-    api_options.register_opts(made)
-    policy_options.set_defaults(made)
-    made([], project='nova_sched', default_config_files=[], default_config_dirs=[])
-    for name, value in {'auth_strategy': 'noauth', **values}.items():
-        made.set_override(name, value, group='api')
-    return made
+from nova_sched.tests.unit.api.callers import configuration
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pytest
 
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.api.backend import TEMPLATE
-from nova_sched.tests.unit.api.conftest import RED
+from nova_sched.tests.unit.api.callers import RED
 
 APP = f'/v1/groups/{uuid_of("app")}'
 JSON, YAML = {**RED, 'Content-Type': 'application/json'}, {**RED, 'Content-Type': 'application/yaml'}

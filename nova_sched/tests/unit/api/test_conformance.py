@@ -19,7 +19,7 @@ from schemathesis.checks import positive_data_acceptance
 from nova_sched.api import app
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.api.backend import Backend, group
-from nova_sched.tests.unit.api.conftest import configuration
+from nova_sched.tests.unit.api.callers import configuration
 from nova_sched.tests.unit.api.test_identity import keystone, with_keystone
 
 __all__ = ['keystone']

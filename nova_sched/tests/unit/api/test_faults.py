@@ -21,7 +21,7 @@ from nova_sched import errors
 from nova_sched.api import app
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.api.backend import TEMPLATE
-from nova_sched.tests.unit.api.conftest import RED
+from nova_sched.tests.unit.api.callers import RED
 
 SECRET = 'postgresql://nova_sched:secret@db/x'
 WHY = {'core': ['app/spread'], 'contradicts': False}

@@ -18,7 +18,7 @@ import yaml
 
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.api.backend import TEMPLATE, group, member
-from nova_sched.tests.unit.api.conftest import ADMIN, BLUE, RED
+from nova_sched.tests.unit.api.callers import ADMIN, BLUE, RED
 
 APP, OTHER = f'/v1/groups/{uuid_of("app")}', f'/v1/groups/{uuid_of("other")}'
 YAML = {**RED, 'Content-Type': 'application/yaml'}

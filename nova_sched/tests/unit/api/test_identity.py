@@ -23,7 +23,7 @@ from werkzeug.test import Client
 from nova_sched import errors
 from nova_sched.api import app
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.unit.api.conftest import configuration
+from nova_sched.tests.unit.api.callers import configuration
 
 OPEN = ['/', '/v1', '/v1/', '/v1/openapi.json', '/v1/schema', '/healthcheck']
 

@@ -171,7 +171,7 @@ REPAIRED = [
         id='a group without members',
     ),
     pytest.param(
-        [f"UPDATE claims SET state = 'planned', top_group = '{GROUP}', member = 'web' WHERE consumer_uuid = '{A}'"],
+        [f"UPDATE claims SET state = 'planned', top_group = '{GROUP}' WHERE consumer_uuid = '{A}'"],
         'stray',
         {**OF_A, 'group_uuid': GROUP},
         GROUP,
@@ -208,7 +208,8 @@ def test_what_can_be_repaired(database, store, statements, kind, about, booked, 
 
 # B is a member of a group with a fence round its node.
 B_INSIDE = [
-    f"INSERT INTO top_groups (uuid, generation, serial, created_s, updated_s, deleted) VALUES ('{GROUP}', 1, 1, 0, 0, 1)",
+    'INSERT INTO top_groups (uuid, generation, serial, created_s, updated_s, deleted)'
+    f" VALUES ('{GROUP}', 1, 1, 0, 0, 1)",
     f"UPDATE claims SET top_group = '{GROUP}', member = 'db', fences = '[\"t\"]' WHERE consumer_uuid = '{B}'",
     f"UPDATE nodes SET fences = '[\"t\"]' WHERE uuid = '{ONE}'",
 ]  # fmt: skip
@@ -276,7 +277,7 @@ NODE_ZERO, NODE_ONE = {'node_uuid': ZERO, 'host': 'host-0'}, {'node_uuid': ONE, 
         ),
         pytest.param(
             [*B_INSIDE, 'UPDATE nodes SET fences = NULL'],
-            'unfenced', 'error', {**OF_B, 'group_uuid': GROUP}, [], ['t'], id='a member whose fence is not there',
+            'unfenced', 'error', {**OF_B, 'group_uuid': GROUP}, [], ['t'], id='a fence that is not there',
         ),
     ],
 )  # fmt: skip

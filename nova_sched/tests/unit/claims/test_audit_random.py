@@ -14,7 +14,6 @@
 import dataclasses
 import functools
 import random
-import uuid
 
 import pytest
 
@@ -167,9 +166,8 @@ class World:
         if planned:
             old = self.chance.choice(planned)
             serial = self.store.top_group(old.top_group).serial
-            later = dataclasses.replace(
-                old, node_uuid=uuid_of(f'node {self.chance.choice(HOSTS)}'), uuid=uuid_of(str(self.now_s))
-            )
+            fresh, node = uuid_of(str(self.chance.random())), uuid_of(f'node {self.chance.choice(HOSTS)}')
+            later = dataclasses.replace(old, node_uuid=node, uuid=fresh)
             self.store.commit([Placement((later,), (old.key,), takes=(old.key,), serial=serial)])
 
     def drop_group(self):
@@ -186,7 +184,9 @@ class World:
         """A node builds some of what waits for it and loses some of what it has, and reports."""
         host = self.chance.choice(HOSTS)
         waiting = {
-            one.consumer_uuid for one in self.store.claims() if one.node_uuid == uuid_of(f'node {host}')
+            one.consumer_uuid
+            for one in self.store.claims()
+            if one.node_uuid == uuid_of(f'node {host}') and one.state != PLANNED
         }
         self.has[host] = {one for one in self.has[host] & waiting if self.chance.random() < 0.8}
         self.has[host] |= {one for one in waiting if self.chance.random() < 0.6}

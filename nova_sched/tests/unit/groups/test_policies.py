@@ -11,6 +11,8 @@
 # under the License.
 """What each policy means: when it is broken, what that costs, and where one member may go."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ from nova_sched.tests.groups import policy, problem, random_problem
 
 # Six hosts, two in a rack, three in a zone: rack 1 lies in both zones.
 ZONES = [0, 0, 0, 1, 1, 1]
-MEMBERS = {name: 1 for name in 'abcd'}
+MEMBERS = dict.fromkeys('abcd', 1)
 
 
 def group(*rules, members=MEMBERS, **more):
@@ -79,8 +81,7 @@ def test_how_often_it_is_broken(rule, hosts, times):
     hosts = np.array(hosts)
     required = group(rule, occupied=occupied)
     assert [what for what, _ in policies.broken(required, hosts)] == [0] * bool(times)
-    wished = group(policy(rule.kind, rule.level, rule.a, rule.b, weight=2.5, most=rule.most,
-                          min_domains=rule.min_domains, max_skew=rule.max_skew), occupied=occupied)  # fmt: skip
+    wished = group(dataclasses.replace(rule, weight=2.5), occupied=occupied)
     assert policies.broken(wished, hosts) == []
     assert policies.cost(wished, hosts).preferred == 2.5 * times
 

@@ -1,0 +1,31 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Those who call the API, and its configuration."""
+
+from oslo_config import cfg
+from oslo_policy import opts as policy_options
+
+from nova_sched.conf import api as api_options
+
+RED, BLUE = {'X-Auth-Token': 'ann:red'}, {'X-Auth-Token': 'bob:blue'}
+ADMIN = {'X-Auth-Token': 'admin:operators'}
+
+
+def configuration(**values):
+    """Options of the API alone, as no file on this machine has a say in them; ``values`` are of [api]."""
+    made = cfg.ConfigOpts()
+    api_options.register_opts(made)
+    policy_options.set_defaults(made)
+    made([], project='nova_sched', default_config_files=[], default_config_dirs=[])
+    for name, value in {'auth_strategy': 'noauth', **values}.items():
+        made.set_override(name, value, group='api')
+    return made
