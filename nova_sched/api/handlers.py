@@ -162,7 +162,9 @@ class Groups:
 
     def renew_group(self, call):
         group = self._known(call, 'renew')
-        renewed = self._backend.renew(group.uuid, call.body.get('ttl'), group.project_id, context=call.context)
+        renewed = self._backend.renew(
+            group.uuid, call.body.get('ttl'), group.project_id, context=call.context
+        )
         return self._whole(call, renewed)
 
     def _allow(self, call, name, project_id=None):

@@ -49,7 +49,9 @@ class NoAuth:
         token, project = environ.get('HTTP_X_AUTH_TOKEN', ''), environ.get('HTTP_X_PROJECT_ID', '')
         if not (token or project):
             why = 'Say who calls: X-Auth-Token: USER:PROJECT'
-            refusal = exceptions.Unauthorized(why, www_authenticate=WWWAuthenticate('noauth', {'realm': REALM}))
+            refusal = exceptions.Unauthorized(
+                why, www_authenticate=WWWAuthenticate('noauth', {'realm': REALM})
+            )
             return faults.of(refusal, environ)(environ, start_response)
         user, _, named = token.partition(':')
         environ['HTTP_X_USER_ID'] = user or project

@@ -20,7 +20,9 @@ PROJECT, EVERYWHERE = ['project'], ['system', 'project']
 MEMBER, READER = 'rule:project_member_or_admin', 'rule:project_reader_or_admin'
 ROLES = [
     policy.RuleDefault('admin', 'role:admin', 'An operator of the cloud.'),
-    policy.RuleDefault('system_reader', 'role:reader and system_scope:all', 'Who may look at the whole cloud.'),
+    policy.RuleDefault(
+        'system_reader', 'role:reader and system_scope:all', 'Who may look at the whole cloud.'
+    ),
     policy.RuleDefault('operator', 'rule:admin or rule:system_reader', 'Who sees what is of all projects.'),
     policy.RuleDefault(
         'project_member_or_admin',

@@ -9,40 +9,113 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Placeholder of the lead's until helper 3 writes this file: overwrite it whole."""
+"""Places a whole group: a quick search, then the solver for what is hard, for what is better, and for why not."""
 
 import dataclasses
+import time
 from typing import Any
 
 import numpy as np
 
-from nova_sched.groups import policies
+from nova_sched.groups import bounds, greedy, policies, why
+from nova_sched.groups.compile import compile
+from nova_sched.groups.limits import Limits
+from nova_sched.groups.problem import Problem
+from nova_sched.groups.why import Reason
+
+REPAIR, IMPROVE, EXPLAIN = (f'nova_sched.groups.model:{task}' for task in ('repair', 'improve', 'explain'))
 
 
-@dataclasses.dataclass
-class Reason:
-    words: str
-
-    def to_plain(self):
-        return {'words': self.words}
-
-
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
 class Result:
-    hosts: Any
+    """A placement, ``hosts`` int32 [M]; or None and the reason.
+
+    ``proven``: there is no placement. ``figures``: ``by`` says what found or settled it (greedy, solver, counts,
+    nobody), ``improved`` whether the solver bettered it, and names in ``_s`` are seconds that each part took.
+    """
+
+    hosts: np.ndarray | None
     proven: bool = False
-    reason: Any = None
-    figures: Any = None
+    reason: Reason | None = None
+    figures: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def plan(problem, limits=None, solver=None):
-    hosts = problem.fixed.copy()
-    for member in np.flatnonzero(hosts < 0):
-        ok = policies.allowed(problem, hosts, member)
-        if not ok.any():
-            return Result(None, False, Reason(f'no host for {problem.names[member]}'))
-        home = problem.home[member]
-        score = np.where(ok, problem.score[problem.kind[member]], -np.inf)
-        hosts[member] = home if home >= 0 and ok[home] else int(score.argmax())
-    broken = policies.broken(problem, hosts)
-    return Result(None, False, Reason(str(broken))) if broken else Result(hosts)
+def plan(problem: Problem, limits: Limits | None = None, solver=None) -> Result:
+    """Place all members, or none. Takes as long as the limits say, and some milliseconds.
+
+    ``solver`` is a ``worker.Solver``; without one, or while it is busy with others, what greedy finds is taken,
+    and only what counting proves is proven.
+    """
+    return _Planner(problem, limits or Limits(), solver).plan()
+
+
+class _Planner:
+    def __init__(self, problem, limits, solver):
+        self._problem, self._limits, self._solver = problem, limits, solver
+        self._figures = {'by': 'nobody', 'improved': False}
+
+    def plan(self):
+        hosts = self._timed('greedy_s', self._greedy)
+        proven = False
+        if hosts is None:
+            hosts, proven = self._timed('repair_s', self._repair)
+        reason = None
+        if hosts is None:
+            reason, hosts = self._timed('explain_s', self._explain, proven)
+        if hosts is None:
+            return Result(None, proven, reason, self._figures)
+        return Result(self._timed('improve_s', self._improve, hosts), figures=self._figures)
+
+    def _timed(self, name, part, *arguments):
+        began = time.monotonic()
+        try:
+            return part(*arguments)
+        finally:
+            self._figures[name] = time.monotonic() - began
+
+    def _greedy(self):
+        self._compiled = compile(self._problem)
+        return self._good(greedy.place(self._compiled, self._limits.greedy_s), 'greedy')
+
+    def _repair(self):
+        """A placement, or None and whether that is a proof."""
+        if bounds.first(self._compiled) is not None:
+            self._figures['by'] = 'counts'
+            return None, True
+        limit_s = self._limits.repair_s
+        hosts, proven = self._ask(REPAIR, seconds=limit_s, wait_s=limit_s) or (None, False)
+        if proven:
+            self._figures['by'] = 'solver'
+        return self._good(hosts, 'solver'), proven
+
+    def _explain(self, proven):
+        """The reason, and a placement if one was found after all."""
+        limit_s = self._limits.explain_s
+        answer = self._ask(EXPLAIN, proven, seconds=limit_s, wait_s=limit_s)
+        if answer is None:
+            counted = self._figures['by'] == 'counts'
+            answer = why.explain(self._problem, why.counted, None, limit_s, counted)
+        reason, hosts = answer
+        return reason, None if proven else self._good(hosts, 'solver')
+
+    def _improve(self, hosts):
+        """The better of the placement and the solver's. Nobody waits for the solver only to have it better."""
+        better = self._ask(IMPROVE, hosts, seconds=self._limits.improve_s)
+        if better is None or policies.cost(self._problem, better) >= policies.cost(self._problem, hosts):
+            return hosts
+        if policies.broken(self._problem, better):
+            return hosts
+        self._figures['improved'] = True
+        return better
+
+    def _ask(self, task, *arguments, seconds, wait_s=0.0):
+        if self._solver is None or seconds <= 0:
+            return None
+        return self._solver.ask(task, self._problem, *arguments, seconds=seconds, wait_s=wait_s)
+
+    def _good(self, hosts, by):
+        """The placement, if nothing is wrong with it: whoever made it, it is checked here."""
+        if hosts is None or policies.broken(self._problem, hosts):
+            return None
+        self._figures['by'] = by
+        return hosts

@@ -20,7 +20,7 @@ import time
 import numpy as np
 from ortools.sat.python import cp_model
 
-from nova_sched.groups import candidates, dominated, model_answer, model_goal, model_rules, policies
+from nova_sched.groups import candidates, dominated, model_answer, model_goal, model_rules, policies, why
 from nova_sched.groups.compile import Compiled, compile
 from nova_sched.groups.crowds import Crew, gather
 from nova_sched.groups.model_variables import Variables
@@ -99,6 +99,24 @@ def largest(problem: Problem, seconds: float) -> np.ndarray | None:
         return (_placement(these, solver) if _has_answer(status) else None), False
 
     return _unmerging(attempt)[0]
+
+
+def explain(problem: Problem, proven: bool, seconds: float) -> tuple[why.Reason, np.ndarray | None]:
+    """See ``why.explain``."""
+    return why.explain(problem, _settle, largest, seconds, proven)
+
+
+def contradiction(problem: Problem, seconds: float) -> str:
+    """See ``why.clash``."""
+    return why.clash(problem, _settle, seconds)
+
+
+def _settle(problem: Problem, seconds: float) -> bool | None:
+    known = why.quick(problem, seconds)
+    if known is not None:
+        return known
+    hosts, proven = repair(problem, seconds)
+    return False if proven else (None if hosts is None else True)
 
 
 def _feasible(crew: Crew, seconds: float) -> Answer:

@@ -21,18 +21,25 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 READ = """
 import json, sys
+from nova_sched import errors
 from nova_sched.groups import template
-for line in sys.stdin:
-    body = json.loads(line)
-    read = template.read(body['template'], flavors=body['flavors'], images=body['images'])
-    print(json.dumps({
+
+def told(body):
+    try:
+        read = template.read(body['template'], flavors=body['flavors'], images=body['images'])
+    except errors.TemplateError as error:
+        return {'error': str(error)}
+    return {
         'members': {path: {
             'flavor': one.flavor.name, 'vcpus': one.flavor.vcpus, 'image': one.image and dict(one.image.properties),
             'zone': one.availability_zone, 'hints': dict(one.hints), 'volume': one.boots_from_volume,
         } for path, one in read.members.items()},
         'policies': {one.name: [sorted(one.a), sorted(one.b)] for one in read.policies},
         'warnings': list(read.warnings),
-    }), flush=True)
+    }
+
+for line in sys.stdin:
+    print(json.dumps(told(json.loads(line))), flush=True)
 """
 
 
@@ -51,7 +58,7 @@ def interpreter() -> Path:
 
 @contextlib.contextmanager
 def reading(python):
-    """A function from what was sent to its members, policies and warnings; fails with what the reader says."""
+    """A function from what was sent to its members and policies; fails with what the reader says against it."""
     with subprocess.Popen(
         [python, '-c', READ], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
     ) as process:
@@ -62,7 +69,10 @@ def reading(python):
                 process.stdin.flush()
             answer = process.stdout.readline()
             assert answer, process.stderr.read()
-            return json.loads(answer)
+            told = json.loads(answer)
+            assert 'error' not in told, told['error']
+            assert told.pop('warnings') == []
+            return told
 
         yield read
         with contextlib.suppress(BrokenPipeError):

@@ -129,7 +129,9 @@ def test_types_of_bodies(http, method, path, kind, status):
 @pytest.mark.parametrize('with_length', [True, False], ids=['a length', 'no length'])
 def test_a_body_may_be_so_large(http, size, status, with_length):
     data = b'a: b'.ljust(size)
-    words = {} if with_length else {'content_length': None, 'environ_overrides': {'wsgi.input_terminated': True}}
+    words = (
+        {} if with_length else {'content_length': None, 'environ_overrides': {'wsgi.input_terminated': True}}
+    )
     answer = http.post('/v1/groups', data=data, headers=YAML, **words)
     assert answer.status_code == status
 

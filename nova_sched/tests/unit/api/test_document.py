@@ -37,7 +37,8 @@ def test_the_schema_of_templates_is_served(http):
 
 
 @pytest.mark.parametrize(
-    'kind, is_open', [pytest.param(handlers.Service, True, id='service'), pytest.param(handlers.Groups, False, id='groups')]
+    'kind, is_open',
+    [pytest.param(handlers.Service, True, id='service'), pytest.param(handlers.Groups, False, id='groups')],
 )
 def test_a_handler_for_each_operation_and_no_other(kind, is_open):
     operations = {name for name, one in OPERATIONS.items() if one.is_open == is_open}
@@ -46,7 +47,11 @@ def test_a_handler_for_each_operation_and_no_other(kind, is_open):
 
 @pytest.mark.parametrize(
     'path, key',
-    [pytest.param('/', 'versions', id='all'), pytest.param('/v1', 'version', id='one'), pytest.param('/v1/', 'version', id='its root')],
+    [
+        pytest.param('/', 'versions', id='all'),
+        pytest.param('/v1', 'version', id='one'),
+        pytest.param('/v1/', 'version', id='its root'),
+    ],
 )
 def test_versions(http, path, key):
     found = http.get(path).json[key]
@@ -56,7 +61,9 @@ def test_versions(http, path, key):
     assert http.get(one['links'][1]['href']).json['openapi']
 
 
-@pytest.mark.parametrize('accept, kind', [('application/json', 'application/json'), ('text/plain', 'text/plain')])
+@pytest.mark.parametrize(
+    'accept, kind', [('application/json', 'application/json'), ('text/plain', 'text/plain')]
+)
 def test_health(http, accept, kind):
     answer = http.get('/healthcheck', headers={'Accept': accept})
     assert (answer.status_code, answer.mimetype) == (200, kind)

@@ -61,7 +61,9 @@ WHY = {'core': ['app/spread'], 'contradicts': False}
         ),
         pytest.param(errors.StoreBusy(SECRET), 503, 'busy', {}, id='a busy database'),
         pytest.param(errors.StoreUnavailable(SECRET), 503, 'unavailable', {}, id='a database that is away'),
-        pytest.param(errors.NoAnswer('create', SECRET), 503, 'unavailable', {}, id='a scheduler that is away'),
+        pytest.param(
+            errors.NoAnswer('create', SECRET), 503, 'unavailable', {}, id='a scheduler that is away'
+        ),
         pytest.param(errors.StoreFull(SECRET), 507, 'full', {}, id='a full database'),
         pytest.param(errors.BadMachineFacts('x', SECRET), 500, 'internal', {}, id='another of ours'),
         pytest.param(ZeroDivisionError(SECRET), 500, 'internal', {}, id='a mistake'),
@@ -159,7 +161,8 @@ def test_addresses_where_the_api_is_below_another(http, prefix):
 
 
 @pytest.mark.parametrize(
-    'trusted, root', [pytest.param(True, 'https://cloud', id='told so'), pytest.param(False, 'http://localhost', id='not')]
+    'trusted, root',
+    [pytest.param(True, 'https://cloud', id='told so'), pytest.param(False, 'http://localhost', id='not')],
 )
 def test_addresses_behind_a_proxy(conf, backend, trusted, root):
     made = app.make(conf, backend)

@@ -65,7 +65,8 @@ def test_a_template_alone_is_a_body(http, backend, query, name):
 
 
 @pytest.mark.parametrize(
-    'named, name', [pytest.param({'name': 'db'}, 'db', id='the body first'), pytest.param({}, 'shop', id='the query')]
+    'named, name',
+    [pytest.param({'name': 'db'}, 'db', id='the body first'), pytest.param({}, 'shop', id='the query')],
 )
 def test_a_name_in_the_query(http, named, name):
     answer = http.post('/v1/groups?name=shop', json={'template': TEMPLATE, **named}, headers=RED)
@@ -289,7 +290,8 @@ def test_moves_are_told(http):
 
 
 @pytest.mark.parametrize(
-    'method, status', [pytest.param('PUT', 'planned', id='put'), pytest.param('DELETE', 'deleting', id='delete')]
+    'method, status',
+    [pytest.param('PUT', 'planned', id='put'), pytest.param('DELETE', 'deleting', id='delete')],
 )
 def test_a_change_that_is_only_tried(http, backend, method, status):
     before = dict(backend.groups)
@@ -321,9 +323,7 @@ def test_members_without_a_place_are_planned_again(http, backend):
 def test_a_plan_is_renewed(http, backend, body, ttl):
     answer = http.post(f'{APP}/renew', headers=RED, **body)
     assert answer.status_code == 200
-    assert asked(backend, 'renew') == [
-        {'project_id': 'red', **({} if ttl is None else {'ttl': ttl})}
-    ]
+    assert asked(backend, 'renew') == [{'project_id': 'red', **({} if ttl is None else {'ttl': ttl})}]
     assert answer.json['expires_at'] == ('2026-11-21T14:00:00Z' if ttl else '2026-11-21T13:00:00Z')
 
 

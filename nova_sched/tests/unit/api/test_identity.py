@@ -35,7 +35,11 @@ OPEN = ['/', '/v1', '/v1/', '/v1/openapi.json', '/v1/schema', '/healthcheck']
         pytest.param({'X-Auth-Token': 'ann'}, 'ann', 'ann', ['member', 'reader'], id='a user alone'),
         pytest.param({'X-Project-Id': 'red'}, 'red', 'red', ['member', 'reader'], id='a project alone'),
         pytest.param(
-            {'X-Auth-Token': 'ann:red', 'X-Project-Id': 'blue'}, 'ann', 'blue', ['member', 'reader'], id='both'
+            {'X-Auth-Token': 'ann:red', 'X-Project-Id': 'blue'},
+            'ann',
+            'blue',
+            ['member', 'reader'],
+            id='both',
         ),
         pytest.param(
             {'X-Auth-Token': 'admin:red'}, 'admin', 'red', ['admin', 'member', 'reader'], id='an operator'

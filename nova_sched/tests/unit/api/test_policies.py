@@ -97,8 +97,12 @@ def test_a_system_reader_without_a_project_lists_all(http, backend):
         pytest.param({'delete': 'user_id:%(user_id)s'}, 'GET', APP, 200, id='other rules are as they were'),
         pytest.param({'show': '!'}, 'GET', APP, 404, id='not shown'),
         pytest.param({'list': '!'}, 'GET', '/v1/groups', 403, id='not listed'),
-        pytest.param({'list:all_projects': '@'}, 'GET', '/v1/groups?all_projects=1', 400, id='sense comes first'),
-        pytest.param({'list:all_projects': '@'}, 'GET', '/v1/groups?all_projects=true', 200, id='all for all'),
+        pytest.param(
+            {'list:all_projects': '@'}, 'GET', '/v1/groups?all_projects=1', 400, id='sense comes first'
+        ),
+        pytest.param(
+            {'list:all_projects': '@'}, 'GET', '/v1/groups?all_projects=true', 200, id='all for all'
+        ),
     ],
 )
 def test_an_operator_has_the_last_word(conf, backend, tmp_path, rules, method, path, status):

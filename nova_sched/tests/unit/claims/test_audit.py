@@ -208,8 +208,7 @@ def test_what_can_be_repaired(database, store, statements, kind, about, booked, 
 
 # B is a member of a group with a fence round its node.
 B_INSIDE = [
-    'INSERT INTO top_groups (uuid, generation, serial, created_s, updated_s, deleted)'
-    f" VALUES ('{GROUP}', 1, 1, 0, 0, 1)",
+    f"INSERT INTO top_groups VALUES ('{GROUP}', NULL, NULL, NULL, 1, 1, NULL, 0, 0, NULL, 1)",
     f"UPDATE claims SET top_group = '{GROUP}', member = 'db', fences = '[\"t\"]' WHERE consumer_uuid = '{B}'",
     f"UPDATE nodes SET fences = '[\"t\"]' WHERE uuid = '{ONE}'",
 ]  # fmt: skip

@@ -155,7 +155,7 @@ class World:
                 old,
                 consumer_uuid=consumer,
                 state=PENDING,
-                uuid=str(uuid.UUID(int=self.chance.getrandbits(128))),
+                uuid=uuid_of(str(self.chance.random())),
             )
             placement = Placement((made,), (old.key,), takes=(old.key,))
             self.created += self.store.commit([placement])[0].won
@@ -223,7 +223,7 @@ def test_nothing_is_found(sqlite, seed):
     database = cleared(sqlite)
     world = World(database, random.Random(seed))
     for _ in range(10):
-        for _ in range(15):
+        for _ in range(20):
             world.step()
         world.expire()
         assert_clean(database, world.now_s)
