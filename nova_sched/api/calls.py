@@ -22,7 +22,7 @@ from werkzeug import exceptions
 
 from nova_sched import errors
 from nova_sched.api import document, views
-from nova_sched.api.document import JSON, YAML
+from nova_sched.api.document import YAML
 
 WHOLE_NUMBER = re.compile(r'-?[0-9]{1,18}')
 WORDS = {'true': True, 'false': False}

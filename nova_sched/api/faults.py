@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 
 SERVICE = 'nova_sched'
 HELP = '/v1/openapi.json'
-# Seconds after which a caller may ask again: at once where others were in its way, later where something is away.
+# Seconds after which a caller may ask again: others were in its way, or something is away.
 SOON_S, LATER_S = 1, 10
 # From the particular to the general: error, status, last part of the code, facts that the caller gets.
 TABLE = (

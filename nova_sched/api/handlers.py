@@ -197,9 +197,11 @@ class Groups:
 
 
 def _agreed(group, seen):
-    """The generation that a change is based on, None for any. Raises GroupChanged if it is not the group's."""
-    if seen is None or group.generation in seen:
-        return None if seen is None else group.generation
+    """The generation that a change is based on, None for any. Raises GroupChanged."""
+    if seen is None:
+        return None
+    if group.generation in seen:
+        return group.generation
     raise errors.GroupChanged(group.uuid, max(seen, default=None), group.generation)
 
 

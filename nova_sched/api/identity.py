@@ -32,7 +32,7 @@ REALM = 'nova_sched'
 
 
 def context(environ):
-    """Whom the headers name; those of Keystone's middleware are beyond doubt, see ``NoAuth`` for the others."""
+    """Whom the headers name, once a guard below has let them pass."""
     return RequestContext.from_environ(environ)
 
 

@@ -155,13 +155,17 @@ class MemoryClaimStore(ClaimStore):
         self._write(held, ledgers, fences)
         return changed
 
-    def _unfence(self, ended):
-        """End fences whose last claims are among these, which ended; returns the nodes that this changed."""
+    def _unfence(self, ended, raised=frozenset()):
+        """End fences whose last claims are among these, which ended; returns the nodes that this changed.
+
+        Those ``raised`` have their new generation already.
+        """
         if not any(claim.fences for claim in ended):
             return set()
         ledgers, fences = self._fences((), ended)
         fences.adopt(fences.after({claim.key: (claim, None) for claim in ended}))
-        self._write(Held(()), ledgers, fences)
+        self._mark({node: ledgers[node].fences for node in fences.changed})
+        self._touch(fences.changed - raised)
         return fences.changed
 
     def confirm(self, consumers, node_uuids):
@@ -252,8 +256,11 @@ class MemoryClaimStore(ClaimStore):
         with self._lock:
             latest = {report.node_uuid: report for report in reports}
             ended: list[Claim] = []
+            before = {uuid: self._nodes[uuid].generation for uuid in latest if uuid in self._nodes}
             facts = {uuid: self._report(uuid, report, now_s, ended) for uuid, report in latest.items()}
-            facts |= {uuid: self._facts(uuid) for uuid in self._unfence(ended) if uuid in facts}
+            raised = {uuid for uuid, one in facts.items() if one.generation != before.get(uuid)}
+            open_now = self._unfence(ended, raised)
+            facts |= {uuid: self._facts(uuid) for uuid in open_now & facts.keys()}
             return [facts[report.node_uuid] for report in reports]
 
     def _report(self, uuid, report, now_s, ended):

@@ -9,17 +9,20 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""nova-sched-api: the REST API, on a web server of its own; on fake:// with a scheduler in the same process."""
+"""nova-sched-api: the REST API on a web server of its own; on fake:// with a scheduler in its process."""
 
 import contextlib
 import logging
 import signal
 import sys
 import threading
+import time
 
 from nova_sched.cmd import backend
 
 LOG = logging.getLogger(__name__)
+
+NOTICE_S = 0.1  # in which a signal is noticed
 
 
 def main():
@@ -99,17 +102,23 @@ def _told(message='', level=logging.INFO, traceback=False):
 
 def until_told(served):
     """Serve until SIGTERM or SIGINT; requests in flight are answered before this returns."""
-    leaving = threading.Thread(target=served.stop)
+    told = []
 
-    def leave(*_):
-        with contextlib.suppress(RuntimeError):  # told twice
-            leaving.start()
+    def leave():
+        # A signal may come while nothing can be started or waited for (in the hub of eventlet): it is only noted.
+        while not told:
+            time.sleep(NOTICE_S)
+        served.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, leave)
-    served.serve()
-    leave()
-    leaving.join()
+        signal.signal(number, lambda number, _: told.append(number))
+    leaving = threading.Thread(target=leave)
+    leaving.start()
+    try:
+        served.serve()
+    finally:
+        told.append(None)
+        leaving.join()
 
 
 if __name__ == '__main__':

@@ -27,8 +27,8 @@ OPTS = [
     cfg.HostAddressOpt(
         'host',
         default='127.0.0.1',
-        help='Address on which `nova-sched-api` listens. It speaks plain HTTP: put a proxy that ends TLS before '
-        'it, and see `[oslo_middleware] enable_proxy_headers_parsing`. Another WSGI server has its own.',
+        help='Address on which `nova-sched-api` listens. It speaks plain HTTP: put a proxy that ends TLS '
+        'before it, and see `[oslo_middleware] enable_proxy_headers_parsing`. Another WSGI server has its own.',
     ),
     cfg.PortOpt('port', default=8790, help='TCP port on which `nova-sched-api` listens.'),
     cfg.IntOpt(
@@ -61,8 +61,8 @@ OPTS = [
         'max_limit',
         default=1000,
         min=1,
-        help='Groups in one page of a list: so many for a caller who names no limit, and at most so many for one '
-        'who does.',
+        help='Groups in one page of a list: so many for a caller who names no limit, and at most so many for '
+        'one who does.',
     ),
 ]
 

@@ -21,6 +21,7 @@ from nova_sched.groups.compile import Compiled, compile
 from nova_sched.groups.greedy_block import Packer
 from nova_sched.groups.greedy_class import RANDOM, SCORE, TIGHT, Taste, place_class, plan_spreads
 from nova_sched.groups.greedy_order import items, order, passing_of, split
+from nova_sched.groups.greedy_region import promise
 from nova_sched.groups.problem import Problem
 from nova_sched.groups.tally import Tally, Wiring
 
@@ -86,7 +87,7 @@ class Search:
         self._wiring = Wiring(compiled)
         empty = Tally(self._wiring)
         self._packed, self._regions = split(compiled)
-        self._passing = passing_of(empty, compiled.blocks)
+        self._passing = passing_of(empty)
         self._items = items(empty, self._packed, self._passing)
         self._weights = np.zeros(len(self._items))
         self._region_choice = {block.number: 0 for block in self._regions}
@@ -122,16 +123,16 @@ class Search:
         """Choose a domain for each region, the widest first, and close all others to its classes."""
         for block in self._regions:
             level = self._compiled.layout.levels[block.level]
-            passes, reach = self._passing[block.number].copy(), np.zeros(level.count)
+            passes = self._passing[block.number].copy()
             for c in block.classes:
-                usable = tally.usable(c)
-                passes &= level.any(usable)
-                reach += self._compiled.count[c] * level.max(np.where(usable, tally.value(c), -np.inf))
+                passes &= level.any(tally.usable(c))
             good = np.flatnonzero(passes)
             if not len(good):
                 self._region_choice = {key: choice + 1 for key, choice in self._region_choice.items()}
                 return False
-            good = good[np.argsort(-reach[good], kind='stable')]
+            if len(good) > 1:
+                inside = [one for one in self._packed if np.isin(one.classes, block.classes).all()]
+                good = good[np.argsort(-promise(tally, block, inside, good), kind='stable')]
             domain = good[self._region_choice[block.number] % len(good)]
             tally.closed[block.classes] += level.ids != domain
         return True

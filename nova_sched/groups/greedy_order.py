@@ -116,9 +116,12 @@ def order(items: list[Item], weights: np.ndarray, home_first: bool) -> list[Item
     return result
 
 
-def passing_of(tally: Tally, blocks: list[Block]) -> dict[int, np.ndarray]:
-    """By block, bool [D]: domains that may take it as far as bounds tell, inner blocks first."""
+def passing_of(tally: Tally) -> dict[int, np.ndarray]:
+    """By block, bool [D]: domains that may take it into an empty tally, as far as bounds tell."""
     known: dict[int, np.ndarray] = {}
-    for block in blocks:
-        known[block.number] = bounds.passing(tally, block, known)
+    alike = {number: one.blocks for one in tally.compiled.block_types for number in one.blocks}
+    for block in tally.compiled.blocks:  # inner ones first
+        if block.number not in known:
+            passes = bounds.passing(tally, block, known)
+            known.update((number, passes) for number in alike[block.number])
     return known

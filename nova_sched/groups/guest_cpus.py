@@ -190,8 +190,8 @@ def cpu_ids(text, where):
     left_out: set[int] = set()
     for part in filter(None, (part.strip() for part in text.split(','))):
         found = _CPUS.fullmatch(part)
-        ids = range(int(found[2]), int(found[3] or found[2]) + 1) if found else ()
-        if not 0 < len(ids) <= MOST_CPUS:
+        first, last = (int(found[2]), int(found[3] or found[2])) if found else (0, -1)
+        if not found or not 0 <= last - first < MOST_CPUS:
             raise refused(where, f'{part[:40]!r} is no range of CPUs such as 0-3 or ^2')
-        (left_out if found[1] else kept).update(ids)
+        (left_out if found[1] else kept).update(range(first, last + 1))
     return frozenset(kept - left_out)

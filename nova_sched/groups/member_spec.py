@@ -58,10 +58,9 @@ def spec_of(member, project_id=None, user_id=None, instance_uuid=None, aliases=N
     instance_uuid = instance_uuid or uuidutils.generate_uuid()
     try:
         return _spec(member, project_id, user_id, instance_uuid, aliases)
-    except errors.InvalidRequest as refused:
-        raise errors.InvalidRequest(f'member {member.path}, {refused.where}', refused.why) from None
-    except errors.MalformedObject as bad:
-        raise errors.InvalidRequest(f'member {member.path}, {bad.path}', bad.why) from None
+    except (errors.InvalidRequest, errors.MalformedObject) as refused:
+        where, why = refused.args
+        raise errors.InvalidRequest(f'member {member.path}, {where}', why) from None
     except (ValueError, TypeError) as error:
         raise errors.InvalidRequest(f'member {member.path}', str(error)[:200]) from None
 

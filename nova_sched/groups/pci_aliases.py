@@ -82,7 +82,8 @@ def _alias(text):
 
 
 def _expected(key):
-    return ' or '.join(WORDS[key]) if WORDS[key] else 'a string'
+    words = WORDS[key]
+    return ' or '.join(words) if words else 'a string'
 
 
 def _device(name, said):

@@ -74,7 +74,7 @@ class Resources:
         self._present = {}
         for name, value in self._declared.items():
             checked_name(name, declared, name)
-            self._items[name] = item(scope, literal.mapping(value, FIELDS), FIELDS)
+            self._items[name] = item(literal, value, FIELDS)
 
     def is_known(self, name, at):
         """Whether the resource will exist: False if its condition does not hold. Raises TemplateError."""

@@ -127,11 +127,11 @@ class Cloud:
         self.placed = {}  # host by name of a server
         self.plan_s = []
 
-    def score(self, ways):
+    def score(self):
         """float32 [H]: best first, as the order says."""
         if self._order == 'first fit':
             return -np.arange(len(self.free), dtype=np.float32)
-        left = (self.free[:, 0] + self.free[:, 2]).astype(np.float32)
+        left = (self.free[:, 1] + self.free[:, 3]).astype(np.float32)  # memory, as Nova's weigher has it
         return -left if self._order == 'pack' else left
 
     def place(self, server, allowed=True):
@@ -141,7 +141,7 @@ class Cloud:
         )
         if not fits.any():
             return None
-        host = int(np.argmax(np.where(fits, self.score(server.ways), -np.inf)))
+        host = int(np.argmax(np.where(fits, self.score(), -np.inf)))
         self._take(host, [server])
         return host
 
@@ -205,7 +205,7 @@ class Group:
             ),
             demand=np.array(list(kinds.values()), dtype=np.int64),
             mask=np.ones((len(kinds), count), dtype=bool),
-            score=np.array([cloud.score(ways) for ways in kinds.values()]),
+            score=np.tile(cloud.score(), (len(kinds), 1)),
             free=cloud.free.copy(),
             domains=[np.arange(count, dtype=np.int32), cloud.racks],
             levels=levels,

@@ -27,6 +27,13 @@ from nova_sched.tests.functional.test_agent_daemon import Daemon
 WHO = {'X-Auth-Token': 'ann:red'}
 READY = re.compile(r'Serving on http://127\.0\.0\.1:(\d+)')
 BODY = b'{"template": "heat_template_version: 2021-04-16"}'
+HEAD = f"""POST /v1/groups/validate HTTP/1.1\r
+Host: x\r
+X-Auth-Token: ann:red\r
+Content-Type: application/json\r
+Content-Length: {len(BODY)}\r
+\r
+"""
 IMPORT = 'from nova_sched.cmd.api_wsgi import application'
 
 
@@ -76,8 +83,7 @@ def test_it_needs_nothing_else(daemon):
     port = daemon.port()
     assert ask(port, '/v1/groups') == (200, {'groups': [], 'links': []})
     with socket.create_connection(('127.0.0.1', port), timeout=20) as late:
-        head = f'POST /v1/groups/validate HTTP/1.1\r\nHost: x\r\nX-Auth-Token: ann:red\r\nContent-Length: {len(BODY)}\r\n'
-        late.sendall(f'{head}Content-Type: application/json\r\n\r\n'.encode() + BODY[:10])
+        late.sendall(HEAD.encode() + BODY[:10])
         # Told, and answered, once the others are served: so the half of the late one has been read by then.
         assert ask(port, '/v1')[0] == 200
         daemon.tell(signal.SIGTERM)
@@ -126,7 +132,8 @@ def test_under_another_wsgi_server(tmp_path, url, status, said):
     """Which imports ``application`` and calls it; no bus is needed for that."""
     daemon = Api(tmp_path, url)
     daemon.configure()
-    call = 'application({"PATH_INFO": "/v1", "REQUEST_METHOD": "GET", "wsgi.url_scheme": "http", "HTTP_HOST": "x"}, print)'
+    environ = {'PATH_INFO': '/v1', 'REQUEST_METHOD': 'GET', 'wsgi.url_scheme': 'http', 'HTTP_HOST': 'x'}
+    call = f'application({environ}, print)'
     found = subprocess.run(
         [sys.executable, '-W', 'ignore', '-c', f'{IMPORT}\n{call}'],
         env={**os.environ, 'OS_NOVA_SCHED_CONFIG_FILES': str(daemon.file)},

@@ -210,6 +210,7 @@ class Cloud:
 def handler(cloud):
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = 'HTTP/1.1'
+        disable_nagle_algorithm = True
 
         def log_message(self, *args):
             """Nobody reads it."""

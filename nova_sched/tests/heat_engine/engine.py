@@ -22,16 +22,18 @@ backend.init_backend(backend.BackendType.THREADING)  # before anything of Heat i
 from heat.common import config, context, exception, messaging  # noqa: E402, F401
 from heat.db import api as db_api  # noqa: E402
 from heat.db import models  # noqa: E402
-from heat.engine import resources, scheduler, service  # noqa: E402
+from heat.engine import resources, scheduler, service, stack  # noqa: E402
 from heat.rpc import api as rpc_api  # noqa: E402
 from heat.rpc import client as rpc_client  # noqa: E402
 from oslo_config import cfg  # noqa: E402
 from oslo_log import log as logging  # noqa: E402
+from oslo_messaging._drivers import impl_fake  # noqa: E402
 from sqlalchemy import event  # noqa: E402
 
 PLUGINS = Path(__file__).resolve().parents[2] / 'heat'
 FAKE_KEYSTONE = 'heat.engine.clients.os.keystone.fake_keystoneclient.FakeKeystoneClient'
 PATIENCE_S = 60
+TICK_S = 0.01  # where Heat waits a second before it looks again, and the bus in memory a twentieth
 
 
 def configure(home):
@@ -54,8 +56,8 @@ def configure(home):
         f'connection = sqlite:///{home / "heat.sqlite"}?timeout=30\n'
         'sqlite_synchronous = false\n'
     )
-    # Heat looks at each resource once a second, at one that has to be waited for.
-    scheduler.time = types.SimpleNamespace(sleep=lambda seconds: time.sleep(min(seconds, 0.05)))
+    for module in (scheduler, stack, impl_fake):
+        module.time = types.SimpleNamespace(time=time.time, sleep=lambda seconds: time.sleep(min(seconds, TICK_S)))
     cfg.CONF(['--config-file', str(conf)], project='heat', default_config_dirs=[])
 
 

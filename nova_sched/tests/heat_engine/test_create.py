@@ -15,7 +15,16 @@ import pytest
 import yaml
 
 from nova_sched.tests.heat_engine.cloud import IMAGE
-from nova_sched.tests.heat_engine.templates import VERSION, hints, members, of, policy, server, servers, template
+from nova_sched.tests.heat_engine.templates import (
+    VERSION,
+    hints,
+    members,
+    of,
+    policy,
+    server,
+    servers,
+    template,
+)
 
 APP = {
     'heat_template_version': VERSION,

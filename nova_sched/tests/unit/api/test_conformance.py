@@ -9,12 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What schemathesis makes up from the document: sense and nonsense, for each operation; no answer may surprise."""
+"""What schemathesis makes up from the document, sense and nonsense: no answer may surprise."""
 
 import pytest
 import schemathesis
-from schemathesis.config import SchemathesisConfig
 from schemathesis.checks import positive_data_acceptance
+from schemathesis.config import SchemathesisConfig
 
 from nova_sched.api import app
 from nova_sched.tests.builders import uuid_of
@@ -49,7 +49,7 @@ SCHEMA = schemathesis.openapi.from_wsgi('/v1/openapi.json', API, config=config()
 
 
 @pytest.fixture(autouse=True)
-def token(keystone):  # noqa: F811, it is the fixture that is imported
+def token(keystone):
     roles = ['admin', 'member', 'reader']
     keystone.add_token_data('good', user_id='ann', project_id='red', role_list=roles)
 

@@ -36,23 +36,20 @@ REQUESTS = {
     'renew': ('POST', f'{APP}/renew', {}),
     'delete': ('DELETE', APP, {}),
 }
-READ = {'validate': 200, 'list': 200, 'show': 200, 'plan': 200}
-# What each caller gets; 403 where nothing is said. Group app is of project red.
+READ = dict.fromkeys(['validate', 'list', 'show', 'plan'], 200)
+CHANGE = {'update': 200, 'replan': 200, 'renew': 200, 'delete': 204}
+ALL = {'list all': 200, 'list red': 200}
+NOT_THERE = dict.fromkeys(['show', 'plan', *CHANGE], 404)
+# Project, roles and scope of each caller, and what it gets; 403 where nothing is said. Group app is of project red.
 CALLERS = {
-    'member': ('red', 'member,reader', None, {**READ, 'create': 201, 'update': 200, 'replan': 200, 'renew': 200,
-                                              'delete': 204, 'list red': 200}),
+    'member': ('red', 'member,reader', None, {**READ, **CHANGE, 'create': 201, 'list red': 200}),
     'reader': ('red', 'reader', None, {**READ, 'list red': 200}),
-    'nobody': ('red', '', None, {'show': 404, 'plan': 404, 'update': 404, 'replan': 404, 'renew': 404, 'delete': 404}),
-    'stranger': ('blue', 'member,reader', None, {
-        'create': 201, 'validate': 200, 'list': 200, 'show': 404, 'plan': 404, 'update': 404, 'replan': 404,
-        'renew': 404, 'delete': 404}),
-    'admin': ('operators', 'admin,member,reader', None, {
-        **READ, 'create': 201, 'list all': 200, 'list red': 200, 'update': 200, 'replan': 200, 'renew': 200,
-        'delete': 204}),
-    'system reader': (None, 'reader', 'all', {**READ, 'list all': 200, 'list red': 200}),
-    'system admin': (None, 'admin,member,reader', 'all', {
-        **READ, 'list all': 200, 'list red': 200, 'update': 200, 'replan': 200, 'renew': 200, 'delete': 204}),
-}  # fmt: skip
+    'nobody': ('red', '', None, NOT_THERE),
+    'stranger': ('blue', 'member,reader', None, {**READ, **NOT_THERE, 'create': 201}),
+    'admin': ('operators', 'admin,member,reader', None, {**READ, **CHANGE, **ALL, 'create': 201}),
+    'system reader': (None, 'reader', 'all', {**READ, **ALL}),
+    'system admin': (None, 'admin,member,reader', 'all', {**READ, **CHANGE, **ALL}),
+}
 
 
 def headers(project, roles, scope=None):

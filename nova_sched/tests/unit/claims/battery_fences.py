@@ -289,9 +289,9 @@ class Fences:
     def test_the_report_that_ends_it_tells(self, store):
         """About each node that it is about, as it is then."""
         fenced(store, inside(state=CONFIRMED), instances=frozenset())
-        before = generation(store, OTHER)
+        before = [generation(store, OTHER), generation(store)]
         found = ready(store, OTHER, HOST, instances=frozenset())
-        assert found[0].generation == before + 1
+        assert [one.generation for one in found] == [number + 1 for number in before]
         assert [one.report.host for one in found] == [OTHER, HOST]
         assert found == [facts(store, OTHER), facts(store)]
         assert behind(store) == {}

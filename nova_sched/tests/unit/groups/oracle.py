@@ -215,3 +215,56 @@ class _Oracle:
         status = solver.solve(self.model)
         assert status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
         return None if status == cp_model.INFEASIBLE else tuple(solver.value(part) for part in parts)
+
+
+def random_cells(seed):
+    """A problem of blocks that are mostly alike, which the planner merges: few hosts, and just about enough."""
+    chance = random.Random(seed)
+    racks, per_rack = chance.randint(2, 4), chance.randint(2, 4)
+    h = racks * per_rack
+    rack = np.repeat(np.arange(racks), per_rack)
+    feed = np.array([chance.randrange(2) for _ in range(h)])
+    domains = [np.arange(h), rack, rack // 2, _dense(feed)]
+    blocks, heads, workers = chance.randint(2, 4), chance.randint(0, 2), chance.randint(1, 3)
+    level = chance.choice(['rack', 'rack', 'zone', 'feed'])
+    members, kind, policies, every_head = [], [], [], []
+
+    def keep(*given, **rest):
+        policies.append(Policy(f'{len(policies)}', *given, **rest))
+
+    most, joint, most_heads = chance.choice([1, 1, 2]), chance.random() < 0.6, chance.choice([1, 2])
+    for block in range(blocks):
+        extra = chance.random() < 0.15
+        names = [f'{block}/head/{n}' for n in range(heads)]
+        names += [f'{block}/worker/{n}' for n in range(workers + extra)]
+        keep(AFFINITY, level, tuple(names))
+        keep(ANTI_AFFINITY, 'host', tuple(names if joint else names[heads:]), most=most)
+        members += names
+        kind += [1] * heads + [0] * (workers + extra)
+        every_head += names[:heads]
+    if every_head and chance.random() < 0.5:
+        keep(ANTI_AFFINITY, chance.choice(LEVELS), tuple(every_head), most=most_heads)
+    if chance.random() < 0.3:
+        keep(AFFINITY, chance.choice(['zone', 'feed']), tuple(members))
+    if chance.random() < 0.3:
+        keep(SPREAD, chance.choice(['rack', 'zone']), tuple(members), min_domains=2, max_skew=2)
+    if every_head and chance.random() < 0.3:
+        keep(NEAR, 'rack', tuple(members[-1:]), tuple(every_head))
+    if chance.random() < 0.3:
+        keep(chance.choice([AFFINITY, SPREAD]), 'zone', tuple(members), weight=2, min_domains=2)
+    index = {path: number for number, path in enumerate(members)}
+    homes = [chance.randrange(h) if chance.random() < 0.5 else -1 for _ in members]
+    return Problem(
+        names=members,
+        kind=np.array(kind, dtype=np.int32),
+        demand=np.array([[[1]], [[chance.randint(1, 2)]]], dtype=np.int64),
+        mask=np.ones((2, h), dtype=bool),
+        score=np.array([[chance.randint(0, 5) for _ in range(h)] for _ in range(2)], dtype=np.float32),
+        free=np.array([[chance.randint(0, 4)] for _ in range(h)], dtype=np.int64),
+        domains=[ids.astype(np.int32) for ids in domains],
+        levels=LEVELS,
+        domain_names=[[f'{name}-{d}' for d in range(max(ids) + 1)] for name, ids in zip(LEVELS, domains)],
+        occupied=np.zeros(h, dtype=bool),
+        rules=[Rule.of(policy, index, LEVELS) for policy in policies],
+        home=np.array(homes, dtype=np.int32) if chance.random() < 0.2 else None,
+    )

@@ -72,13 +72,15 @@ def test_a_placement_is_found_exactly_when_one_exists(solver, problem):
 
 @given(problems)
 @settings(max_examples=100)
-def test_the_improver_comes_as_near_to_the_best_as_it_says(solver, problem):
+def test_the_improver_finds_the_best_of_all(solver, problem):
     least = best(problem)
     assume(least is not None)
     result = joint.plan(problem, IMPROVE, solver)
     assert judged(problem, result.hosts) == []
-    found = tuple(policies.cost(problem, result.hosts))[:3]
-    assert found >= pytest.approx(least, abs=1e-5)
+    preferred, moves, loss, _ = policies.cost(problem, result.hosts)
+    assert (preferred, moves) == pytest.approx(least[:2])
+    # The solver's scores are whole thousandths.
+    assert loss == pytest.approx(least[2], abs=0.001 * len(problem.names))
 
 
 @given(problems)

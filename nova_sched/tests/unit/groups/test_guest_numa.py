@@ -142,6 +142,13 @@ def test_pages(text, page_kb):
             id='more CPUs than anybody has',
         ),
         pytest.param(
+            {'hw:cpu_policy': 'mixed', 'hw:cpu_dedicated_mask': f'1-{10**30}'},
+            {},
+            'hw:cpu_dedicated_mask',
+            'no range of CPUs',
+            id='more than anybody can count',
+        ),
+        pytest.param(
             {'hw:cpu_policy': 'mixed'}, {}, 'hw:cpu_dedicated_mask', 'mixed needs', id='mixed without a mask'
         ),
     ],

@@ -1,0 +1,65 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What each domain promises to a block that is too wide to be packed and compared in all of them."""
+
+import collections
+
+import numpy as np
+
+from nova_sched.groups.blocks import Block
+from nova_sched.groups.tally import Tally
+
+
+def promise(tally: Tally, block: Block, inside: list[Block], domains: np.ndarray) -> np.ndarray:
+    """Float64 for each of the domains: about what the units of the block are worth there, by score and home.
+
+    Units of each class take the best hosts, blocks ``inside`` that are packed at once the best domains; that
+    they get in each other's way is not counted.
+    """
+    compiled, level = tally.compiled, tally.compiled.layout.levels[block.level]
+    worth = np.zeros(len(domains))
+    alone = np.setdiff1d(block.classes, [c for one in inside for c in one.classes])
+    for c in alone.tolist():
+        hosts = -(
+            -int(compiled.count[c]) // max(min(int(tally.wiring.at_most[c]), int(compiled.count[c])), 1)
+        )
+        value = np.where(tally.usable(c), tally.value(c), -np.inf)
+        each = compiled.count[c] / hosts
+        worth += each * np.array([_best(value[level.rows(int(domain))], hosts) for domain in domains])
+    for one, count in _by_type(compiled, inside):
+        fine = compiled.layout.levels[one.level]
+        reach = np.zeros(fine.count)
+        for c in one.classes.tolist():
+            value = np.where(tally.usable(c), tally.value(c), -np.inf)
+            reach += compiled.count[c] * fine.max(value)
+        around = compiled.layout.around(one.level, block.level)
+        worth += np.array([_best(reach[around == domain], count) for domain in domains])
+    return worth
+
+
+def _by_type(compiled, blocks: list[Block]) -> list[tuple[Block, int]]:
+    """One block of each type, and how many there are."""
+    type_of = {number: place for place, one in enumerate(compiled.block_types) for number in one.blocks}
+    found = collections.defaultdict(list)
+    for block in blocks:
+        found[type_of[block.number]].append(block)
+    return [(alike[0], len(alike)) for alike in found.values()]
+
+
+def _best(values: np.ndarray, count: int) -> float:
+    """The sum of the largest ones; if there are too few, the others count as much as the mean of them."""
+    good = values[values > -np.inf]
+    if not len(good):
+        return 0.0
+    if len(good) > count:
+        good = np.partition(good, len(good) - count)[-count:]
+    return float(good.mean()) * count

@@ -1,0 +1,206 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Whatever is given: a Definition that keeps its promises and the schema, or a TemplateError."""
+
+import json
+
+import hypothesis
+import jsonschema
+from hypothesis import strategies as st
+
+from nova_sched import errors
+from nova_sched.groups import template
+from nova_sched.groups.definition import Definition
+from nova_sched.tests.unit.groups.template import FLAVORS, IMAGES
+
+VALIDATOR = jsonschema.Draft202012Validator(template.schema())
+NAMES = st.sampled_from(['a', 'b', 'c', 'g', 'h', 'r', 'o', 'g/a', 'r/0', '%index%', 'x', ''])
+ODD = st.sampled_from([None, True, 0, -1, 2, 1.5, 'rack', [], {}, [1], {'get_file': 'x'}, {'x': 1}])
+
+
+def calls(inner):
+    """Functions, of what may stand inside of them."""
+    paths = st.lists(NAMES | inner, max_size=3)
+    return st.one_of(
+        st.fixed_dictionaries({'get_param': st.sampled_from(['p', 'q', 'n']) | paths}),
+        st.fixed_dictionaries({'get_resource': NAMES}),
+        st.fixed_dictionaries({'get_attr': paths}),
+        st.fixed_dictionaries({'if': st.tuples(st.sampled_from(['yes', 'no', 'c', True]), inner, inner)}),
+        st.fixed_dictionaries({'list_join': st.tuples(st.just('-'), st.lists(inner, max_size=3))}),
+        st.fixed_dictionaries(
+            {
+                'repeat': st.fixed_dictionaries(
+                    {
+                        'template': inner,
+                        'for_each': st.dictionaries(NAMES, st.lists(inner, max_size=3), max_size=2),
+                    }
+                )
+            }
+        ),
+        st.fixed_dictionaries(
+            {
+                'str_replace': st.fixed_dictionaries(
+                    {'template': NAMES, 'params': st.dictionaries(NAMES, inner, max_size=2)}
+                )
+            }
+        ),
+        st.fixed_dictionaries({'equals': st.tuples(inner, inner)}),
+    )
+
+
+VALUES = st.recursive(NAMES | ODD, lambda inner: calls(inner) | st.lists(inner, max_size=2), max_leaves=4)
+
+
+def oddly(strategy):
+    """Now and then something else in its place."""
+    return st.one_of(strategy, strategy, strategy, strategy, strategy, VALUES)
+
+
+def mapping(needed, /, **optional):
+    """A mapping that may lack some keys, rarely a needed one."""
+    return st.fixed_dictionaries(
+        {key: oddly(value) for key, value in needed.items()},
+        optional={key: oddly(value) for key, value in optional.items()},
+    )
+
+
+LEVEL = st.sampled_from(template.LEVELS)
+KEPT = {'required': st.booleans(), 'weight': st.sampled_from([0.5, 1, '2'])}
+POLICY = mapping(
+    {'type': st.sampled_from(['affinity', 'anti-affinity', 'spread', 'exclusive']), 'level': LEVEL},
+    max_per_domain=st.integers(1, 3),
+    min_domains=st.integers(1, 3),
+    max_skew=st.integers(0, 2),
+    **KEPT,
+)
+SIDE = NAMES | st.lists(NAMES, max_size=2)
+RELATION = mapping(
+    {'type': st.sampled_from(['near', 'apart']), 'level': LEVEL, 'between': st.tuples(SIDE, SIDE)}, **KEPT
+)
+FLAVOR = st.sampled_from(['small', 'large']) | mapping(
+    {'vcpus': st.integers(1, 4), 'ram': st.integers(1, 999)}, disk=st.just(1)
+)
+SERVER = st.fixed_dictionaries(
+    {
+        'type': st.just('OS::Nova::Server'),
+        'properties': mapping(
+            {'flavor': FLAVOR},
+            image=st.sampled_from(['ubuntu', 'other']),
+            availability_zone=NAMES,
+            scheduler_hints=st.dictionaries(st.sampled_from(['group', 'x', 'y']), VALUES, max_size=2),
+            block_device_mapping_v2=st.lists(
+                st.dictionaries(st.sampled_from(['boot_index', 'volume_id', 'image']), VALUES)
+            ),
+        ),
+    }
+)
+
+
+def typed(kind, properties):
+    return st.fixed_dictionaries({'type': oddly(st.just(kind)), 'properties': oddly(properties)})
+
+
+def groups(definition):
+    """Resources that hold other ones."""
+    inline = st.builds(lambda name, inner: {'name': name, **inner}, NAMES, definition)
+    members = st.lists(NAMES | inline, max_size=3)
+    more = {
+        'policies': st.lists(POLICY, max_size=2),
+        'relations': st.lists(RELATION, max_size=1),
+        'overlay': st.booleans(),
+    }
+    return st.one_of(
+        typed('OS::NovaSched::Group', mapping({'members': members}, **more)),
+        typed('OS::Heat::ResourceGroup', mapping({'resource_def': definition, 'count': st.integers(0, 3)})),
+        typed(
+            'OS::Heat::AutoScalingGroup',
+            mapping({'resource': definition, 'min_size': st.integers(0, 2), 'max_size': st.integers(2, 3)}),
+        ),
+    )
+
+
+RESOURCE = st.one_of(
+    SERVER,
+    st.recursive(SERVER, groups, max_leaves=4),
+    typed('OS::NovaSched::Relation', RELATION),
+    typed(
+        'OS::Nova::ServerGroup',
+        mapping({'policies': st.lists(st.sampled_from(['affinity', 'soft-affinity']), max_size=2)}),
+    ),
+)
+PARAMETER = mapping(
+    {'type': st.sampled_from(['string', 'number', 'json', 'comma_delimited_list', 'boolean'])},
+    default=VALUES,
+    constraints=st.lists(
+        st.dictionaries(
+            st.sampled_from(['length', 'range', 'allowed_values', 'allowed_pattern', 'modulo']),
+            VALUES,
+            max_size=2,
+        )
+    ),
+)
+TEMPLATE = st.fixed_dictionaries(
+    {
+        'heat_template_version': st.just('wallaby'),
+        'resources': st.dictionaries(NAMES, RESOURCE, max_size=4),
+    },
+    optional={
+        'parameters': st.dictionaries(st.sampled_from(['p', 'q', 'n']), PARAMETER, max_size=2),
+        'conditions': st.dictionaries(
+            st.sampled_from(['yes', 'no', 'c']), VALUES | st.booleans(), max_size=2
+        ),
+        'outputs': VALUES,
+    },
+)
+
+
+def check(source):
+    """The Definition, whose promises hold; None if it was refused."""
+    try:
+        found = template.read(source, flavors=FLAVORS, images=IMAGES, max_members=50)
+    except errors.TemplateError:
+        return None
+    members = set(found.members)
+    for path, inner in found.groups.items():
+        assert [*inner] == [member for member in found.members if member.startswith(f'{path}/')]
+    for policy in found.policies:
+        assert policy.a
+        assert {*policy.a, *policy.b} <= members
+        assert not {*policy.a} & {*policy.b}
+    assert len({policy.name for policy in found.policies}) == len(found.policies)
+    assert Definition.from_plain(json.loads(json.dumps(found.to_plain()))) == found
+    return found
+
+
+@hypothesis.settings(max_examples=300, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.given(TEMPLATE)
+def test_a_template_is_read_or_refused(source):
+    """What is read keeps the schema, and as text it is the same."""
+    found = check(source)
+    assert check(json.dumps(source)) == found
+    if found is not None:
+        VALIDATOR.validate(json.loads(json.dumps(source)))
+
+
+@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.given(st.text() | st.binary() | st.text(st.sampled_from('{}[]&*!|>%@:,-#?"\'\\ \n\tab1~<')))
+def test_garbage_is_refused(source):
+    assert check(source) is None
+
+
+@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.given(TEMPLATE, st.data())
+def test_a_damaged_text_is_read_or_refused(source, data):
+    text = json.dumps(source, indent=1)
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 20)))
+    check(text[:start] + data.draw(st.text(max_size=5)) + text[end:])
