@@ -12,7 +12,7 @@
 """How the manual is built: sphinx-build -W doc/source doc/build/html."""
 
 project = 'nova_sched'
-extensions = ['oslo_config.sphinxext']
+extensions = ['oslo_config.sphinxext', 'oslo_policy.sphinxext']
 html_theme = 'alabaster'
 html_theme_options = {'page_width': '60em', 'show_powered_by': False}
 html_show_copyright = False

@@ -49,6 +49,7 @@ class Backend(Protocol):
         generation: int | None = None,
         dry_run: bool = False,
         project_id: str | None = None,
+        ttl: int | None = None,
         context: Any = None,
     ) -> Any:
         """Take a new definition. Raises also GroupNotFound, and GroupChanged if the generation is another."""

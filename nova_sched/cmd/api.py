@@ -105,7 +105,7 @@ def until_told(served):
     told = []
 
     def leave():
-        # A signal may come while nothing can be started or waited for (in the hub of eventlet): it is only noted.
+        # A signal is only noted where it arrives: in the hub of eventlet, nothing can be waited for.
         while not told:
             time.sleep(NOTICE_S)
         served.stop()

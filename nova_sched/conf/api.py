@@ -28,7 +28,8 @@ OPTS = [
         'host',
         default='127.0.0.1',
         help='Address on which `nova-sched-api` listens. It speaks plain HTTP: put a proxy that ends TLS '
-        'before it, and see `[oslo_middleware] enable_proxy_headers_parsing`. Another WSGI server has its own.',
+        'before it, and see `[oslo_middleware] enable_proxy_headers_parsing`. Another WSGI server has '
+        'its own.',
     ),
     cfg.PortOpt('port', default=8790, help='TCP port on which `nova-sched-api` listens.'),
     cfg.IntOpt(

@@ -48,7 +48,8 @@ class Team:
     """Blocks of one type: each needs one domain of the level for all its units.
 
     ``crowds``: their places in ``Crew.crowds``. ``most`` int64 [D]: blocks that each domain takes at most.
-    ``inner``: teams wholly inside of the one block that this team then has.
+    ``inner``: teams wholly inside of the one block that this team then has. ``whole``: no unit of a block may
+    be left out while others are placed.
     """
 
     level: int
@@ -56,6 +57,7 @@ class Team:
     crowds: list[int]
     most: np.ndarray
     inner: list[int] = dataclasses.field(default_factory=list)
+    whole: bool = True
 
     @property
     def count(self) -> int:
@@ -72,12 +74,14 @@ class Crew:
 
     ``private``: team by the place in ``Compiled.active`` of the rules on units of one of its several blocks
     alone, all of them required host anti-affinity. The rules of the first block speak for the others.
+    ``partial``: some may be left out, but a block whole or not at all, save one with others inside or with all.
     """
 
     compiled: Compiled
     crowds: list[Crowd]
     teams: list[Team]
     private: dict[int, int]
+    partial: bool = False
 
     @property
     def size(self) -> int:
@@ -106,10 +110,13 @@ class Crew:
         return crew
 
 
-def gather(compiled: Compiled, apart: Collection[int] = ()) -> Crew:
+def gather(compiled: Compiled, apart: Collection[int] = (), partial: bool = False) -> Crew:
     """Crowds and teams of a compiled problem; the blocks with a number in ``apart`` are merged with no other."""
     columns, teams = _merge(compiled, set(apart))
-    crew = Crew(compiled, [], teams, {})
+    for team in teams:
+        everybody = len(team.crowds) == len(columns) and team.count == 1
+        team.whole = not partial or not (team.inner or everybody)
+    crew = Crew(compiled, [], teams, {}, partial)
     for classes in columns:
         each = int(compiled.count[classes[0]])
         most = np.minimum(compiled.slots(classes[0]), each * len(classes))
@@ -201,8 +208,11 @@ def _blocks(crew: Crew, team: Team, level) -> np.ndarray:
     asked = np.zeros(compiled.free.shape[1], dtype=np.int64)
     for crowd in (crew.crowds[number] for number in team.crowds):
         usable |= crowd.most > 0
-        most = np.minimum(most, level.sum(crowd.most) // team.need(crowd))
+        if team.whole:
+            most = np.minimum(most, level.sum(crowd.most) // team.need(crowd))
         asked += compiled.shapes[compiled.shape[crowd.first]].least * team.need(crowd)
+    if not team.whole:
+        return np.where(level.any(usable), most, 0)
     for resource in np.flatnonzero(asked):
         held = level.sum(np.where(usable, compiled.free[:, resource], 0))
         most = np.minimum(most, held // asked[resource])

@@ -131,7 +131,7 @@ class Search:
                 self._region_choice = {key: choice + 1 for key, choice in self._region_choice.items()}
                 return False
             if len(good) > 1:
-                inside = [one for one in self._packed if np.isin(one.classes, block.classes).all()]
+                inside = [one for one in self._packed if one.number in block.inner]
                 good = good[np.argsort(-promise(tally, block, inside, good), kind='stable')]
             domain = good[self._region_choice[block.number] % len(good)]
             tally.closed[block.classes] += level.ids != domain

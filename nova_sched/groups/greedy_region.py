@@ -15,6 +15,7 @@ import collections
 
 import numpy as np
 
+from nova_sched.groups import definition
 from nova_sched.groups.blocks import Block
 from nova_sched.groups.tally import Tally
 
@@ -37,13 +38,31 @@ def promise(tally: Tally, block: Block, inside: list[Block], domains: np.ndarray
         worth += each * np.array([_best(value[level.rows(int(domain))], hosts) for domain in domains])
     for one, count in _by_type(compiled, inside):
         fine = compiled.layout.levels[one.level]
-        reach = np.zeros(fine.count)
+        reach, times = np.zeros(fine.count), _times(tally, one, count)
         for c in one.classes.tolist():
             value = np.where(tally.usable(c), tally.value(c), -np.inf)
             reach += compiled.count[c] * fine.max(value)
         around = compiled.layout.around(one.level, block.level)
-        worth += np.array([_best(reach[around == domain], count) for domain in domains])
+        for place, domain in enumerate(domains.tolist()):
+            rows = np.flatnonzero(around == domain)
+            worth[place] += _best(np.repeat(reach[rows], times[rows]), count)
     return worth
+
+
+def _times(tally: Tally, block: Block, count: int) -> np.ndarray:
+    """Int64 [D]: about how many blocks like this one each domain could take, at most ``count``."""
+    compiled, level = tally.compiled, tally.compiled.layout.levels[block.level]
+    times = np.full(level.count, count)
+    for c in block.classes.tolist():
+        slots = np.where(
+            tally.usable(c), np.minimum(tally.slots[compiled.shape[c]], compiled.count[c] * count), 0
+        )
+        times = np.minimum(times, level.sum(slots) // compiled.count[c])
+    for one in compiled.active:
+        asked = int((one.a[block.classes] * compiled.count[block.classes]).sum())
+        if asked and one.kind == definition.ANTI_AFFINITY and one.is_required and one.level == block.level:
+            times = np.minimum(times, one.rule.most // asked)
+    return times
 
 
 def _by_type(compiled, blocks: list[Block]) -> list[tuple[Block, int]]:

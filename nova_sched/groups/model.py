@@ -82,23 +82,28 @@ def improve(problem: Problem, hosts: np.ndarray, seconds: float) -> np.ndarray:
     return found
 
 
-def largest(problem: Problem, seconds: float) -> np.ndarray | None:
-    """Hosts [M] of as many members as fit together, -1 for the others: blocks whole or not at all. None: unknown."""
+def largest(problem: Problem, seconds: float) -> Answer:
+    """Hosts [M] of as many members as fit together, -1 for the others, and whether no more do; None: not known.
+
+    Blocks are placed whole or not at all, save those that hold other blocks or everybody.
+    """
     deadline = time.monotonic() + seconds
     compiled = compile(dataclasses.replace(problem, home=None))
 
     def attempt(apart):
-        crew = gather(compiled, apart)
+        crew = gather(compiled, apart, partial=True)
         part = candidates.roomy(crew) if crew.size > 2 * LARGE else crew
-        these = Variables(part, partial=True)
+        these = Variables(part)
         model_rules.add(these)
         sizes = [len(compiled.shapes[compiled.shape[crowd.first]].kinds) for crowd in part.crowds]
         terms = [(size, v) for size, x in zip(sizes, these.x, strict=True) for v in x.values()]
         these.model.maximize(sum(size * variable for size, variable in terms))
-        solver, status = _solve(these.model, deadline - time.monotonic())
-        return (_placement(these, solver) if _has_answer(status) else None), False
+        # Here the linear relaxation is loose, and only takes time from the search.
+        solver, status = _solve(these.model, deadline - time.monotonic(), linearization_level=0)
+        hosts = _placement(these, solver) if _has_answer(status) else None
+        return hosts, status == cp_model.OPTIMAL and part is crew
 
-    return _unmerging(attempt)[0]
+    return _unmerging(attempt)
 
 
 def explain(problem: Problem, proven: bool, seconds: float) -> tuple[why.Reason, np.ndarray | None]:

@@ -125,7 +125,7 @@ def _spread(these: Variables, one: Active) -> None:
     # Rule: enough domains are used.
     if least > 1:
         used = cp_model.LinearExpr.sum([side.used(domain) for domain in domains])
-        if not these.partial:
+        if not these.crew.partial:
             model.add(used >= least)
         else:
             some = model.new_bool_var('')

@@ -22,7 +22,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from nova_sched.groups.active import Active
-from nova_sched.groups.crowds import Crew, Team
+from nova_sched.groups.crowds import Crew
 from nova_sched.groups.layout import Level
 
 Literal = cp_model.IntVar | int  # 0 or 1, known or not
@@ -84,13 +84,11 @@ class Sums:
 class Variables:
     """What is to be decided for a crew, with the rule that everybody has a place.
 
-    ``x[crowd]``: by live position, units there. ``y[team]``: by domain, blocks there. ``partial``: some may be
-    left out, but a block whole or not at all, save one that holds other blocks or everybody.
+    ``x[crowd]``: by live position, units there. ``y[team]``: by domain, blocks there.
     """
 
-    def __init__(self, crew: Crew, partial: bool = False):
+    def __init__(self, crew: Crew):
         self.crew = crew
-        self.partial = partial
         self.model = cp_model.CpModel()
         self._sums: dict[tuple, Sums] = {}
         new = self.model.new_int_var
@@ -108,11 +106,6 @@ class Variables:
 
     def level(self, number: int) -> Level:
         return self.crew.compiled.layout.levels[number]
-
-    def is_whole(self, team: Team) -> bool:
-        """Whether each of the team's blocks is placed whole or not at all."""
-        everybody = len(team.crowds) == len(self.crew.crowds) and team.count == 1
-        return not self.partial or not (team.inner or everybody)
 
     def a(self, one: Active) -> Sums:
         return self._sums_of(one.level, one.a, one.fixed_a)
@@ -137,7 +130,7 @@ class Variables:
         places += [(y, team.count) for y, team in zip(self.y, self.crew.teams, strict=True)]
         for variables, count in places:
             total = cp_model.LinearExpr.sum(list(variables.values()))
-            self.model.add(total <= count if self.partial else total == count)
+            self.model.add(total <= count if self.crew.partial else total == count)
 
     def _blocks_are_together(self, number):
         team, y = self.crew.teams[number], self.y[number]
@@ -148,7 +141,7 @@ class Variables:
             for domain, blocks in y.items():
                 placed = cp_model.LinearExpr.weighted_sum(*terms.get(domain, ([], [])))
                 room = need * blocks
-                self.model.add(placed == room if self.is_whole(team) else placed <= room)
+                self.model.add(placed == room if team.whole else placed <= room)
         # What follows from it for the blocks inside, said outright because the search sees it sooner.
         layout = self.crew.compiled.layout
         for other in team.inner:
@@ -159,7 +152,7 @@ class Variables:
                 inside.setdefault(int(around[domain]), []).append(variable)
             for domain, variables in inside.items():
                 placed, room = cp_model.LinearExpr.sum(variables), inner.count * y.get(domain, 0)
-                self.model.add(placed <= room if self.partial else placed == room)
+                self.model.add(placed <= room if self.crew.partial else placed == room)
 
     def _sums_of(self, number, counts, fixed) -> Sums:
         weights = {
@@ -182,7 +175,7 @@ class Variables:
     def _known(self, number, crowds) -> dict[int, Literal]:
         """Crowds of one block use the domain that the block has."""
         for team, y in zip(self.crew.teams, self.y, strict=True):
-            is_exact = team.count == 1 and team.level == number and self.is_whole(team)
+            is_exact = team.count == 1 and team.level == number and team.whole
             if is_exact and crowds and crowds.issubset(team.crowds):
                 return dict(y)
         return {}

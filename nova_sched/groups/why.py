@@ -27,6 +27,9 @@ from nova_sched.groups.problem import Problem
 # (problem, seconds) -> True: there is a placement; False: there is none; None: not known.
 Settle = Callable[[Problem, float], bool | None]
 
+# (problem, seconds) -> hosts [M] of as many as fit, -1 for the others, or None; and whether no more do.
+Largest = Callable[[Problem, float], tuple[np.ndarray | None, bool]]
+
 SETTLE_S = 0.3  # for one question of the many
 CONTRADICTION_SHARE, CORE_SHARE = 0.3, 0.8  # of the time, until when
 FITS_S = 0.5
@@ -75,7 +78,7 @@ class Reason:
 def explain(
     problem: Problem,
     settle: Settle,
-    largest: Callable[[Problem, float], np.ndarray | None] | None,
+    largest: Largest | None,
     seconds: float,
     proven: bool,
 ) -> tuple[Reason, np.ndarray | None]:
@@ -91,11 +94,11 @@ def explain(
         contradicts = settle(whole, max(until - time.monotonic(), 0.0)) is False
         core, minimal = _core(whole if contradicts else problem, settle, began + CORE_SHARE * seconds)
     failing = None if contradicts else failure(problem, core)
-    hosts = None
-    if largest is not None:
-        left = began + seconds - time.monotonic()
-        hosts = largest(problem, min(left, FITS_S)) if left > 0 else None
-    fits = None if hosts is None else _fits(problem, hosts)
+    hosts, is_most = None, False
+    left = began + seconds - time.monotonic()
+    if largest is not None and left > 0:
+        hosts, is_most = largest(problem, min(left, FITS_S))
+    fits = None if hosts is None else _fits(problem, hosts, is_most)
     names = None if core is None else tuple(problem.rules[number].policy.name for number in core)
     words = _words(failing, names, contradicts, fits)
     whole_placement = hosts if hosts is not None and (hosts >= 0).all() else None
@@ -184,7 +187,7 @@ def _only(problem: Problem, numbers: Iterable[int]) -> Problem:
     return dataclasses.replace(problem, rules=[problem.rules[number] for number in numbers], home=None)
 
 
-def _fits(problem: Problem, hosts: np.ndarray) -> str:
+def _fits(problem: Problem, hosts: np.ndarray, is_most: bool) -> str:
     """How many members are placed, of all and of each group that misses some."""
     groups: dict[str, list[int]] = {}
     for name, host in zip(problem.names, hosts.tolist(), strict=True):
@@ -192,7 +195,7 @@ def _fits(problem: Problem, hosts: np.ndarray) -> str:
         counts[0] += host >= 0
         counts[1] += 1
     short = [f'{group} {placed} of {count}' for group, (placed, count) in groups.items() if placed < count]
-    total = f'{int((hosts >= 0).sum())} of {len(hosts)} members'
+    total = f'{"" if is_most else "at least "}{int((hosts >= 0).sum())} of {len(hosts)} members'
     some = ', '.join(short[:5]) + (f', and {len(short) - 5} more groups' if len(short) > 5 else '')
     return f'{total} ({some})' if short else total
 

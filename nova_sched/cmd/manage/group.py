@@ -11,6 +11,7 @@
 # under the License.
 """`group`: whole groups of servers, planned together before the first one exists."""
 
+import contextlib
 import sys
 
 import yaml
@@ -18,7 +19,7 @@ from oslo_context.context import RequestContext
 
 from nova_sched import errors
 from nova_sched.cmd.manage import asking, group_pages, specs, tables
-from nova_sched.groups import account, flavor_file, member_spec, template
+from nova_sched.groups import account, flavor_file, imagined, member_spec, template, worker
 from nova_sched.groups.topology import Topology
 from nova_sched.rpc import client
 
@@ -142,16 +143,17 @@ def validate(args, conf):
     """Say what a template comes to, or where it makes no sense
 
     Asks nobody: neither a scheduler, nor the bus, nor a database. Of the configuration it reads [topology],
-    [groups] flavors and max_members, and [pci] alias. The exit status is 1 for a template that makes no
-    sense, or with a member that Nova would refuse to create.
+    [groups] flavors, max_members and solver, and [pci] alias. The exit status is 1 for a template that makes
+    no sense, with a member that Nova would refuse to create, or with required policies that contradict each
+    other whatever cluster there is.
 
     Keys with --format json: ok, error (where, line, column, why; null for none), members (path, flavor,
     vcpus, memory_mb, disk_gb, availability_zone), policies (name, kind, level, members, others, weight (null:
-    required), most, min_domains, max_skew), warnings.
+    required), most, min_domains, max_skew), warnings, contradiction (in words; null: none was found).
     """
-    given = _description(args)
+    given, topology = _description(args), Topology(conf.topology.levels, conf.topology.orders)
     try:
-        found = account.of(_read(conf, **given))
+        definition = _read(conf, topology.levels, **given)
     except (errors.TemplateError, errors.InvalidRequest) as error:
         place = {name: getattr(error, name, None) for name in errors.TemplateError.facts}
         if args.format == 'json':
@@ -159,12 +161,14 @@ def validate(args, conf):
         else:
             print(group_pages.mistake(args.file, **place), file=sys.stderr)
         return 1
-    document = {'ok': True, 'error': None, **found}
-    tables.show(tables.as_json(document) if args.format == 'json' else group_pages.validated(found))
-    return 0
+    with worker.Solver() if conf.groups.solver else contextlib.nullcontext() as solver:
+        collision = imagined.contradiction(definition, topology, solver=solver)
+    found = {'ok': collision is None, 'error': None, **account.of(definition), 'contradiction': collision}
+    tables.show(tables.as_json(found) if args.format == 'json' else group_pages.validated(found))
+    return 0 if found['ok'] else 1
 
 
-def _read(conf, flavors, **given):
+def _read(conf, levels, flavors, **given):
     """The Definition of a template, as a scheduler of this configuration would read it.
 
     Raises TemplateError, InvalidRequest for a member that Nova would refuse, or BadConfig.
@@ -174,7 +178,7 @@ def _read(conf, flavors, **given):
         given['parameters'],
         {**flavor_file.read(conf.groups.flavors), **(flavors or {})},
         given['images'],
-        levels=Topology(conf.topology.levels, conf.topology.orders).levels,
+        levels=levels,
         max_members=conf.groups.max_members,
     )
     for member in {one.description: one for one in reversed(found.members.values())}.values():

@@ -222,7 +222,9 @@ def validated(found):
     )
     lines = [tables.table(columns, found['members'])]
     lines += ['', tables.table(policies, found['policies'])] if found['policies'] else []
-    return '\n'.join([*lines, *_warned(found['warnings']), '', counts])
+    lines += _warned(found['warnings'])
+    lines += ['', tables.fill(found['contradiction'], 'Contradiction: ')] if found['contradiction'] else []
+    return '\n'.join([*lines, '', counts])
 
 
 def _sides(row):

@@ -54,5 +54,5 @@ def _schema_text():
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema (draft 2020-12) of a template. Every template that can be read keeps it."""
+    """The JSON schema (draft 2020-12) of a template: its form, not what its names mean."""
     return json.loads(_schema_text())

@@ -74,11 +74,10 @@ class Trial:
     found_later: bool = False  # undecided at first, then placed with more time
     proven_later: bool = False
     why_ms: float | None = None
-    why: str | None = None  # count, core, both or none
+    why: tuple[str, ...] | None = None  # what the answer to why not says: minimal, contradicts, count, fits
     greedy_cost: tuple | None = None
     improved_cost: tuple | None = None
     best_cost: tuple | None = None
-    has_optimum: bool = False
 
     @property
     def is_placed(self):
@@ -152,10 +151,18 @@ def _repair(problem, solver, made):
         later = _verdict(problem, joint.plan(problem, LONG, solver))
         made.found_later, made.proven_later = later == 'placed', later == 'impossible'
     elif made.verdict == 'impossible':
-        began_s = time.perf_counter()
-        reason = joint.plan(problem, EXPLAIN, solver).reason
-        made.why_ms = (time.perf_counter() - began_s) * 1000 - made.repair_ms
-        made.why = joint_tables.kind_of(reason)
+        result = joint.plan(problem, EXPLAIN, solver)
+        made.why_ms, made.why = result.figures['explain_s'] * 1000, _told(result.reason)
+
+
+def _told(reason):
+    parts = {
+        'minimal': reason.minimal,
+        'contradicts': reason.contradicts,
+        'count': reason.failing is not None,
+        'fits': reason.fits is not None,
+    }
+    return tuple(name for name, is_told in parts.items() if is_told)
 
 
 def _verdict(problem, result):

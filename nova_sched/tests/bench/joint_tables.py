@@ -20,10 +20,11 @@ PLACED = 'what,groups,sequential,best order,greedy,joint,feasible placed,impossi
 )
 TIMES = 'what,groups,greedy p50,greedy p99,greedy CPU p50,of sequential,with repair p99'.split(',')
 REPAIRS = 'what,groups,share,time p50,time p90,time p99'.split(',')
-SCORES = 'what,groups,greedy below best,p90,improved below best,gain,gain p90,worse,optimal'.split(',')
-ANSWERS = 'what,groups,core,count,none,p50,p90,in 2 s'.split(',')
+SCORES = 'what,groups,greedy below best,p90,improved below best,gain,gain p90,worse'.split(',')
+ANSWERS = 'what,groups,minimal core,contradictory,count,what fits,p50,p90,in 2 s'.split(',')
 RACKS = 'what,order,one by one,at once,jointly,plan p50,plan p99'.split(',')  # of joint_huawei
 ENGINE = 'what,order,groups,servers,create p50,create p99,build p50'.split(',')  # of joint_engine
+WHY = 'minimal', 'contradicts', 'count', 'fits'
 TABLES = PLACED, TIMES, REPAIRS, SCORES, ANSWERS, RACKS, ENGINE
 
 
@@ -36,7 +37,9 @@ def rows(made):
     yield from _each(made, lambda one: f'{one.case.hosts:,} hosts, {one.case.members} members', _times)
     yield from _repairs(made)
     yield from _each([one for one in made if one.improved_cost], lambda one: f'{one.case.members}', _scores)
-    yield from _each([one for one in made if one.why], lambda one: f'{one.case.members}', _answers)
+    yield from _each(
+        [one for one in made if one.why is not None], lambda one: f'{one.case.members}', _answers
+    )
 
 
 def show(made):
@@ -123,7 +126,6 @@ def _scores(what, made):
         _mean_and_p90(improved)[0],
         *_mean_and_p90(gain),
         sum(one.improved_cost > one.greedy_cost for one in made),
-        _share(made, lambda one: one.has_optimum),
     )
     return dict(zip(SCORES, figures, strict=True))
 
@@ -133,7 +135,7 @@ def _answers(what, made):
     figures = (
         f'{what} members',
         len(made),
-        *(_share(made, lambda one, kind=kind: one.why == kind) for kind in ('core', 'count', 'none')),
+        *(_share(made, lambda one, part=part: part in one.why) for part in WHY),
         _ms(p50_ms, seconds),
         _ms(_p90_ms, seconds),
         _share(seconds, lambda one: one < 2),

@@ -146,7 +146,7 @@ def test_a_template_that_makes_no_sense(call, daemon, path, template_, where):
         assert error['line'] == 3
 
 
-def test_a_template_is_checked(call, daemon):
+def test_a_template_is_checked(call, hosts):
     status, _, found = call('POST', '/v1/groups/validate', {'template': template(2)})
     assert (status, found['contradiction'], len(found['members'])) == (200, None, 2)
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""All that Heat talks to, as one HTTP server: compute, images, and the scheduler's own API, which records."""
+"""All that Heat talks to, as one HTTP server: identity, compute, images, and the scheduler's API, which records."""
 
 import contextlib
 import copy
@@ -36,6 +36,7 @@ IMAGE = {
     'tags': [],
     'hw_architecture': 'x86_64',
 }
+TOKEN = 'token-of-demo'
 COMPUTE, IMAGES, SCHEDULING = 'compute', 'image', 'server-scheduling'
 
 
@@ -111,6 +112,14 @@ class Cloud:
                 ],
             }
         }
+
+    # Identity: for what Heat does later, when a scaling policy is signalled.
+
+    def identity(self, method):
+        if method == 'POST':
+            return 201, self.catalog()
+        links = [{'rel': 'self', 'href': f'{self.url}/identity/v3/'}]
+        return 200, {'version': {'id': 'v3.14', 'status': 'stable', 'links': links}}
 
     # Compute: GET and POST of what Heat's server resource needs.
 
@@ -195,7 +204,9 @@ class Cloud:
             uuid_ = str(uuid.uuid4())
             self.groups[uuid_] = {'uuid': uuid_, 'name': body['name'], 'generation': 0, 'moves': []}
         if uuid_ not in self.groups:
-            return 404, {'errors': [{'status': 404, 'title': 'Not Found', 'detail': f'There is no group {uuid_}.'}]}
+            return 404, {
+                'errors': [{'status': 404, 'title': 'Not Found', 'detail': f'There is no group {uuid_}.'}]
+            }
         group = self.groups[uuid_]
         if method == 'DELETE':
             del self.groups[uuid_]
@@ -226,6 +237,8 @@ def handler(cloud):
             self.send_response(status)
             if etag:
                 self.send_header('ETag', etag)
+            if service == 'identity':
+                self.send_header('X-Subject-Token', TOKEN)
             self.send_header('Content-Type', 'application/json')
             self.send_header('Content-Length', str(len(text)))
             self.end_headers()
@@ -236,6 +249,8 @@ def handler(cloud):
             if service == 'scheduling':
                 cloud.calls.append((method, path, dict(self.headers), body))
                 return cloud.scheduling(method, path, body)
+            if service == 'identity':
+                return cloud.identity(method)
             if service == 'image':
                 return cloud.image_get(path)
             path = path.removeprefix('/v2.1')

@@ -17,7 +17,9 @@ from pathlib import Path
 
 from oslo_service import backend
 
-backend.init_backend(backend.BackendType.THREADING)  # before anything of Heat is imported, as heat-engine does
+backend.init_backend(
+    backend.BackendType.THREADING
+)  # before anything of Heat is imported, as heat-engine does
 
 from heat.common import config, context, exception, messaging  # noqa: E402, F401
 from heat.db import api as db_api  # noqa: E402
@@ -57,7 +59,9 @@ def configure(home):
         'sqlite_synchronous = false\n'
     )
     for module in (scheduler, stack, impl_fake):
-        module.time = types.SimpleNamespace(time=time.time, sleep=lambda seconds: time.sleep(min(seconds, TICK_S)))
+        module.time = types.SimpleNamespace(
+            time=time.time, sleep=lambda seconds: time.sleep(min(seconds, TICK_S))
+        )
     cfg.CONF(['--config-file', str(conf)], project='heat', default_config_dirs=[])
 
 
@@ -134,8 +138,8 @@ class Engine:
         return self._client.show_stack(self.context(), identity)[0]
 
     def resource(self, identity, name):
-        """One resource with its attributes."""
-        return self._client.describe_stack_resource(self.context(), identity, name, with_attr=True)
+        """One resource with its moves."""
+        return self._client.describe_stack_resource(self.context(), identity, name, with_attr=['moves'])
 
     def resources(self, identity, depth=0):
         return self._client.list_stack_resources(self.context(), identity, nested_depth=depth)
@@ -144,11 +148,23 @@ class Engine:
         """Signal a resource, such as a scaling policy, and wait until the whole is at rest."""
         self._client.resource_signal(self.context(), identity, name, None, sync_call=True)
 
+    def check(self, identity):
+        """Have each resource look whether it still is what it was."""
+        self._client.stack_check(self.context(), identity)
+        until = time.monotonic() + PATIENCE_S
+        while (stack := self.show(identity))['stack_action'] != 'CHECK':
+            assert time.monotonic() < until, stack
+            time.sleep(TICK_S)
+        return self.wait(identity)
+
     def validate(self, template):
         return self._client.validate_template(self.context(), template)
 
     def types(self):
-        return {one if isinstance(one, str) else one['resource_type'] for one in self._client.list_resource_types(self.context())}
+        return {
+            one if isinstance(one, str) else one['resource_type']
+            for one in self._client.list_resource_types(self.context())
+        }
 
 
 def _locking(_connection, _cursor, statement, parameters, _context, _many):

@@ -60,7 +60,12 @@ def interpreter() -> Path:
 def reading(python):
     """A function from what was sent to its members and policies; fails with what the reader says against it."""
     with subprocess.Popen(
-        [python, '-c', READ], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+        [python, '-c', READ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
     ) as process:
 
         def read(body):

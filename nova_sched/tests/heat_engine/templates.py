@@ -55,7 +55,10 @@ def policy(kind, level='host', **more):
 
 def template(parameters=None, outputs=None, **resources):
     """A template with a TopGroup."""
-    made = {'heat_template_version': VERSION, 'resources': {GROUP: {'type': 'OS::NovaSched::TopGroup'}, **resources}}
+    made = {
+        'heat_template_version': VERSION,
+        'resources': {GROUP: {'type': 'OS::NovaSched::TopGroup'}, **resources},
+    }
     if parameters:
         made['parameters'] = parameters
     if outputs:

@@ -118,9 +118,10 @@ class Backend:
         return self._keep(made, dry_run)
 
     def update(self, uuid, template, parameters=None, flavors=None, images=None, generation=None,
-               dry_run=False, project_id=None, context=None):  # fmt: skip
+               dry_run=False, project_id=None, ttl=None, context=None):  # fmt: skip
         self._asked('update', context, template=template, parameters=parameters, flavors=flavors,
-                    images=images, generation=generation, dry_run=dry_run, project_id=project_id)  # fmt: skip
+                    images=images, generation=generation, dry_run=dry_run, project_id=project_id,
+                    ttl=ttl)  # fmt: skip
         self._may()
         old = self._find(uuid, project_id, generation)
         text = _text(template)

@@ -40,7 +40,7 @@ READ = dict.fromkeys(['validate', 'list', 'show', 'plan'], 200)
 CHANGE = {'update': 200, 'replan': 200, 'renew': 200, 'delete': 204}
 ALL = {'list all': 200, 'list red': 200}
 NOT_THERE = dict.fromkeys(['show', 'plan', *CHANGE], 404)
-# Project, roles and scope of each caller, and what it gets; 403 where nothing is said. Group app is of project red.
+# Project, roles and scope of each caller, and what it gets of group app, which is of project red; else 403.
 CALLERS = {
     'member': ('red', 'member,reader', None, {**READ, **CHANGE, 'create': 201, 'list red': 200}),
     'reader': ('red', 'reader', None, {**READ, 'list red': 200}),

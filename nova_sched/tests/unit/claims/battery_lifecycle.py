@@ -31,7 +31,7 @@ from nova_sched.objects.claim import (
 from nova_sched.tests.builders import NOW, report, uuid_of
 from nova_sched.tests.unit.claims.battery import HOST, OTHER, A, C, node, ready
 
-THIRD, LATE_S = 'host-2', NOW + 3600
+THIRD, LATE_S, GROUP = 'host-2', NOW + 3600, uuid_of('top group')
 SMALL, LARGE = {VCPU: 2, DISK_GB: 10}, {VCPU: 4, DISK_GB: 20}
 TOGETHER = {VCPU: 4, DISK_GB: 30}
 
@@ -41,10 +41,23 @@ def claims(host=HOST, move=None, state=PENDING, size=SMALL, leaving=None):
 
     def step(store):
         made = Claim(A, node(host), size, state, created_s=store.clock(), expires_s=LATE_S, move=move)
+        if state == PLANNED:
+            made = dataclasses.replace(made, top_group=GROUP, member='web')
         releases = [(A, node(leaving))] if leaving else []
         assert store.commit([Placement((made,), tuple(releases))])[0].won
 
     return step
+
+
+def is_created(store):
+    """The instance of the member that the consumer stands for is claimed for, and goes its own ways."""
+    old, made = (A, node()), Claim(C, node(), SMALL, created_s=store.clock(), top_group=GROUP, member='web')
+    assert store.commit([Placement((made,), (old,), takes=(old,))])[0].won
+    store.release([made.key])
+
+
+def is_renewed(store):
+    store.renew(GROUP, LATE_S + 1)
 
 
 def lists(host=HOST, *consumers, now_s=NOW):
@@ -103,7 +116,9 @@ TABLE = [
     pytest.param([claims()], {HOST: PENDING}, id='claimed'),
     pytest.param([claims(state=PLANNED)], {HOST: PLANNED}, id='planned'),
     pytest.param([claims(state=PLANNED), claims()], {HOST: PENDING}, id='planned, and created'),
+    pytest.param([claims(state=PLANNED), is_created], {}, id='planned, and its instance created'),
     pytest.param([claims(state=PLANNED), time_passes], {}, id='planned, and never created'),
+    pytest.param([claims(state=PLANNED), is_renewed, time_passes], {HOST: PLANNED}, id='planned for longer'),
     pytest.param(
         [claims(state=PLANNED), claims(OTHER)], {OTHER: PENDING}, id='planned, and created elsewhere'
     ),

@@ -61,6 +61,8 @@ class Recorder:
 
     def on_commit(self, claims, placements):
         (made,) = placements[0].claims
+        if made.consumer_uuid != A:
+            return 'a claim for the instance of the member'
         if made.state == PLANNED:
             return 'a plan'
         if placements[0].releases:
@@ -97,7 +99,12 @@ class Recorder:
         return f'abort_claim on {place(claims, keys[0][1])}'
 
     def on_expire(self, claims, now_s):
+        if claims[0].expires_s is not None and claims[0].expires_s > now_s:
+            return None
         return 'the time is up'
+
+    def on_renew(self, claims, uuid, expires_s):
+        return 'groups.renew'
 
     def on_remove_node(self, claims, uuid):
         return f'{place(claims, uuid)} is removed'

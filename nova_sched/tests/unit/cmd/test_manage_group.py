@@ -214,7 +214,7 @@ def test_what_json_holds_is_documented():
     assert json.loads(json.dumps(found)) == found
     assert found['created_at'] == '2026-11-21T00:00:00+00:00'
     page = (PACKAGE.parent / 'doc/source/command-line.rst').read_text()
-    names = keys(found) | {'ok', 'error', 'where', 'line', 'column', 'why', 'policies', 'deleted', 'refused',
+    names = keys(found) | {'ok', 'error', 'contradiction', 'where', 'line', 'column', 'why', 'policies', 'deleted', 'refused',
                            'details', 'flavor', 'vcpus', 'memory_mb', 'disk_gb', 'kind', 'level', 'others',
                            'weight', 'most', 'min_domains', 'max_skew'}  # fmt: skip
     assert [name for name in sorted(names - {'host'}) if f'``{name}``' not in page] == []
@@ -251,8 +251,23 @@ def test_a_template_that_makes_sense(manage, file):
 def test_the_same_as_json(manage, file):
     found = json.loads(manage('group validate --format json', str(file)).out)
     assert (found['ok'], found['error'], found['warnings']) == (True, None, [])
+    assert found['contradiction'] is None
     assert [one['path'] for one in found['members']] == ['app/web/0', 'app/web/1']
     assert found['policies'][0]['members'] == ['app/web/0', 'app/web/1']
+
+
+COLLIDING = ('level: host}', 'level: zone}, {type: affinity, level: rack}')
+
+
+def test_policies_that_can_be_kept_nowhere(manage, file):
+    file.write_text(TEMPLATE.replace(*COLLIDING))
+    status, out, err = manage('group validate', str(file))
+    assert (status, err) == (1, '')
+    assert 'Contradiction: ' in out
+    assert 'app: anti-affinity at zone' in out
+    found = json.loads(manage('group validate --format json', str(file)).out)
+    assert (found['ok'], found['error'], len(found['members'])) == (False, None, 2)
+    assert 'app: affinity at rack' in found['contradiction']
 
 
 def test_from_standard_input(manage, monkeypatch):

@@ -58,7 +58,7 @@ def best(problem):
 
 
 @given(problems)
-@settings(max_examples=250)
+@settings(max_examples=150)
 def test_a_placement_is_found_exactly_when_one_exists(solver, problem):
     possible = next(instances.placements(problem), None)
     result = joint.plan(problem, LIMITS, solver)
@@ -71,7 +71,7 @@ def test_a_placement_is_found_exactly_when_one_exists(solver, problem):
 
 
 @given(problems)
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_the_improver_finds_the_best_of_all(solver, problem):
     least = best(problem)
     assume(least is not None)

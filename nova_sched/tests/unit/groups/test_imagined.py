@@ -1,0 +1,74 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Policies that collide on every cluster are found without any."""
+
+import pytest
+
+from nova_sched.groups import imagined
+from nova_sched.groups.definition import Definition, Flavor, Member, Policy
+from nova_sched.groups.topology import Topology
+
+TOPOLOGY = Topology(orders=['host < power'])
+FLAVOR = Flavor(vcpus=1, memory_mb=1)
+
+
+def definition(*policies, members=3):
+    paths = tuple(f'app/{number}' for number in range(members))
+    made = (Policy(**{'name': f'{one["kind"]} at {one["level"]}', 'a': paths, **one}) for one in policies)
+    return Definition({path: Member(path=path, flavor=FLAVOR) for path in paths}, tuple(made))
+
+
+def policy(kind, level, **more):
+    return {'kind': kind, 'level': level, **more}
+
+
+@pytest.mark.parametrize(
+    'policies, named',
+    [
+        pytest.param([], [], id='none'),
+        pytest.param([policy('anti-affinity', 'host'), policy('affinity', 'rack')], [], id='hosts of a rack'),
+        pytest.param([policy('anti-affinity', 'power'), policy('affinity', 'rack')], [], id='no nesting'),
+        pytest.param([policy('spread', 'zone', min_domains=3)], [], id='as many zones as members'),
+        pytest.param(
+            [policy('anti-affinity', 'zone'), policy('affinity', 'rack')],
+            ['anti-affinity at zone', 'affinity at rack'],
+            id='zones of a rack',
+        ),
+        pytest.param(
+            [policy('anti-affinity', 'power'), policy('affinity', 'host')],
+            ['anti-affinity at power', 'affinity at host'],
+            id='power feeds of a host',
+        ),
+        pytest.param([policy('spread', 'rack', min_domains=4)], ['spread at rack'], id='too few members'),
+        pytest.param([policy('spread', 'rack', min_domains=4, weight=1.0)], [], id='a wish is no matter'),
+    ],
+)
+def test_contradictions(policies, named):
+    words = imagined.contradiction(definition(*policies), TOPOLOGY)
+    assert bool(words) == bool(named)
+    assert all(name in words for name in named)
+
+
+def test_the_cluster_has_all_that_the_group_can_use():
+    made = imagined.problem(definition(policy('affinity', 'zone'), policy('apart', 'power', b=())), TOPOLOGY)
+    assert made.levels == ['host', 'zone', 'power']
+    assert [len(set(ids.tolist())) for ids in made.domains] == [27, 3, 3]
+    nested = imagined.problem(definition(policy('affinity', 'rack'), policy('affinity', 'room')), TOPOLOGY)
+    assert [len(set(ids.tolist())) for ids in nested.domains] == [27, 9, 3]
+    rack_to_room = set(zip(nested.domains[1].tolist(), nested.domains[2].tolist(), strict=True))
+    assert len(rack_to_room) == 9  # each rack is in one room
+
+
+def test_a_group_that_could_use_more_than_can_be_looked_through():
+    large = definition(policy('anti-affinity', 'rack'), policy('affinity', 'zone'), members=200)
+    assert imagined.problem(large, TOPOLOGY) is None
+    assert imagined.contradiction(large, TOPOLOGY) is None
