@@ -405,9 +405,7 @@ def _refusal(found, survey):
 
 def _changed(old, new):
     """Members that are described in another way than before."""
-    before = old.definition.members
-    return frozenset(path for path, member in new.definition.members.items()
-                     if path in before and before[path].description != member.description)  # fmt: skip
+    return frozenset(path for path, kind in new.kinds.items() if old.kinds.get(path, kind) != kind)
 
 
 def _resized(draft, changed):

@@ -40,25 +40,27 @@ def token(group_uuid, policy, domain):
 @dataclasses.dataclass(frozen=True, slots=True)
 class Known:
     """A top group: its record, its definition, the ``source`` that this was read from (plain values), and a
-    Request for each member by path, made out for the consumer of its planned claim."""
+    Request for each member by path, made out for the consumer of its planned claim. Members of one of the
+    ``kinds``, by path, may change places.
+    """
 
     record: Record
     definition: Definition
     source: Mapping
     requests: Mapping[str, Request]
+    kinds: Mapping[str, str]
 
     @classmethod
     def of(cls, record, definition, source):
         """Raises InvalidRequest for a member that makes no sense as a request."""
         made: dict[str, Request] = {}
-        requests = {}
+        requests, kinds = {}, {}
         for path, member in definition.members.items():
-            if member.description not in made:
-                made[member.description] = _request(path, member, record)
-            requests[path] = dataclasses.replace(
-                made[member.description], instance_uuid=consumer_of(record.uuid, path)
-            )
-        return cls(record, definition, source, requests)
+            kind = kinds[path] = member.description
+            if kind not in made:
+                made[kind] = _request(path, member, record)
+            requests[path] = dataclasses.replace(made[kind], instance_uuid=consumer_of(record.uuid, path))
+        return cls(record, definition, source, requests, kinds)
 
     @property
     def uuid(self):
@@ -172,12 +174,12 @@ def spots(known, claims, settled=lambda claim: True):
     by_path: dict[str, list[Claim]] = {}
     for claim in claims:
         by_path.setdefault(claim.member, []).append(claim)
-    return [_spot(path, member, known.requests[path], by_path.get(path, ()), settled)
-            for path, member in known.definition.members.items()]  # fmt: skip
+    return [_spot(path, known.kinds[path], request, by_path.get(path, ()), settled)
+            for path, request in known.requests.items()]  # fmt: skip
 
 
-def _spot(path, member, request, claims, settled):
+def _spot(path, kind, request, claims, settled):
     planned = next((claim for claim in claims if claim.state == PLANNED), None)
     held = tuple(claim for claim in claims if claim.state != PLANNED)
     stays = planned is None and any(map(settled, held))
-    return Spot(path, member.description, request, planned, held, stays)
+    return Spot(path, kind, request, planned, held, stays)

@@ -18,42 +18,28 @@ import numpy as np
 
 from nova_sched.engine import amounts, capacity
 from nova_sched.engine.decide import chain, survivors, weigh
-from nova_sched.filters.aggregate_image_properties_isolation import AggregateImagePropertiesIsolation
-from nova_sched.filters.child_providers import ChildProviders
-from nova_sched.filters.compute import ComputeFilter
-from nova_sched.filters.compute_capabilities import ComputeCapabilitiesFilter
-from nova_sched.filters.core import CoreFilter
-from nova_sched.filters.disabled_compute import DisabledCompute
-from nova_sched.filters.disk import DiskFilter
-from nova_sched.filters.exclusive_domain import ExclusiveDomain
-from nova_sched.filters.numa_topology import NUMATopologyFilter
-from nova_sched.filters.pci_passthrough import PciPassthroughFilter
-from nova_sched.filters.ram import RamFilter
-from nova_sched.filters.resource_capacity import ResourceCapacity
-from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
-from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
+from nova_sched.filters.aggregate_io_ops import AggregateIoOpsFilter
+from nova_sched.filters.aggregate_num_instances import AggregateNumInstancesFilter
+from nova_sched.filters.foreign import ForeignFilter
+from nova_sched.filters.io_ops import IoOpsFilter
+from nova_sched.filters.json import JsonFilter
+from nova_sched.filters.num_instances import NumInstancesFilter
 from nova_sched.groups.problem import Problem, Rule
 
 TRIES_S = 0.2  # for trying out claims of kinds of which figures do not tell all
 
-# Rules whose verdict on a host does not change with the group's own members there, beyond what free amounts
-# and a claim's own checks say. Of all others each kind is counted by itself, and asked again at the end.
-SETTLED = (
-    AggregateImagePropertiesIsolation,
-    ChildProviders,
-    ComputeFilter,
-    ComputeCapabilitiesFilter,
-    CoreFilter,
-    DisabledCompute,
-    DiskFilter,
-    ExclusiveDomain,
-    NUMATopologyFilter,
-    PciPassthroughFilter,
-    RamFilter,
-    ResourceCapacity,
-    ServerGroupAffinityFilter,
-    ServerGroupAntiAffinityFilter,
+# Rules of ours whose verdict on a host changes with the group's own members there, beyond what free amounts
+# and a claim's own checks say; and so may that of any plug-in. Of these each kind is counted by itself, and
+# all are asked again at the end.
+COUNTING = (
+    AggregateIoOpsFilter,
+    AggregateNumInstancesFilter,
+    ForeignFilter,
+    IoOpsFilter,
+    JsonFilter,
+    NumInstancesFilter,
 )
+OURS = 'nova_sched.filters.'
 
 
 @dataclasses.dataclass(slots=True)
@@ -72,7 +58,7 @@ class Survey:
 def unsettled(rules, request):
     """The rules whose verdict may change while the group's members are placed."""
     return [rule for rule in chain(rules, request)
-            if not isinstance(rule, SETTLED) and rule.depends_on(request) is None]  # fmt: skip
+            if isinstance(rule, COUNTING) or not type(rule).__module__.startswith(OURS)]  # fmt: skip
 
 
 def survey(cluster, rules, levels, spots, policies, settings, caps=None):

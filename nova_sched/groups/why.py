@@ -18,19 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from nova_sched.groups import bounds, greedy, ideal
+from nova_sched.groups import bounds, collision, greedy, ideal
 from nova_sched.groups.bounds import Failure
+from nova_sched.groups.collision import Settle
 from nova_sched.groups.compile import compile
 from nova_sched.groups.limits import Limits
 from nova_sched.groups.problem import Problem
 
-# (problem, seconds) -> True: there is a placement; False: there is none; None: not known.
-Settle = Callable[[Problem, float], bool | None]
-
 # (problem, seconds) -> hosts [M] of as many as fit, -1 for the others, or None; and whether no more do.
 Largest = Callable[[Problem, float], tuple[np.ndarray | None, bool]]
 
-SETTLE_S = 0.3  # for one question of the many
 CONTRADICTION_SHARE, CORE_SHARE = 0.3, 0.8  # of the time, until when
 FITS_S = 0.5
 QUICK_S, QUICK_ATTEMPTS = 0.1, 3  # of the greedy search
@@ -92,7 +89,9 @@ def explain(
         until = began + CONTRADICTION_SHARE * seconds
         whole = ideal.cluster(problem)
         contradicts = settle(whole, max(until - time.monotonic(), 0.0)) is False
-        core, minimal = _core(whole if contradicts else problem, settle, began + CORE_SHARE * seconds)
+        core, minimal = collision.core(
+            whole if contradicts else problem, (counted, settle), began + CORE_SHARE * seconds
+        )
     failing = None if contradicts else failure(problem, core)
     hosts, is_most = None, False
     left = began + seconds - time.monotonic()
@@ -105,7 +104,7 @@ def explain(
     return Reason(words, failing, names, minimal, contradicts, fits), whole_placement
 
 
-def quick(problem: Problem, seconds: float = SETTLE_S) -> bool | None:
+def quick(problem: Problem, seconds: float) -> bool | None:
     """Settle by counting and by the greedy search alone."""
     compiled = compile(problem)
     if bounds.first(compiled) is not None:
@@ -142,14 +141,14 @@ def clash(problem: Problem, settle: Settle, seconds: float) -> str:
     whole = ideal.cluster(problem)
     if settle(whole, seconds * CONTRADICTION_SHARE) is not False:
         return ''
-    core, _ = _core(whole, settle, until)
+    core, _ = collision.core(whole, (counted, settle), until)
     names = tuple(problem.rules[number].policy.name for number in core)
     return _words(None, names, True, None)
 
 
 def failure(problem: Problem, core: Iterable[int] | None = None) -> Failure | None:
     """A count that fails, without names of hosts; of the policies in ``core``, if that is given."""
-    found = None if core is None else bounds.first(_only(problem, core))
+    found = None if core is None else bounds.first(collision.only(problem, core))
     found = found or bounds.first(problem)
     if found is None:
         return None
@@ -159,32 +158,6 @@ def failure(problem: Problem, core: Iterable[int] | None = None) -> Failure | No
         plain = f'a {level} of one host'
         found = dataclasses.replace(found, words=found.words.replace(found.domain, plain), domain=plain)
     return found
-
-
-def _core(problem: Problem, settle: Settle, until: float) -> tuple[list[int], bool]:
-    """Required rules that cannot be kept together, and whether none of them can be spared.
-
-    Rules are left out by halves, quarters, and so on, for as long as there is a proof without them.
-    """
-    core = [number for number, rule in enumerate(problem.rules) if rule.is_required]
-    size = max(len(core) // 2, 1)
-    while core:
-        for start in reversed(range(0, len(core), size)):
-            left = until - time.monotonic()
-            if left <= 0:
-                return core, False
-            fewer = core[:start] + core[start + size :]
-            if settle(_only(problem, fewer), min(SETTLE_S, left)) is False:
-                core = fewer
-        if size == 1:
-            break
-        size //= 2
-    return core, True
-
-
-def _only(problem: Problem, numbers: Iterable[int]) -> Problem:
-    """The problem with these of its required rules and no other rule."""
-    return dataclasses.replace(problem, rules=[problem.rules[number] for number in numbers], home=None)
 
 
 def _fits(problem: Problem, hosts: np.ndarray, is_most: bool) -> str:

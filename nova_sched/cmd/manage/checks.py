@@ -17,6 +17,7 @@ import importlib.metadata
 import os
 from pathlib import Path
 
+from keystoneauth1 import loading
 from oslo_config import cfg
 
 from nova_sched import errors, rpc
@@ -29,7 +30,19 @@ from nova_sched.engine import catalog
 
 ERROR, WARNING = 'error', 'warning'
 # Those whose options a configuration of ours may have; the sample is made of the same.
-LIBRARIES = ('nova_sched', 'oslo.db', 'oslo.log', 'oslo.messaging', 'oslo.service.service')
+LIBRARIES = (
+    'nova_sched',
+    'keystonemiddleware.auth_token',
+    'oslo.db',
+    'oslo.log',
+    'oslo.messaging',
+    'oslo.middleware.healthcheck',
+    'oslo.middleware.http_proxy_to_wsgi',
+    'oslo.policy',
+    'oslo.service.service',
+)
+# Ways in which a service shows Keystone who it is; each brings options of its own.
+KEYSTONE, AUTH_TYPES = 'keystone_authtoken', ('password', 'v3password', 'v3applicationcredential')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,7 +90,8 @@ def words(paths):
 
 def known_options():
     """(group, option) to the option, for ours, the libraries' and plug-ins'; old names of options count."""
-    listed = list(plug_in_opts())
+    listed = [(KEYSTONE, loading.get_auth_plugin_conf_options(kind)) for kind in AUTH_TYPES]
+    listed += plug_in_opts()
     for entry_point in importlib.metadata.entry_points(group='oslo.config.opts'):
         if entry_point.name in LIBRARIES:
             listed += entry_point.load()()

@@ -24,7 +24,7 @@ from nova_sched.tests.unit.api.test_identity import keystone, with_keystone
 
 __all__ = ['keystone']
 
-EXAMPLES = 40  # for each operation, beside the cases that its parameters and bodies have at their limits
+EXAMPLES = 30  # for each operation, beside the cases that its parameters and bodies have at their limits
 TOKEN = {'X-Auth-Token': 'good'}
 
 

@@ -96,6 +96,8 @@ class Recorder:
         return 'revert_claim'
 
     def on_release(self, claims, keys):
+        if keys[0][0] != A:
+            return None
         return f'abort_claim on {place(claims, keys[0][1])}'
 
     def on_expire(self, claims, now_s):
