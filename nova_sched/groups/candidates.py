@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Fewer hosts for the solver to choose from, when all would be too many: what it finds is as good, no proof is."""
+"""Fewer hosts for the solver to choose from, where all are too many. It can prove nothing by them."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ BLOCK_DOMAINS = 12
 
 
 def roomy(crew: Crew) -> Crew:
-    """The domains with most places: of each team, and of the other crowds in each wide domain, for all alike."""
+    """The domains with most places: of each team, and of the others in each wide domain, for all alike."""
     layout = crew.compiled.layout
     fine, wide = _grain(layout)
     chosen = np.zeros(fine.count, dtype=bool)
@@ -91,7 +91,7 @@ def promising(crew: Crew, counts: Counts, budget: int) -> Crew:
         if not team.inner:
             best = _best_domains(crew, team, counts)
             for crowd in team.crowds:
-                masks[crowd] = best if len(team.crowds) > 0 else masks[crowd]
+                masks[crowd] = best.copy()
     homes = compiled.problem.home[compiled.problem.home >= 0]
     at = layout.position[homes]
     for mask in masks:
@@ -133,7 +133,9 @@ def _best_domains(crew: Crew, team, counts: Counts) -> np.ndarray:
 
 def _trimmed(crew: Crew, masks, counts, budget) -> Crew:
     """Within the budget: the same share of each crowd's candidates, the best by score, and its own hosts."""
-    sizes = [int(np.count_nonzero(mask & (crowd.most > 0))) for mask, crowd in zip(masks, crew.crowds, strict=True)]
+    sizes = [
+        int(np.count_nonzero(mask & (crowd.most > 0))) for mask, crowd in zip(masks, crew.crowds, strict=True)
+    ]
     if sum(sizes) <= budget:
         return crew.within(masks)
     compiled = crew.compiled

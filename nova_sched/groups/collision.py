@@ -94,7 +94,7 @@ class _Search:
         return families
 
     def _shortened(self, families):
-        """The least number of members that do it, when each family has only so many: cells mostly go in pairs."""
+        """The least number that does it when every family has so many: a cell mostly has a rule of each."""
         low, high = 1, max(map(len, families), default=1)
         while low < high:
             middle = (low + high) // 2

@@ -26,7 +26,7 @@ ROUNDS = 3  # of bounds that follow from each other
 class Crowd:
     """Units of one class, or of the classes in one column of a type of several blocks.
 
-    ``each``: units of one class. ``most`` int64 [h]: how many may be on each live host at most, by themselves.
+    ``each``: units of one class. ``most`` int64 [h]: how many may be on each live host, by themselves.
     """
 
     classes: list[int]
@@ -74,7 +74,8 @@ class Crew:
 
     ``private``: team by the place in ``Compiled.active`` of the rules on units of one of its several blocks
     alone, all of them required host anti-affinity. The rules of the first block speak for the others.
-    ``partial``: some may be left out, but a block whole or not at all, save one with others inside or with all.
+    ``partial``: some may be left out, but a block whole or not at all, save one that has others inside, or
+    everybody.
     """
 
     compiled: Compiled
@@ -94,7 +95,7 @@ class Crew:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether a crowd or a team has not places enough even by itself: a proof, if no host was left out."""
+        """Whether a crowd or a team has too few places even by itself: a proof, if no host was left out."""
         return any(int(crowd.most.sum()) < crowd.count for crowd in self.crowds) or any(
             int(team.most.sum()) < team.count for team in self.teams
         )
@@ -111,7 +112,7 @@ class Crew:
 
 
 def gather(compiled: Compiled, apart: Collection[int] = (), partial: bool = False) -> Crew:
-    """Crowds and teams of a compiled problem; the blocks with a number in ``apart`` are merged with no other."""
+    """Crowds and teams of a compiled problem; blocks with a number in ``apart`` are merged with no other."""
     columns, teams = _merge(compiled, set(apart))
     for team in teams:
         everybody = len(team.crowds) == len(columns) and team.count == 1

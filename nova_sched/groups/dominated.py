@@ -60,7 +60,7 @@ def _room(compiled: Compiled, hosts: np.ndarray) -> np.ndarray:
 
 
 def _dominated(room: np.ndarray, enough: int) -> np.ndarray:
-    """Bool [n]: rows that at least so many others equal or exceed everywhere; of equals the first are kept."""
+    """Bool [n]: rows that so many others equal or exceed everywhere; of equals the first are kept."""
     found = np.zeros(len(room), dtype=bool)
     place = np.arange(len(room))
     for start in range(0, len(room), SLICE):

@@ -36,7 +36,7 @@ class Packer:
         passes, price = self._allowed(block, outer)
         if not passes.any():
             return False
-        reach = self._reach(block, level) - price
+        reach = self._reach(block, level, passes) - price
         ranked = np.flatnonzero(passes)
         best, worth = None, -np.inf
         works = 0
@@ -91,13 +91,11 @@ class Packer:
             passes &= wanted
         return passes, price
 
-    def _reach(self, block, level):
+    def _reach(self, block, level, passes):
         """Float64 [D]: more than any placement of the block in the domain is worth, by score and home."""
-        tally = self.tally
         reach = np.zeros(level.count)
-        for c in block.classes:
-            worth = np.where(tally.usable(c), tally.value(c), -np.inf)
-            reach += tally.compiled.count[c] * level.max(worth)
+        for c in block.classes.tolist():
+            reach += self.tally.reach(c, level, passes)
         return reach
 
     def _rank(self, block, level, reach):

@@ -21,8 +21,8 @@ from nova_sched.groups.problem import Problem
 def cluster(problem: Problem) -> Problem:
     """The group on empty hosts that take everything: as many hosts and domains as it can make use of.
 
-    Members are all alike there, and none is fixed. As many placements differ as before, but for the names
-    of hosts and domains, so that it keeps the required rules exactly if the whole cluster could, were it empty.
+    Members are all alike there, and none is fixed. The required rules can be kept there exactly if they could
+    on the whole cluster, were it empty.
     """
     rules = [rule for rule in problem.rules if rule.is_required]
     hosts = _enough([np.asarray(ids) for ids in problem.domains], max(len(problem.names), 1))
@@ -80,19 +80,11 @@ def _firsts(rows: np.ndarray, most: int) -> np.ndarray:
 def _in_large(domains, hosts, level, most) -> np.ndarray:
     """Bool [n]: hosts that stay when each set of alike domains of a level keeps its largest."""
     ids = domains[level][hosts]
-    # Levels that lie within this one are its shape, not its surroundings; they are not compared.
-    others = [
-        each[hosts]
-        for number, each in enumerate(domains)
-        if number not in (0, level) and not _nests(each[hosts], ids)
-    ]
-    inner = [
-        each[hosts] for number, each in enumerate(domains) if number not in (0, level) and _nests(each[hosts], ids)
-    ]
-    around = np.column_stack(others) if others else np.zeros((len(hosts), 1), dtype=np.int64)
+    others = [each[hosts] for number, each in enumerate(domains) if number not in (0, level)]
+    around = np.column_stack([*others, np.zeros(len(hosts), dtype=np.int64)])
     one_place = _firsts(np.column_stack([ids, around]), 1)
     numbers, places = np.unique(ids[one_place], return_counts=True)
-    if inner or (places > 1).any():  # a domain with an inner life, or that crosses others: keep them all
+    if (places > 1).any():  # some have parts of another level, or cross one: they are not compared
         return np.ones(len(hosts), dtype=bool)
     size = np.bincount(ids)[numbers]
     first = np.flatnonzero(one_place)
@@ -100,10 +92,3 @@ def _in_large(domains, hosts, level, most) -> np.ndarray:
     keep = np.zeros(int(ids.max()) + 1, dtype=bool)
     keep[ids[order[_firsts(around[order], most)]]] = True
     return keep[ids]
-
-
-def _nests(fine: np.ndarray, coarse: np.ndarray) -> bool:
-    """Whether each domain of one level lies in one of another."""
-    around = np.zeros(int(fine.max(initial=-1)) + 1, dtype=np.int64)
-    around[fine] = coarse
-    return bool((around[fine] == coarse).all())

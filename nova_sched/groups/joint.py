@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Places a whole group: a quick search, then the solver for what is hard, for what is better, and for why not."""
+"""Places a whole group: a quick search, then the solver for what is hard, what is better, and why not."""
 
 import dataclasses
 import time
@@ -30,8 +30,8 @@ REPAIR, IMPROVE, EXPLAIN = (f'nova_sched.groups.model:{task}' for task in ('repa
 class Result:
     """A placement, ``hosts`` int32 [M]; or None and the reason.
 
-    ``proven``: there is no placement. ``figures``: ``by`` says what found or settled it (greedy, solver, counts,
-    nobody), ``improved`` whether the solver bettered it, and names in ``_s`` are seconds that each part took.
+    ``proven``: there is no placement. ``figures``: ``by`` says what found or settled it (greedy, solver,
+    counts, nobody), ``improved`` whether the solver bettered it; names in ``_s`` are the seconds of each part.
     """
 
     hosts: np.ndarray | None
@@ -43,8 +43,8 @@ class Result:
 def plan(problem: Problem, limits: Limits | None = None, solver=None) -> Result:
     """Place all members, or none. Takes as long as the limits say, and some milliseconds.
 
-    ``solver`` is a ``worker.Solver``; without one, or while it is busy with others, what greedy finds is taken,
-    and only what counting proves is proven.
+    ``solver`` is a ``worker.Solver``; without one, or while it is busy with others, what greedy finds is
+    taken, and only what counting proves is proven.
     """
     return _Planner(problem, limits or Limits(), solver).plan()
 
@@ -99,7 +99,7 @@ class _Planner:
         return reason, None if proven else self._good(hosts, 'solver')
 
     def _improve(self, hosts):
-        """The better of the placement and the solver's. Nobody waits for the solver only to have it better."""
+        """The better of the placement and the solver's. Nobody waits for its turn only to have it better."""
         better = self._ask(IMPROVE, hosts, seconds=self._limits.improve_s)
         if better is None or policies.cost(self._problem, better) >= policies.cost(self._problem, hosts):
             return hosts

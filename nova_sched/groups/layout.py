@@ -77,6 +77,19 @@ class Level:
         """Bool [..., h] to [..., D]: whether it holds on some host of each domain."""
         return self._reduce(np.logical_or, values)
 
+    def top(self, values: np.ndarray, count: int) -> np.ndarray:
+        """Float64 [h] to [D]: the sum of the ``count`` largest; -inf where fewer hosts have a finite one."""
+        if count == 1:
+            return self.max(values)
+        hosts = np.flatnonzero(values > -np.inf)
+        hosts = hosts[np.lexsort((-values[hosts], self.ids[hosts]))]
+        ids = self.ids[hosts]
+        sizes = np.bincount(ids, minlength=self.count)
+        rank = np.arange(len(ids)) - (np.cumsum(sizes) - sizes)[ids]
+        first = rank < count
+        total = np.bincount(ids[first], weights=values[hosts[first]], minlength=self.count)
+        return np.where(sizes >= count, total, -np.inf)
+
     def _reduce(self, how: np.ufunc, values: np.ndarray) -> np.ndarray:
         if self.order is not None:
             values = values[..., self.order]

@@ -9,9 +9,9 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The solver's tasks: find a placement or prove that there is none, better one, and say how many fit.
+"""The solver's tasks: find a placement or prove that there is none, better one, say how many fit.
 
-Only the worker process imports this module, and what it builds on: the solver is large, native, and may abort.
+Only the worker process imports this module and those it builds on: the solver is large, and may abort.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from nova_sched.groups import candidates, dominated, model_answer, model_goal, model_rules, policies, why
-from nova_sched.groups.compile import Compiled, compile
+from nova_sched.groups.compile import compile
 from nova_sched.groups.crowds import Crew, gather
 from nova_sched.groups.model_variables import Variables
 from nova_sched.groups.problem import Problem
@@ -83,7 +83,7 @@ def improve(problem: Problem, hosts: np.ndarray, seconds: float) -> np.ndarray:
 
 
 def largest(problem: Problem, seconds: float) -> Answer:
-    """Hosts [M] of as many members as fit together, -1 for the others, and whether no more do; None: not known.
+    """Hosts [M] of as many as fit together, -1 for the others; None: not known. And whether no more do.
 
     Blocks are placed whole or not at all, save those that hold other blocks or everybody.
     """
@@ -125,10 +125,11 @@ def _settle(problem: Problem, seconds: float) -> bool | None:
 
 
 def _feasible(crew: Crew, seconds: float) -> Answer:
+    deadline = time.monotonic() + seconds
     these = Variables(crew)
-    started = time.monotonic()
     model_rules.add(these)
-    solver, status = _solve(these.model, seconds - (time.monotonic() - started), stop_after_first_solution=True)
+    left = deadline - time.monotonic()
+    solver, status = _solve(these.model, left, stop_after_first_solution=True)
     if _has_answer(status):
         return _placement(these, solver), False
     return None, status == cp_model.INFEASIBLE
@@ -185,9 +186,7 @@ def _has_answer(status) -> bool:
 
 
 def _placement(these: Variables, solver: cp_model.CpSolver) -> np.ndarray:
-    counts = [
-        {h: value for h, variable in x.items() if (value := solver.value(variable))} for x in these.x
-    ]
+    counts = [{h: value for h, variable in x.items() if (value := solver.value(variable))} for x in these.x]
     return model_answer.placement(these.crew, counts)
 
 

@@ -36,7 +36,9 @@ def placement(crew: Crew, counts: Counts) -> np.ndarray:
     """Hosts [M], -1 for members that have no place. Raises CannotSplitError."""
     compiled = crew.compiled
     hosts = np.where(compiled.problem.fixed >= 0, compiled.problem.fixed, -1).astype(np.int32)
-    of_class = {c: collections.Counter(counts[n]) for n, row in enumerate(crew.crowds) for c in row.classes[:1]}
+    of_class = {
+        crowd.first: collections.Counter(here) for crowd, here in zip(crew.crowds, counts, strict=True)
+    }
     for team in crew.teams:
         if team.count > 1:
             of_class |= _split(crew, team, counts)

@@ -42,9 +42,7 @@ def _room(these: Variables) -> None:
     # Rule: nobody takes more of a host than is free. Only where it could happen.
     compiled, crowds = these.crew.compiled, these.crew.crowds
     asks = [compiled.shapes[compiled.shape[crowd.first]].ways for crowd in crowds]
-    worst = sum(
-        np.outer(crowd.most, ways.max(axis=0)) for crowd, ways in zip(crowds, asks, strict=True)
-    )
+    worst = sum(np.outer(crowd.most, ways.max(axis=0)) for crowd, ways in zip(crowds, asks, strict=True))
     over = worst > compiled.free
     several = [number for number, ways in enumerate(asks) if len(ways) > 1]
     touched = np.any([crowds[number].most > 0 for number in several], axis=0) if several else False
@@ -82,21 +80,15 @@ def _room_by_ways(these: Variables, h: int, resources: np.ndarray, crowds: list[
         total = cp_model.LinearExpr.sum(variables)
         counts = [total]
         if len(ways) > 1:
-            most = sum(int(these.crew.crowds[number].most[h]) * _times(these, number, kind) for number in crowds)
-            counts = [these.model.new_int_var(0, most, '') for _ in ways]
+            loose = int((problem.fixed < 0).sum())
+            counts = [these.model.new_int_var(0, loose, '') for _ in ways]
             these.model.add(cp_model.LinearExpr.sum(counts) == total)
         for resource, terms in taken.items():
             if resource < problem.demand.shape[2]:
-                terms.extend(
-                    int(way[resource]) * count for way, count in zip(ways, counts, strict=True) if way[resource]
-                )
+                asked = ways[:, resource].tolist()
+                terms.extend(amount * count for amount, count in zip(asked, counts, strict=True) if amount)
     for resource, terms in taken.items():
         these.model.add(cp_model.LinearExpr.sum(terms) <= int(compiled.free[h, resource]))
-
-
-def _times(these: Variables, number: int, kind: int) -> int:
-    compiled = these.crew.compiled
-    return compiled.shapes[compiled.shape[these.crew.crowds[number].first]].kinds.count(kind)
 
 
 def _anti_affinity(these: Variables, one: Active) -> None:

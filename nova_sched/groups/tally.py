@@ -17,7 +17,7 @@ import numpy as np
 
 from nova_sched.groups import definition
 from nova_sched.groups.compile import Compiled
-from nova_sched.groups.layout import ENDLESS
+from nova_sched.groups.layout import ENDLESS, Level
 from nova_sched.groups.standing import STANDINGS, Standing
 
 
@@ -111,6 +111,17 @@ class Tally:
         home = np.zeros(self.slots.shape[1])
         home[at] = members * self.wiring.weight[0]
         return value + home[rows]
+
+    def reach(self, c: int, level: Level, domains: np.ndarray | None = None) -> np.ndarray:
+        """Float64 [D]: no units of the class, all in one domain, are worth more; -inf where they do not fit.
+
+        ``domains``, bool [D]: the only ones asked about.
+        """
+        usable = self.usable(c) if domains is None else self.usable(c) & domains[level.ids]
+        count = int(self.compiled.count[c])
+        each = max(min(int(self.wiring.at_most[c]), count), 1)
+        hosts = -(-count // each)
+        return level.top(np.where(usable, self.value(c), -np.inf), hosts) * (count / hosts)
 
     def place(self, c: int, host: int, rules: list[int]) -> int:
         """A unit comes to a host that has room; ``rules`` shall know. Returns the way it took."""

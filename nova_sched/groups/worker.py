@@ -11,8 +11,8 @@
 # under the License.
 """The process in which the solver runs, and the handle by which the others ask it.
 
-The solver is native code: it may abort, and it may overrun its time. So it has a process of its own, whose death
-means "no better answer" and nothing worse::
+The solver is native code: it may abort, and it may overrun its time. So it has a process of its own, whose
+death means "no better answer" and nothing worse::
 
     caller -- ask('module:function', ...) --> handle ==== pickles, each after its length ====> process
        ^                                        |  late, dead, out of step: killed, None          |
@@ -67,11 +67,11 @@ class Solver:
             self._running()
 
     def ask(self, task: str, *arguments, seconds: float, wait_s: float = 0.0):
-        """The answer of ``function(*arguments, seconds=seconds)``, where ``task`` is 'module:function'; or None.
+        """The answer of ``function(*arguments, seconds=seconds)``, where ``task`` is 'module:function'.
 
-        None: nobody knows. The process was busy for longer than ``wait_s``, or it died, or it was killed because
-        it took longer than ``seconds`` and some grace, or the function raised (which is logged). The time that
-        a new process takes to load comes on top of ``seconds``.
+        None: nobody knows. The process was busy for longer than ``wait_s``, or it died, or it was killed
+        because it took longer than ``seconds`` and some grace, or the function raised (which is logged). The
+        time that a new process takes to load comes on top of ``seconds``.
         """
         if not self._turn.acquire(timeout=max(wait_s, 0.0)):
             return None

@@ -76,19 +76,23 @@ def mapping(needed, /, **optional):
 
 
 LEVEL = st.sampled_from(template.LEVELS)
-KEPT = {'required': st.booleans(), 'weight': st.sampled_from([0.5, 1, '2'])}
-POLICY = mapping(
-    {'type': st.sampled_from(['affinity', 'anti-affinity', 'spread', 'exclusive']), 'level': LEVEL},
-    max_per_domain=st.integers(1, 3),
-    min_domains=st.integers(1, 3),
-    max_skew=st.integers(0, 2),
-    **KEPT,
+PREFERRED = {'weight': st.sampled_from([0.5, 1, '2'])}
+POLICY = st.one_of(
+    mapping({'type': st.sampled_from(['affinity', 'exclusive']), 'level': LEVEL}, **PREFERRED),
+    mapping(
+        {'type': st.just('anti-affinity'), 'level': LEVEL}, max_per_domain=st.integers(1, 3), **PREFERRED
+    ),
+    mapping(
+        {'type': st.just('spread'), 'level': LEVEL, 'max_skew': st.integers(1, 3)},
+        min_domains=st.integers(1, 3),
+        required=st.just(False),
+    ),
 )
 SIDE = NAMES | st.lists(NAMES, max_size=2)
 SIDES = st.sampled_from([['a', 'b'], ['b', 'r'], ['a', 'g'], ['x', 'y'], ['h', 'r/1']])
 RELATION = mapping(
     {'type': st.sampled_from(['near', 'apart']), 'level': LEVEL, 'between': SIDES | st.tuples(SIDE, SIDE)},
-    **KEPT,
+    **PREFERRED,
 )
 FLAVOR = st.sampled_from(['small', 'large']) | mapping(
     {'vcpus': st.integers(1, 4), 'ram': st.integers(1, 999)}, disk=st.just(1)
