@@ -29,6 +29,9 @@ class Change(NamedTuple):
     marks: dict
 
 
+NOTHING = Change({}, {})
+
+
 class Fences:
     """The fences on some nodes, as claims come and go there.
 
@@ -51,9 +54,9 @@ class Fences:
         ``changes`` are (consumer, node) -> claim before, claim after. None if a claim would be outside of the
         fences of its node, or an outsider behind one that is put up. Raises Loose.
         """
+        if not (put or self._tenants or self._concerned(changes)):
+            return NOTHING
         loose = self._loose(changes)
-        if not (loose or put):
-            return Change(self._follow(changes), {}) if self._enters(changes, {}) else None
         tenants = self._follow(changes)
         borne = _tokens(tenants)
         marks = self._without(loose - borne)
@@ -82,6 +85,15 @@ class Fences:
                 ledger.fences, ledger.changed = tokens, True
                 self.changed.add(node)
 
+    def _concerned(self, changes):
+        """Whether any of the claims or nodes has to do with fences. Hardly any has, so this is quick."""
+        for (_, node), (old, new) in changes.items():
+            if (old is not None and old.fences) or (new is not None and new.fences):
+                return True
+            if node in self._ledgers and self._ledgers[node].fences:
+                return True
+        return False
+
     def _loose(self, changes):
         """Tokens that claims had which end, or stay without them. Raises Loose for one that is not known."""
         found = {token for old, new in changes.values() if old is not None and old.fences
@@ -94,8 +106,6 @@ class Fences:
 
     def _follow(self, changes):
         """The tenants after changes."""
-        if not self._tenants:
-            return self._tenants
         made = dict(self._tenants)
         for (consumer, node), (_, new) in changes.items():
             if node in made:

@@ -152,23 +152,21 @@ class _Court:
 
     def _was_done(self, placement, changes):
         """Whether there is nothing left to do: its claims are there, or it changed a record alone."""
-        uuid = placement.guarded_by
-        if uuid is None or changes:
+        if placement.serial is None or changes:
             return not changes
-        stored = self.records[uuid]
+        stored = self.records[placement.guarded_by]
         if _serial(stored) == placement.serial:
             return False
         return bool(placement.claims) or (stored is not None and _same(stored, _next(placement, stored)))
 
     def _is_as_seen(self, placement):
         """Whether all is there that the placement was decided by."""
-        uuid = placement.guarded_by
-        return (
-            (uuid is None or _serial(self.records[uuid]) == placement.serial)
-            and not unknown(placement, self._held)
-            and all(self._is_planned(*key) for key in placement.takes)
-            and self._is_current(placement)
-        )
+        guarded = placement.serial is not None
+        if guarded and _serial(self.records[placement.guarded_by]) != placement.serial:
+            return False
+        if placement.takes and not all(self._is_planned(*key) for key in placement.takes):
+            return False
+        return not unknown(placement, self._held) and self._is_current(placement)
 
     def _is_planned(self, consumer, node):
         claim = self._held.of(consumer).get(node)

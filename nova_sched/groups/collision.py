@@ -25,12 +25,12 @@ Settle = Callable[[Problem, float], bool | None]
 SETTLE_S = 0.3  # for one question of the many
 
 
-def core(problem: Problem, ways: Iterable[Settle], until: float) -> tuple[list[int], bool]:
+def core(problem: Problem, ways: Iterable[Settle], until: float) -> tuple[list[list[int]], bool]:
     """Numbers of required rules that cannot be kept together, of a problem that has no placement.
 
-    Second: whether each of them is needed. Of rules that are alike (one kind, one level, members of the same
-    flavors, as of many equal cells) that is asked for one and taken for all. ``ways`` to settle, the quicker
-    and weaker first; ``until`` in ``time.monotonic`` seconds.
+    They come by families of rules that are alike: one kind, one level, members of the same flavors, as of many
+    equal cells. Second: whether each of them is needed; that is asked for one of a family and taken for all.
+    ``ways`` to settle, the quicker and weaker first; ``until`` in ``time.monotonic`` seconds.
     """
     families = _families(problem)
     sure = False
@@ -39,7 +39,7 @@ def core(problem: Problem, ways: Iterable[Settle], until: float) -> tuple[list[i
         if search.is_impossible(families):
             families = search.shrink(families)
             sure = search.is_sure
-    return sorted(number for family in families for number in family), sure
+    return families, sure
 
 
 def only(problem: Problem, numbers: Iterable[int]) -> Problem:

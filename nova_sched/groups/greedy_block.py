@@ -36,7 +36,7 @@ class Packer:
         passes, price = self._allowed(block, outer)
         if not passes.any():
             return False
-        reach = self._reach(block, level, passes) - price
+        reach = sum(tally.reach(c, block.level) for c in block.classes.tolist()) - price  # none is worth more
         ranked = np.flatnonzero(passes)
         best, worth = None, -np.inf
         works = 0
@@ -90,13 +90,6 @@ class Packer:
         if wanted is not None and (passes & wanted).any():
             passes &= wanted
         return passes, price
-
-    def _reach(self, block, level, passes):
-        """Float64 [D]: more than any placement of the block in the domain is worth, by score and home."""
-        reach = np.zeros(level.count)
-        for c in block.classes.tolist():
-            reach += self.tally.reach(c, level, passes)
-        return reach
 
     def _rank(self, block, level, reach):
         """Float64 [D]: which domains to try first."""

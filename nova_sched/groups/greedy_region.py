@@ -40,7 +40,7 @@ def promise(tally: Tally, block: Block, inside: list[Block], domains: np.ndarray
         fine = compiled.layout.levels[one.level]
         reach, times = np.zeros(fine.count), _times(tally, one, count)
         for c in one.classes.tolist():
-            reach += tally.reach(c, fine)
+            reach += tally.reach(c, one.level)
         around = compiled.layout.around(one.level, block.level)
         for place, domain in enumerate(domains.tolist()):
             rows = np.flatnonzero(around == domain)

@@ -31,7 +31,7 @@ class Result:
     """A placement, ``hosts`` int32 [M]; or None and the reason.
 
     ``proven``: there is no placement. ``figures``: ``by`` says what found or settled it (greedy, solver,
-    counts, nobody), ``improved`` whether the solver bettered it; names in ``_s`` are the seconds of each part.
+    counts, nobody), ``improved`` whether the solver bettered it; names in ``_s``: the seconds of each part.
     """
 
     hosts: np.ndarray | None

@@ -77,18 +77,21 @@ class Level:
         """Bool [..., h] to [..., D]: whether it holds on some host of each domain."""
         return self._reduce(np.logical_or, values)
 
-    def top(self, values: np.ndarray, count: int) -> np.ndarray:
-        """Float64 [h] to [D]: the sum of the ``count`` largest; -inf where fewer hosts have a finite one."""
-        if count == 1:
-            return self.max(values)
-        hosts = np.flatnonzero(values > -np.inf)
-        hosts = hosts[np.lexsort((-values[hosts], self.ids[hosts]))]
-        ids = self.ids[hosts]
-        sizes = np.bincount(ids, minlength=self.count)
-        rank = np.arange(len(ids)) - (np.cumsum(sizes) - sizes)[ids]
-        first = rank < count
-        total = np.bincount(ids[first], weights=values[hosts[first]], minlength=self.count)
-        return np.where(sizes >= count, total, -np.inf)
+    def best_first(self, values: np.ndarray) -> np.ndarray:
+        """Intp [h]: the hosts domain by domain, in each by falling value."""
+        return np.lexsort((-values, self.ids))
+
+    def top(self, order: np.ndarray, values: np.ndarray, usable: np.ndarray, count: int) -> np.ndarray:
+        """Float64 [D]: the sum of the ``count`` largest values on usable hosts; -inf where these are fewer.
+
+        ``order`` [h]: what ``best_first`` makes of ``values`` [h], so that many can ask for one sorting.
+        """
+        usable = usable[order]
+        rank = np.cumsum(usable)
+        before = np.append(0, rank)[self.bounds]
+        rank -= np.repeat(before[:-1], np.diff(self.bounds))
+        total = np.add.reduceat(np.where(usable & (rank <= count), values[order], 0.0), self.bounds[:-1])
+        return np.where(np.diff(before) >= count, total, -np.inf)
 
     def _reduce(self, how: np.ufunc, values: np.ndarray) -> np.ndarray:
         if self.order is not None:

@@ -56,19 +56,45 @@ class Counts(NamedTuple):
 
 def counts(problem: Problem, rule: Rule, hosts: np.ndarray) -> Counts:
     """Members per domain as ``hosts`` [M] places them; members at -1 are nowhere."""
-    ids, size = problem.domains[rule.level], problem.size(rule.level)
+    return _counts(problem, rule, problem.domains[rule.level][hosts], hosts >= 0, problem.size(rule.level))
+
+
+def _counts(problem: Problem, rule: Rule, at: np.ndarray, is_placed: np.ndarray, size: int) -> Counts:
+    """``at`` [M]: the domain of each member, among ``size``; it is no matter where one is not placed."""
 
     def count(members):
-        at = hosts[members]
-        return np.bincount(ids[at[at >= 0]], minlength=size)
+        return np.bincount(at[members][is_placed[members]], minlength=size)
 
     a = count(rule.a)
     if rule.kind != definition.EXCLUSIVE:
         nothing = np.zeros(size, dtype=bool)
         return Counts(a, count(rule.b), nothing, nothing)
-    outside = np.zeros(size, dtype=bool)
-    outside[ids[problem.occupied]] = True
-    return Counts(a, np.zeros(size, dtype=np.int64), count(slice(None)) - a, outside)
+    return Counts(a, np.zeros(size, dtype=np.int64), count(slice(None)) - a, _outside(problem, rule.level))
+
+
+def _outside(problem: Problem, level: int) -> np.ndarray:
+    """Bool [D]: domains with instances from outside of the group."""
+    outside = np.zeros(problem.size(level), dtype=bool)
+    outside[problem.domains[level][problem.occupied]] = True
+    return outside
+
+
+def _tallied(problem: Problem, hosts: np.ndarray, required: bool) -> Iterator[tuple[int, Rule, int]]:
+    """Number, rule, and how often it is broken, of all that are required or all that are not.
+
+    Only domains with members are counted: hosts are many.
+    """
+    everybody, levels = np.ones(len(hosts), dtype=bool), {}
+    for number, rule in enumerate(problem.rules):
+        if rule.is_required != required:
+            continue
+        if rule.level not in levels:
+            levels[rule.level] = np.unique(problem.domains[rule.level][hosts], return_inverse=True)
+        used, at = levels[rule.level]
+        here = _counts(problem, rule, at, everybody, len(used))
+        if rule.kind == definition.EXCLUSIVE:
+            here = here._replace(outside=here.outside[used])
+        yield number, rule, misses(rule, here)
 
 
 def misses(rule: Rule, at: Counts) -> int:
@@ -102,11 +128,7 @@ def cost(problem: Problem, hosts: np.ndarray) -> Cost:
     settled[problem.home[homed]] = True
     return Cost(
         preferred=round(
-            sum(
-                rule.weight * misses(rule, counts(problem, rule, hosts))
-                for rule in problem.rules
-                if not rule.is_required
-            ),
+            sum(rule.weight * times for _, rule, times in _tallied(problem, hosts, required=False)),
             6,
         ),
         moves=int((hosts[homed] != problem.home[homed]).sum()),
@@ -121,11 +143,9 @@ def broken(problem: Problem, hosts: np.ndarray) -> list[tuple[int | str, str]]:
     The final check of every placement, whoever made it.
     """
     found: list[tuple[int | str, str]] = []
-    for number, rule in enumerate(problem.rules):
-        if rule.is_required:
-            times = misses(rule, counts(problem, rule, hosts))
-            if times:
-                found.append((number, _words(problem, rule, times)))
+    for number, rule, times in _tallied(problem, hosts, required=True):
+        if times:
+            found.append((number, _words(problem, rule, times)))
     loose = np.flatnonzero(problem.fixed < 0)
     shut = loose[~problem.mask[problem.kind[loose], hosts[loose]]]
     found.extend((MASK, f'{problem.names[m]} may not go to {_host(problem, hosts[m])}') for m in shut)

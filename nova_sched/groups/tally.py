@@ -17,7 +17,7 @@ import numpy as np
 
 from nova_sched.groups import definition
 from nova_sched.groups.compile import Compiled
-from nova_sched.groups.layout import ENDLESS, Level
+from nova_sched.groups.layout import ENDLESS
 from nova_sched.groups.standing import STANDINGS, Standing
 
 
@@ -42,6 +42,7 @@ class Wiring:
             self.ways[number, : len(shape.ways)] = shape.ways
         self.slots = np.array([shape.slots for shape in shapes], dtype=np.int64).reshape(len(shapes), hosts)
         self.score = np.array([shape.score for shape in shapes], dtype=np.float64).reshape(len(shapes), hosts)
+        self._best_first: dict[tuple[int, int], np.ndarray] = {}
         self._divisor = np.maximum(self.ways, 1)
         self._endless = np.where(self.ways == 0, ENDLESS, 0)
         self.concerns = [
@@ -61,6 +62,13 @@ class Wiring:
         """Int64 [S]: units of each shape that fit into ``free`` [R], as in ``Shape.slots``."""
         most = ((free + self._endless) // self._divisor).min(axis=2, initial=ENDLESS)
         return most[:, 0] if most.shape[1] == 1 else np.minimum(most.sum(axis=1), ENDLESS)
+
+    def best_first(self, shape: int, number: int) -> np.ndarray:
+        """Hosts by domain of a level, in each by falling score for the shape; sorted once."""
+        if (shape, number) not in self._best_first:
+            level = self.compiled.layout.levels[number]
+            self._best_first[shape, number] = level.best_first(self.score[shape])
+        return self._best_first[shape, number]
 
     @functools.cached_property
     def at_most(self) -> np.ndarray:
@@ -112,16 +120,18 @@ class Tally:
         home[at] = members * self.wiring.weight[0]
         return value + home[rows]
 
-    def reach(self, c: int, level: Level, domains: np.ndarray | None = None) -> np.ndarray:
-        """Float64 [D]: no units of the class, all in one domain, are worth more; -inf where they do not fit.
-
-        ``domains``, bool [D]: the only ones asked about.
-        """
-        usable = self.usable(c) if domains is None else self.usable(c) & domains[level.ids]
+    def reach(self, c: int, number: int) -> np.ndarray:
+        """Float64 [D]: the units of the class, all in one domain, are worth no more; -inf: no room."""
+        level = self.compiled.layout.levels[number]
         count = int(self.compiled.count[c])
         each = max(min(int(self.wiring.at_most[c]), count), 1)
         hosts = -(-count // each)
-        return level.top(np.where(usable, self.value(c), -np.inf), hosts) * (count / hosts)
+        value = self.value(c)
+        if len(self.compiled.stay[c][0]):
+            order = level.best_first(value)
+        else:
+            order = self.wiring.best_first(int(self.compiled.shape[c]), number)
+        return level.top(order, value, self.usable(c), hosts) * (count / hosts)
 
     def place(self, c: int, host: int, rules: list[int]) -> int:
         """A unit comes to a host that has room; ``rules`` shall know. Returns the way it took."""

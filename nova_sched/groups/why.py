@@ -85,22 +85,22 @@ def explain(
     ``proven``: whether it is known that there is none; else only what would fit is looked for.
     """
     began = time.monotonic()
-    core, minimal, contradicts = None, False, False
+    families, minimal, contradicts = None, False, False
     if proven:
         until = began + CONTRADICTION_SHARE * seconds
         whole = ideal.cluster(problem)
         contradicts = settle(whole, max(until - time.monotonic(), 0.0)) is False
-        core, minimal = collision.core(
+        families, minimal = collision.core(
             whole if contradicts else problem, (counted, settle), began + CORE_SHARE * seconds
         )
-    failing = None if contradicts else failure(problem, core)
+    failing = None if contradicts else failure(problem, _flat(families))
     hosts, is_most = None, False
     left = began + seconds - time.monotonic()
     if largest is not None and left > 0:
         hosts, is_most = largest(problem, min(left, FITS_S))
     fits = None if hosts is None else _fits(problem, hosts, is_most)
-    names = None if core is None else tuple(problem.rules[number].policy.name for number in core)
-    words = _words(failing, names, contradicts, fits)
+    words = _words(failing, _names(problem, families), contradicts, fits)
+    names = None if families is None else tuple(_name(problem, number) for number in _flat(families))
     whole_placement = hosts if hosts is not None and (hosts >= 0).all() else None
     return Reason(words, failing, names, minimal, contradicts, fits), whole_placement
 
@@ -143,9 +143,8 @@ def clash(problem: Problem, settle: Settle, seconds: float) -> str:
     whole = ideal.cluster(problem)
     if settle(whole, seconds * CONTRADICTION_SHARE) is not False:
         return ''
-    core, _ = collision.core(whole, (counted, settle), until)
-    names = tuple(problem.rules[number].policy.name for number in core)
-    return _words(None, names, True, None)
+    families, _ = collision.core(whole, (counted, settle), until)
+    return _words(None, _names(whole, families), True, None)
 
 
 def failure(problem: Problem, core: Iterable[int] | None = None) -> Failure | None:
@@ -173,6 +172,24 @@ def _fits(problem: Problem, hosts: np.ndarray, is_most: bool) -> str:
     total = f'{"" if is_most else "at least "}{int((hosts >= 0).sum())} of {len(hosts)} members'
     some = ', '.join(short[:5]) + (f', and {len(short) - 5} more groups' if len(short) > 5 else '')
     return f'{total} ({some})' if short else total
+
+
+def _flat(families: list[list[int]] | None) -> list[int] | None:
+    return None if families is None else sorted(number for family in families for number in family)
+
+
+def _name(problem: Problem, number: int) -> str:
+    return problem.rules[number].policy.name
+
+
+def _names(problem: Problem, families: list[list[int]] | None) -> list[str] | None:
+    """One name of each family, and how many are like it."""
+    if families is None:
+        return None
+    return [
+        _name(problem, family[0]) + (f' (and {len(family) - 1} like it)' if len(family) > 1 else '')
+        for family in families
+    ]
 
 
 def _words(failing, core, contradicts, fits) -> str:

@@ -11,8 +11,8 @@
 # under the License.
 """The plug-in for Heat: whole groups, planned before a stack's first server exists.
 
-The folder is a plug-in directory: heat-engine loads it by ``plugin_dirs`` in heat.conf and needs nothing else of
-this package. What it loads are modules of ``heat.engine.plugins``, by which name they import each other.
+The folder is a plug-in directory: heat-engine loads it by ``plugin_dirs`` in heat.conf and needs nothing else
+of this package. What it loads are modules of ``heat.engine.plugins``, and so they import each other.
 
     top_group               the resource by which a stack registers its servers as one group
     top_group_declarations  resources that only say something: groups of servers, relations between them

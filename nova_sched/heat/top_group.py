@@ -32,7 +32,7 @@ DIGEST, PATHS = 'digest', 'paths'  # what is kept with the resource
 
 
 class TopGroup(resource.Resource):
-    """All servers of the stack that take their scheduler hints from here, placed together before the first exists.
+    """All servers of the stack that take their scheduler hints from here, placed before the first one exists.
 
     What the servers are is read from their own resources. They are planned, and their hosts held, when this
     resource is created; each server then asks for its place by its hints::
@@ -48,15 +48,16 @@ class TopGroup(resource.Resource):
     properties_schema = {
         HOLD: properties.Schema(
             properties.Schema.INTEGER,
-            'Seconds for which hosts are held for servers that do not exist yet; by default, the timeout of the stack.',
+            'Seconds for which hosts are held for servers that do not exist yet; by default, '
+            'the timeout of the stack.',
             constraints=[constraints.Range(min=1)],
             update_allowed=True,
         ),
     }
     attributes_schema = {
         HINTS: attributes.Schema(
-            'Scheduler hints of each server, by the names of resources; those within a nested stack or a resource '
-            'group stand under its name.',
+            'Scheduler hints of each server, by the names of resources; what is in a nested stack, or in a '
+            'resource group of such, stands under its name.',
             cache_mode=attributes.Schema.CACHE_NONE,
             type=attributes.Schema.MAP,
         ),
@@ -209,7 +210,7 @@ class TopGroup(resource.Resource):
 
 
 class Read:
-    """One reading of a stack: the ``body`` to send and the ``paths`` of the servers, with a ``digest`` of both."""
+    """One reading of a stack: the ``body`` to send, the ``paths`` of the servers, a ``digest`` of both."""
 
     def __init__(self, body, paths):
         self.body = body

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The scheduler's REST API, as Heat asks it for a stack: with the stack's own token, at the catalogue's address."""
+"""The scheduler's REST API, as Heat asks it for a stack: with the stack's token, where the catalogue says."""
 
 from heat.common import exception
 from keystoneauth1 import adapter
@@ -36,7 +36,7 @@ cfg.CONF.register_opts(OPTS, group=GROUP)
 
 
 class SchedulerError(exception.Error):
-    """The scheduler has said no, or nothing; the message is its reason. ``status`` is HTTP's, None without an answer."""
+    """The scheduler says no, for the reason in the message, or nothing: then ``status``, HTTP's, is None."""
 
     def __init__(self, message, status=None):
         super().__init__(message)
@@ -69,7 +69,7 @@ class Client:
     def create(self, body, name, ttl):
         """A new group, held for ``ttl`` seconds."""
         answer = self._asked('POST', '/v1/groups', json={**body, 'name': name, 'ttl': ttl})
-        # Of a group that is perhaps there, another would be made: only one that surely is not is asked for again.
+        # Only what surely is not done is asked for again: else there could be two groups.
         if answer.status_code == 503 and _fault(answer).get('code', '').endswith('.busy'):
             raise Busy(_words(answer))
         return _good(answer).json()

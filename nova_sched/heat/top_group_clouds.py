@@ -20,7 +20,7 @@ OF_EVERY_IMAGE = frozenset(
 
 
 def flavors(nova, names):
-    """Flavors by the names or IDs under which servers ask for them; ``nova`` is Heat's plug-in for the client."""
+    """Flavors by the names or IDs that servers ask for; ``nova`` is Heat's plug-in of the client."""
     return {name: _flavor(nova.get_flavor(name)) for name in sorted(names)}
 
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The resources of one stack, its nested stacks among them: which path each member has, and how it is described."""
+"""The resources of one stack with its nested stacks: the path of each member, and how it is described."""
 
 from heat.engine import function, resource
 from heat.engine.hot import functions
@@ -23,9 +23,9 @@ SIDES = ('between', 'from', 'to')
 class Contents:
     """The resources of a stack whose members have paths that begin with ``prefix``.
 
-    The top group's own stack has neither prefix nor ``outer``, and what it lists it lists by name. Others are nested
-    in ``outer`` and have been parsed for a preview; what they hold is described where it stands. ``called``: what
-    resources are called in paths, where that is not their names.
+    The top group's own stack has neither prefix nor ``outer``, and what it lists it lists by name. Others are
+    nested in ``outer`` and have been parsed for a preview; what they hold is described where it stands.
+    ``called``: what resources are called in paths, where that is not their names.
     """
 
     def __init__(self, reader, defn, stack, prefix='', outer=None, called=None):

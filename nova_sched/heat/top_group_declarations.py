@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Resources that only say something: groups of a stack's servers with their policies, and relations between them."""
+"""Resources that only say something: groups of servers with their policies, and relations between them."""
 
 import uuid
 
@@ -60,8 +60,8 @@ class Group(Declaration):
     properties_schema = {
         'members': Schema(
             Schema.LIST,
-            'Resources of this stack, by get_resource or by name: servers, resource groups, scaling groups, nested '
-            'stacks, other groups. A mapping with a name and members is a group inside this one.',
+            'Resources of this stack, by get_resource or by name: servers, resource groups, scaling groups, '
+            'nested stacks, other groups. A mapping with a name and members is a group inside this one.',
             required=True,
             update_allowed=True,
         ),

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the resources of a stack are to placement, whatever their types are called in the stack's environment."""
+"""What the resources of a stack are to placement, whatever the stack's environment calls their types."""
 
 from collections.abc import Mapping
 
@@ -50,14 +50,13 @@ def data(definition):
 
 
 def telling(env, name, definition, properties):
-    """The part of a resource's properties that says what its servers are; ``properties``: those of a server."""
+    """The part of a resource's properties that says what its servers are; ``properties``: a server's."""
     said = data(definition)
     kind = of(env, definition.resource_type, name)
     if kind == SERVER:
         return {key: said.get(key) for key in properties}
     repeated = said.get(REPEATED.get(kind))
-    if isinstance(repeated, Mapping) and isinstance(repeated.get('properties'), Mapping):
-        if of(env, repeated['type']) == SERVER:
-            inner = {key: repeated['properties'].get(key) for key in properties}
-            return {**said, REPEATED[kind]: inner}
+    inner = repeated.get('properties') if isinstance(repeated, Mapping) else None
+    if isinstance(inner, Mapping) and of(env, repeated['type']) == SERVER:
+        return {**said, REPEATED[kind]: {key: inner.get(key) for key in properties}}
     return said

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Reads the servers of a stack that take their hints from a top group, as one template in the scheduler's language."""
+"""Reads the servers that take hints from a top group, as a template in the scheduler's language."""
 
 from collections.abc import Mapping
 
@@ -31,9 +31,9 @@ PLACE_OF_DEVICE = ('device_name', 'boot_index')
 class Reader:
     """One reading of a stack, for the top group that is a resource of it.
 
-    ``existing``: resources of the stack as they are by now, by name. ``indices``: of members of scaling groups, by
-    the group's name, if they are not those of the template. ``strict``: what the servers are must be known; else
-    what is not known yet is left out.
+    ``existing``: resources of the stack as they are by now, by name. ``indices``: of members of scaling
+    groups, by the group's name, if they are not those of the template. ``strict``: what the servers are must
+    be known; else what is not known yet is left out.
     """
 
     def __init__(self, top_group, existing=None, indices=None, strict=True):
@@ -48,8 +48,8 @@ class Reader:
         self.indices = indices or {}
         self.flavors: set[str] = set()
         self.images: set[str] = set()
-        # Which path each member has is known from the groups alone; only with it are the hints known, and only
-        # with the hints what nested stacks are given, and which server is a member.
+        # Which path each member has is known from the groups alone. Only with it are the hints known, and
+        # with them what nested stacks are given, and which server is a member.
         self._tell({})
         self.paths = Contents(self, self.defn, stack).paths()
         self._tell(hints(self.paths, self._uuid))
@@ -73,7 +73,7 @@ class Reader:
         return any(_path(attribute)[0] == HINTS for attribute in definition.dep_attrs(self.name))
 
     def server(self, data, path, contents):
-        """Properties that placement reads of a server, from its ``data``; None if it is no member of the group."""
+        """Properties that placement reads of a server, from its ``data``; None if it is no member."""
         given = function.resolve(data.get('scheduler_hints'))
         if not isinstance(given, Mapping) or given.get(TOP_GROUP) != self._uuid:
             return None
@@ -136,7 +136,7 @@ def selected(tree, path):
 
 
 def needed(top_group):
-    """Names of the resources that say what the servers are; without those that wait for the group themselves."""
+    """Names of the resources that say what the servers are; without those that wait for the group."""
     stack = top_group.stack
     definitions = {name: stack.defn.resource_definition(name) for name in stack.defn.enabled_rsrc_names()}
     waiting = {top_group.name}

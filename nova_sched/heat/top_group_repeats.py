@@ -20,10 +20,10 @@ from heat.scaling import template
 
 
 class Repeats:
-    """``type`` and ``properties`` of the repeated resource, in which ``variable`` stands for one of ``indices``.
+    """``type`` and ``properties`` of what is repeated, in which ``variable`` stands for one of ``indices``.
 
-    ``one`` is the resource that repeats, ``known`` the same as it is by now, if it exists. ``indices``: if they
-    are not those that the stack's template comes to.
+    ``one`` is the resource that repeats, ``known`` the same as it is by now, if it exists. ``indices`` are
+    given if they are not those that the stack's template comes to.
     """
 
     def __init__(self, one, known=None, indices=None):

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""An AutoScalingGroup whose members know which of them they are, and that asks for their places before it grows."""
+"""An AutoScalingGroup whose members know which they are, and that asks for places before it grows."""
 
 import json
 import re
@@ -25,8 +25,8 @@ INDICES = 'indices'
 class AutoScalingGroup(autoscaling_group.AutoScalingResourceGroup):
     """An OS::Heat::AutoScalingGroup in whose resource ``%index%`` stands for the number of a member.
 
-    A number is given to a member when it is made, and stays its own; the lowest that is free is taken next. When
-    the group grows, the stack's top group is told first, so that the new members have places or nothing is made.
+    A number is given to a member when it is made, and stays its own; the lowest that is free is taken next.
+    When the group grows, the stack's top group is told first: the new members have places, or are not made.
     """
 
     def indices(self):
@@ -78,7 +78,7 @@ class AutoScalingGroup(autoscaling_group.AutoScalingResourceGroup):
 
 
 class Definition(rsrc_defn.ResourceDefinition):
-    """The definition of all members: one with a number is the same, so that a rolling update leaves it alone."""
+    """The definition of all members; one with a number equals it: a rolling update leaves that alone."""
 
     def __eq__(self, other):
         return _alike(self.render_hot(), other.render_hot())

@@ -269,6 +269,10 @@ class GroupsClient(Client):
         """Raises GroupNotFound."""
         return self.call(context, 'renew', uuid=uuid, ttl=ttl, project_id=project_id)
 
+    def topology(self, context=None):
+        """A mapping of plain values."""
+        return self.call(context, 'topology')
+
     def validate(self, template, parameters=None, flavors=None, images=None, context=None):
         """A mapping of plain values. Raises TemplateError."""
         return self.call(

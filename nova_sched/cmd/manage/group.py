@@ -139,6 +139,18 @@ def delete(args, conf):
     return 0
 
 
+def topology(args, conf):
+    """Show the levels of failure domains, and which nodes do not tell theirs
+
+    A node without a domain at a level is one of its own there, with those of its domain at the level below.
+
+    Keys with --format json: domains (number by level, from narrow to wide), warnings.
+    """
+    found = asking.ask(args, conf, client.GroupsClient, lambda groups: groups.topology())
+    tables.show(tables.as_json(found) if args.format == 'json' else group_pages.topology(found))
+    return 0
+
+
 def validate(args, conf):
     """Say what a template comes to, or where it makes no sense
 
@@ -351,4 +363,5 @@ VERBS = (
     ('plan', plan, _plan_arguments),
     ('validate', validate, _description_arguments),
     ('renew', renew, _renew_arguments),
+    ('topology', topology, asking.add_timeout),
 )

@@ -12,6 +12,7 @@
 """Top groups as text: what there is of each, and its members as a tree of domains."""
 
 import io
+import operator
 import time
 
 from rich.console import Console
@@ -250,3 +251,9 @@ def mistake(path, where, line, column, why):
 def refusal(refused):
     """Why a group cannot be placed."""
     return tables.fill(str(refused), 'nova-sched-manage: ')
+
+
+def topology(found):
+    """The levels with their numbers of domains, and what the operator should know of them."""
+    columns = {'Level': operator.itemgetter(0), 'Domains': operator.itemgetter(1)}
+    return '\n'.join([tables.table(columns, found['domains'].items()), *found['warnings']])

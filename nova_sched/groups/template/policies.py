@@ -148,7 +148,9 @@ class Policies:
     def _union(self, entries, scope, path):
         members = {}
         for entry in entries:
-            members.update(dict.fromkeys(self._named(entry, scope, path)))
+            named = self._named(entry, scope, path)
+            scope.work.spend(len(named) // 50, entry)
+            members.update(dict.fromkeys(named))
         return tuple(members)
 
     def _named(self, entry, scope, path):

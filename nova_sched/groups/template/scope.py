@@ -82,6 +82,7 @@ class Scope:
         for variable, index in self.indexes:
             if variable and variable in value.data:
                 self.used_index = True
+                self.work.spend(len(value.data) // 100, value)
                 value = value.holding(value.data.replace(variable, index))
         return value
 

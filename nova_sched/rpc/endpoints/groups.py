@@ -151,6 +151,11 @@ class Groups:
         return groups.top_group(view)
 
     @expected
+    def topology(self, context):
+        """The number of ``domains`` of each level, and ``warnings`` about nodes that tell none of theirs."""
+        return self._scheduler.groups.topology()
+
+    @expected
     def validate(self, context, template, parameters=None, flavors=None, images=None):
         """What a template comes to, as ``groups.account`` has it; nothing is planned.
 

@@ -146,6 +146,13 @@ def test_update(cloud, manage, template, shop):
     assert 'somebody else has changed it' in err
 
 
+def test_topology(cloud, manage):
+    status, out, _ = manage('topology')
+    assert (status, '| rack  |       3 |' in out, '3 nodes tell no room' in out) == (0, True, True)
+    status, out, _ = manage('topology', '--format', 'json')
+    assert json.loads(out)['domains'] == {'host': 3, 'rack': 3, 'room': 3, 'zone': 1}
+
+
 def test_renew(cloud, manage, shop):
     before = cloud.groups.show(shop).expires_at
     status, out, _ = manage('renew', shop, '--ttl', '9000', '--format', 'json')

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""All that Heat talks to, as one HTTP server: identity, compute, images, and the scheduler's API, which records."""
+"""All that Heat talks to, as one HTTP server: identity, compute, images, and a scheduler that records."""
 
 import contextlib
 import copy
@@ -43,9 +43,10 @@ COMPUTE, IMAGES, SCHEDULING = 'compute', 'image', 'server-scheduling'
 class Cloud:
     """What there is, what was asked, and what is to go wrong.
 
-    ``servers``: bodies of the servers that were asked for, by id. ``groups``: top groups as the scheduler tells
-    them, by UUID; ``calls``: all that it was asked, as (method, path, headers, body). ``story``: what was done to
-    groups and servers, in order. ``answers``: (status, error) that the scheduler gives to the next definitions.
+    ``servers``: bodies of the servers that were asked for, by id. ``groups``: top groups as the scheduler
+    tells them, by UUID; ``calls``: all that it was asked, as (method, path, headers, body). ``story``: what was
+    done to groups and servers, in order. ``answers``: (status, error) that the scheduler gives to the next
+    definitions.
     """
 
     def __init__(self):

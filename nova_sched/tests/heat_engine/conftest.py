@@ -11,16 +11,14 @@
 # under the License.
 """A cloud, the real Heat engine before it, and a cloud without anything in it for each test."""
 
-import itertools
-
 import pytest
 
 from nova_sched.tests.heat_engine import cloud as clouds
 from nova_sched.tests.heat_engine import engine as engines
 from nova_sched.tests.heat_engine import reader
+from nova_sched.tests.heat_engine.templates import fresh_name
 
 PYTHON = pytest.StashKey()
-NAMES = (f'stack{number}' for number in itertools.count())
 
 
 def pytest_sessionstart(session):
@@ -56,7 +54,7 @@ def stack(heat):
     """A stack, made to be complete: ``stack(template, **words of Engine.create)``."""
 
     def stack(template, **more):
-        made = heat.create(next(NAMES), template, **more)
+        made = heat.create(fresh_name(), template, **more)
         assert made['stack_status'] == 'COMPLETE', made['stack_status_reason']
         return made
 

@@ -168,7 +168,7 @@ class Engine:
 
 
 def _locking(_connection, _cursor, statement, parameters, _context, _many):
-    """Let transactions in SQLite wait for each other from their first statement: a reader cannot become a writer."""
+    """Let transactions in SQLite wait for each other at their begin: a reader cannot become a writer."""
     return 'BEGIN IMMEDIATE' if statement == 'BEGIN' else statement, parameters
 
 

@@ -31,8 +31,9 @@ def told(body):
         return {'error': str(error)}
     return {
         'members': {path: {
-            'flavor': one.flavor.name, 'vcpus': one.flavor.vcpus, 'image': one.image and dict(one.image.properties),
-            'zone': one.availability_zone, 'hints': dict(one.hints), 'volume': one.boots_from_volume,
+            'flavor': one.flavor.name, 'vcpus': one.flavor.vcpus, 'zone': one.availability_zone,
+            'image': one.image and dict(one.image.properties),
+            'hints': dict(one.hints), 'volume': one.boots_from_volume,
         } for path, one in read.members.items()},
         'policies': {one.name: [sorted(one.a), sorted(one.b)] for one in read.policies},
         'warnings': list(read.warnings),
@@ -58,7 +59,7 @@ def interpreter() -> Path:
 
 @contextlib.contextmanager
 def reading(python):
-    """A function from what was sent to its members and policies; fails with what the reader says against it."""
+    """A function from what was sent to members and policies; fails with what the reader says against it."""
     with subprocess.Popen(
         [python, '-c', READ],
         stdin=subprocess.PIPE,

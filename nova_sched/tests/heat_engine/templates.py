@@ -11,8 +11,16 @@
 # under the License.
 """Templates of stacks, from what a test is about."""
 
+import itertools
+
 VERSION = '2018-08-31'
 GROUP = 'group'
+NUMBERS = itertools.count()
+
+
+def fresh_name():
+    """A name that no other stack has."""
+    return f'stack{next(NUMBERS)}'
 
 
 def hints(*path):

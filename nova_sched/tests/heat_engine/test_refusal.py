@@ -15,7 +15,16 @@ import pytest
 from heat.common import exception
 
 from nova_sched.tests.heat_engine.engine import PLUGINS, initialise
-from nova_sched.tests.heat_engine.templates import hints, members, of, policy, server, servers, template
+from nova_sched.tests.heat_engine.templates import (
+    fresh_name,
+    hints,
+    members,
+    of,
+    policy,
+    server,
+    servers,
+    template,
+)
 
 TYPES = {'OS::NovaSched::' + name for name in ('TopGroup', 'Group', 'Relation', 'AutoScalingGroup')}
 
@@ -108,7 +117,7 @@ PLAIN_SCALING = of('OS::Heat::AutoScalingGroup', min_size=1, max_size=2, resourc
 def test_a_stack_that_cannot_be_read_is_refused(heat, cloud, resources, reason):
     made = template(**resources)
     if reason is None:
-        done = heat.create('late', made)
+        done = heat.create(fresh_name(), made)
         assert done['stack_status'] == 'FAILED'
         assert (
             'The flavor of web comes from a resource that is created after group'
@@ -116,7 +125,7 @@ def test_a_stack_that_cannot_be_read_is_refused(heat, cloud, resources, reason):
         )
     else:
         with pytest.raises(exception.StackValidationFailed, match=reason):
-            heat.create('wrong', made)
+            heat.create(fresh_name(), made)
     assert cloud.calls == []
     assert cloud.servers == {}
 
@@ -154,7 +163,7 @@ def test_a_stack_that_cannot_be_read_is_refused(heat, cloud, resources, reason):
 )
 def test_a_refusal_fails_the_stack_before_there_is_a_server(heat, cloud, status, error, reason):
     cloud.answers.append((status, error))
-    done = heat.create('refused', template(pool=servers('pool', 3)))
+    done = heat.create(fresh_name(), template(pool=servers('pool', 3)))
     assert (done['stack_action'], done['stack_status']) == ('CREATE', 'FAILED')
     assert reason in done['stack_status_reason']
     assert cloud.servers == {}
@@ -170,7 +179,7 @@ def test_a_busy_scheduler_is_asked_again(cloud, stack):
 
 def test_hints_of_nobody_fail_the_server(heat, cloud):
     made = template(web=server('web'), note=of('OS::Heat::Value', value=hints('wbe')))
-    done = heat.create('nobody', made)
+    done = heat.create(fresh_name(), made)
     assert done['stack_status'] == 'FAILED'
     assert 'wbe' in done['stack_status_reason']
 

@@ -277,7 +277,13 @@ def test_two_writers(http):
 
 
 def test_all_of_a_definition_is_passed_on(http, backend):
-    sent = {'template': TEMPLATE, 'parameters': {'n': 2}, 'flavors': {'f': {}}, 'images': {'i': {}}, 'ttl': 60}
+    sent = {
+        'template': TEMPLATE,
+        'parameters': {'n': 2},
+        'flavors': {'f': {}},
+        'images': {'i': {}},
+        'ttl': 60,
+    }
     assert http.put(APP, json=sent, headers=ANY).status_code == 200
     assert asked(backend, 'update') == [{**sent, 'dry_run': False, 'project_id': 'red'}]
 

@@ -364,7 +364,7 @@ def test_files_that_are_no_good(manage, file, tmp_path, words, why):
 
 def test_every_verb_of_the_contract_is_there():
     assert {name for name, *_ in group.VERBS} == {
-        'create', 'show', 'list', 'update', 'delete', 'plan', 'validate', 'renew',
+        'create', 'show', 'list', 'update', 'delete', 'plan', 'validate', 'renew', 'topology',
     }  # fmt: skip
 
 

@@ -62,7 +62,7 @@ def random_problem(seed, members=(2, 9), hosts=(2, 12), preferred=True):
         free=free.astype(np.int64),
         domains=[ids.astype(np.int32) for ids in domains],
         levels=LEVELS,
-        domain_names=[[f'{level}-{d}' for d in range(max(ids) + 1)] for level, ids in zip(LEVELS, domains)],
+        domain_names=[[f'{level}-{d}' for d in range(max(ids) + 1)] for level, ids in zip(LEVELS, domains, strict=True)],
         occupied=np.array([chance.random() < 0.3 for _ in range(h)]),
         rules=[Rule.of(policy, index, LEVELS) for policy in policies],
         cap=np.array([[chance.randint(0, 3) for _ in range(h)] for _ in range(kinds)], dtype=np.int32)
@@ -263,7 +263,7 @@ def random_cells(seed):
         free=np.array([[chance.randint(0, 4)] for _ in range(h)], dtype=np.int64),
         domains=[ids.astype(np.int32) for ids in domains],
         levels=LEVELS,
-        domain_names=[[f'{name}-{d}' for d in range(max(ids) + 1)] for name, ids in zip(LEVELS, domains)],
+        domain_names=[[f'{name}-{d}' for d in range(max(ids) + 1)] for name, ids in zip(LEVELS, domains, strict=True)],
         occupied=np.zeros(h, dtype=bool),
         rules=[Rule.of(policy, index, LEVELS) for policy in policies],
         home=np.array(homes, dtype=np.int32) if chance.random() < 0.2 else None,

@@ -199,7 +199,7 @@ def check(source):
     return found
 
 
-@hypothesis.settings(max_examples=300, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(max_examples=200, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(
     TEMPLATE
     | st.fixed_dictionaries(
