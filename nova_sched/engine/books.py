@@ -36,7 +36,7 @@ class Books:
         self._settings = settings
         self._clock = clock
         self._fresh = Freshness(cluster) if fresh is None else fresh
-        self.seating: Seating | None = None  # of members of top groups
+        self.seating: Seating  # of members of top groups
         self._lists = {}  # host -> instances, as the store has them from messages
 
     # From the store.

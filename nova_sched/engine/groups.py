@@ -282,7 +282,7 @@ class Groups:
 
     def _plan(self, known, dry_run=False, may_move=False, asked=None, changed=frozenset()):
         """Plan and claim, on what others leave, again and again. Raises GroupRefused, or _Changed."""
-        settings, caps = self._settings(), {}
+        settings, caps = self._settings(), dict[tuple[str, str], int]()
         expires_s = known.record.expires_s
         for _ in range(settings.plan_attempts):
             draft = self._call(self._plans.draft, known, caps, may_move, asked, changed)
@@ -416,8 +416,12 @@ def _resized(draft, changed):
 def _bound(spot, cluster):
     """The move that is under way, or still to be made."""
     source, target = (cluster.node(claim.node_uuid) for claim in (spot.held[0], spot.planned))
-    hosts = (node.host if node else '' for node in (source, target))
-    return Move(spot.member, *hosts, spot.held[0].consumer_uuid, 'its group was planned anew')
+    why_so = 'its group was planned anew'
+    return Move(spot.member, _host(source), _host(target), spot.held[0].consumer_uuid, why_so)
+
+
+def _host(node):
+    return node.host if node else ''
 
 
 def _moves(draft, hosts, cluster):
@@ -436,8 +440,7 @@ def _moves(draft, hosts, cluster):
             )
             own = [words for policy, words in broken if spot.member in (*policy.a, *policy.b)]
             why_so = '; '.join(own) or 'it makes room for others of its group'
-            names = (node.host if node else '' for node in (source, target))
-            found.append(Move(spot.member, *names, spot.held[0].consumer_uuid, why_so))
+            found.append(Move(spot.member, _host(source), _host(target), spot.held[0].consumer_uuid, why_so))
     return tuple(found)
 
 

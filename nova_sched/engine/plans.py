@@ -16,6 +16,7 @@ import dataclasses
 import logging
 
 import numpy as np
+from oslo_utils import uuidutils
 
 from nova_sched import errors
 from nova_sched.claims import Fence
@@ -139,7 +140,8 @@ class Plans:
         if any(node is None for node in targets):
             return Taken(False)
         levels, known = self.levels(), draft.known
-        ended, kept, new, walls = list(draft.left), [], [], {}
+        ended, kept, new = list(draft.left), [], []
+        walls: dict[str, frozenset[str]] = {}
         for spot, node in zip(draft.spots, targets, strict=True):
             tokens = known.tokens(spot.member, node.row, levels)
             walls |= known.walls(spot.member, node.row, levels, self._cluster.hosts.nodes)
@@ -209,7 +211,13 @@ class Plans:
             request = dataclasses.replace(spot.request, instance_uuid=_consumer(spot, draft))
             try:
                 booking = self._cluster.book(
-                    node, request, lifetime_s, **marks, member=spot.member, fences=tokens
+                    node,
+                    request,
+                    lifetime_s,
+                    **marks,
+                    member=spot.member,
+                    fences=tokens,
+                    group_uuid=_server_group(request),
                 )
             except errors.ComputeResourcesUnavailable:
                 short[key] = taken.get(key, 0)
@@ -320,6 +328,12 @@ def asked_for(spot):
 
 def _consumer(spot, draft):
     return draft.known.requests[spot.member].instance_uuid
+
+
+def _server_group(request):
+    """The server group that its server will be in, whose other members shall keep away already."""
+    uuid = request.hint('group')
+    return uuid if uuidutils.is_uuid_like(uuid) else request.group_uuid
 
 
 def _size(request):

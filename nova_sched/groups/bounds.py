@@ -134,7 +134,7 @@ def _resources(tally, classes, left, level, usable) -> Iterator[Check]:
 
 
 def _rules(tally, classes, left, room, number) -> Iterator[Check]:
-    """What anti-affinity leaves, and the domains that a spread needs."""
+    """What anti-affinity leaves, the domains that a spread needs, and who may not be together."""
     layout = tally.compiled.layout
     for position in sorted({p for c in classes for p in tally.wiring.concerns[c]}):
         standing = tally.rules[position]
@@ -150,10 +150,19 @@ def _rules(tally, classes, left, room, number) -> Iterator[Check]:
             fresh = ~used & layout.levels[one.level].any(room[each > 0].any(axis=0))
             asked = one.rule.min_domains - int(used.sum())
             held = _lift(layout, fresh.astype(np.int64), ~used, one.level, number)
+        elif members and one.is_required and _forbids(layout, one, classes, left, number):
+            held, asked = np.zeros(layout.levels[number].count, dtype=np.int64), members
         else:
             continue
         if held is not None:
             yield Check(held, asked, one.rule.policy.name, classes, one.number)
+
+
+def _forbids(layout, one, classes, left, number: int | None) -> bool:
+    """Whether a rule keeps units apart that are to be in one domain of a level."""
+    within = number is not None and layout.nests[number, one.level]
+    rivals = one.kind in (definition.APART, definition.EXCLUSIVE)
+    return bool(within and rivals and (one.b[classes] * left).any())
 
 
 def _lift(layout, values: np.ndarray, alone: np.ndarray, level: int, number: int | None) -> np.ndarray | None:

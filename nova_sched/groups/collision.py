@@ -28,8 +28,8 @@ SETTLE_S = 0.3  # for one question of the many
 def core(problem: Problem, ways: Iterable[Settle], until: float) -> tuple[list[list[int]], bool]:
     """Numbers of required rules that cannot be kept together, of a problem that has no placement.
 
-    They come by families of rules that are alike: one kind, one level, members of the same flavors, as of many
-    equal cells. Second: whether each of them is needed; that is asked for one of a family and taken for all.
+    They come by families of rules that are alike: one kind, one level, members of the same flavors, as of
+    many equal cells. Second: whether each is needed; that is asked for one of a family and taken for all.
     ``ways`` to settle, the quicker and weaker first; ``until`` in ``time.monotonic`` seconds.
     """
     families = _families(problem)

@@ -13,6 +13,7 @@
 
 import dataclasses
 import time
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from nova_sched.groups.tally import Tally, Wiring
 
 FOR_SCORE = 3  # attempts that choose by score; later ones cycle
 LATER = ((TIGHT, False), (RANDOM, True), (RANDOM, False), (SCORE, True))  # with wishes or without
+ELSEWHERE = 40  # members that may be placed again in other regions, to see whether these are better
 
 
 def place(
@@ -51,18 +53,35 @@ def place(
 
 def _at_home(problem: Problem, seconds, attempts, seed) -> np.ndarray | None:
     """A placement in which all who are at home, and may be, stay; None if nobody is, or it is not found."""
-    stays = np.flatnonzero((problem.home >= 0) & (problem.fixed < 0))
-    stays = stays[problem.mask[problem.kind[stays], problem.home[stays]]]
-    if not len(stays) or problem.demand.shape[1] > 1 or problem.cap is not None:
+    held = _held(problem)
+    if held is None:
         return None
-    fixed, free = problem.fixed.copy(), problem.free.copy()
-    fixed[stays] = problem.home[stays]
-    np.subtract.at(free, problem.home[stays], problem.demand[problem.kind[stays], 0])
-    if (free[problem.home[stays]] < 0).any():
-        return None
-    held = dataclasses.replace(problem, fixed=fixed, free=free, home=np.full_like(problem.home, -1))
     hosts = place(held, None if seconds is None else seconds / 2, max(attempts // 5, 1), seed)
     return hosts if hosts is not None and not policies.broken(problem, hosts) else None
+
+
+def _held(problem: Problem) -> Problem | None:
+    """The problem with members fixed at home, save on hosts that have no room for all; None if nobody is."""
+    stays = np.flatnonzero((problem.home >= 0) & (problem.fixed < 0))
+    stays = stays[problem.mask[problem.kind[stays], problem.home[stays]]]
+    if problem.demand.shape[1] > 1:  # who can tell in which way they are there
+        return None
+    hosts, kinds = problem.home[stays], problem.kind[stays]
+    free = problem.free.copy()
+    np.subtract.at(free, hosts, problem.demand[kinds, 0])
+    full = (free < 0).any(axis=1)
+    cap = None if problem.cap is None else problem.cap.copy()
+    if cap is not None:
+        np.subtract.at(cap, (kinds, hosts), 1)
+        full |= (cap < 0).any(axis=0)
+        cap[:, full] = problem.cap[:, full]
+    free[full] = problem.free[full]
+    stays = stays[~full[hosts]]
+    if not len(stays):
+        return None
+    fixed = problem.fixed.copy()
+    fixed[stays] = problem.home[stays]
+    return dataclasses.replace(problem, fixed=fixed, free=free, cap=cap, home=np.full_like(problem.home, -1))
 
 
 def _search(compiled: Compiled, until, attempts, seed) -> np.ndarray | None:
@@ -72,7 +91,7 @@ def _search(compiled: Compiled, until, attempts, seed) -> np.ndarray | None:
     for number in range(attempts):
         hosts = search.attempt(number)
         if hosts is not None and not policies.broken(compiled.problem, hosts):
-            return hosts
+            return min([hosts, *search.elsewhere()], key=lambda one: policies.cost(compiled.problem, one))
         if (number == 0 and bounds.first(compiled)) or search.is_late():
             break
     return sequential.place(compiled.problem)
@@ -118,6 +137,17 @@ class Search:
             if self.is_late():
                 return None
         return self._compiled.placement(tally.at)
+
+    def elsewhere(self) -> Iterator[np.ndarray]:
+        """Placements in other domains of the regions, once one is found: only for small groups."""
+        members = max(self._compiled.problem.member_count, 1)
+        choices = max((int(self._passing[block.number].sum()) for block in self._regions), default=0)
+        for _ in range(min(choices - 1, ELSEWHERE // members)):
+            for block in self._regions:
+                self._region_choice[block.number] += 1
+            hosts = None if self.is_late() else self.attempt(0)
+            if hosts is not None and not policies.broken(self._compiled.problem, hosts):
+                yield hosts
 
     def _settle_regions(self, tally: Tally) -> bool:
         """Choose a domain for each region, the widest first, and close all others to its classes."""

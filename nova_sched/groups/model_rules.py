@@ -36,6 +36,8 @@ def add(these: Variables) -> None:
             _private_anti_affinity(these, one, these.crew.private[position])
         else:
             rules[one.kind](these, one)
+    if these.crew.partial:
+        _partners(these)
 
 
 def _room(these: Variables) -> None:
@@ -151,6 +153,24 @@ def _near(these: Variables, one: Active) -> None:
     for domain in side.domains:
         if not other.fixed[domain]:
             these.model.add(other.placed(domain) >= side.used(domain))
+
+
+def _partners(these: Variables) -> None:
+    # Rule: no A without a B. Where near comes to the same as affinity, and everybody is placed, this goes
+    # without saying; so it does in a block that is whole.
+    compiled = these.crew.compiled
+    problem, active = compiled.problem, {one.number for one in compiled.active}
+    for number, rule in enumerate(problem.rules):
+        is_spoken = rule.is_required and rule.kind == definition.NEAR and number not in active
+        if not is_spoken or (problem.fixed[rule.b] >= 0).any():
+            continue
+        sides: list[list] = [[], []]
+        for crowd, x in zip(these.crew.crowds, these.x, strict=True):
+            for side, members in zip(sides, (rule.a, rule.b), strict=True):
+                if len(crowd.classes) == 1 and np.isin(compiled.members[crowd.first][0], members).any():
+                    side.extend(x.values())
+        anchors, partners = (cp_model.LinearExpr.sum(side) for side in sides)
+        these.model.add(anchors <= these.crew.units * partners)
 
 
 def _not_both(these: Variables, one: Active) -> None:

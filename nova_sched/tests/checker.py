@@ -78,11 +78,11 @@ def cost(placement, policies, cluster):
 
 
 def breaches(policy: definition.Policy, placement: Mapping[str, str], cluster: Cluster) -> int:
-    """How often a placement breaks the policy; 0: it keeps it."""
+    """How often a placement breaks the policy; 0: it keeps it. Members that are nowhere do not count."""
     where = cluster.domains[policy.level]
     domain = {path: where[host] for path, host in placement.items()}
-    first = collections.Counter(domain[path] for path in set(policy.a))
-    second = {domain[path] for path in policy.b}
+    first = collections.Counter(domain[path] for path in set(policy.a) & domain.keys())
+    second = {domain[path] for path in policy.b if path in domain}
     if not first:
         return 0
     if policy.kind == definition.AFFINITY:

@@ -31,7 +31,7 @@ FLOORS = [
     {'state'},
     {'objects', 'db'},
     {'hardware'},
-    {'conf', 'errors'},
+    {'conf', 'errors', 'heat'},  # heat: it runs where Heat is and this package need not be
 ]
 DEPTH = {room: depth for depth, floor in enumerate(FLOORS) for room in floor}
 
@@ -39,9 +39,11 @@ FENCES = {
     'alembic': {'db'},
     'cheroot': {'cmd'},
     'eventlet': {'cmd'},
+    'heat': {'heat'},
+    'keystoneauth1': {'api', 'cmd', 'heat'},
     'flask': {'api'},
     'keystonemiddleware': {'api'},
-    'oslo_config': {'conf', 'cmd'},  # plug-ins read CONF through nova_sched.conf
+    'oslo_config': {'conf', 'cmd', 'heat'},  # plug-ins read CONF through nova_sched.conf
     'oslo_db': {'db', 'claims', 'conf'},  # conf: only the defaults of its options
     'oslo_messaging': {'rpc'},
     'oslo_middleware': {'api'},

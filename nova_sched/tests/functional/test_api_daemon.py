@@ -26,7 +26,7 @@ from nova_sched.tests.functional.test_agent_daemon import Daemon
 
 WHO = {'X-Auth-Token': 'ann:red'}
 READY = re.compile(r'Serving on http://127\.0\.0\.1:(\d+)')
-BODY = b'{"template": "heat_template_version: 2021-04-16"}'
+BODY = b'{"template": "no template"}'
 HEAD = f"""POST /v1/groups/validate HTTP/1.1\r
 Host: x\r
 X-Auth-Token: ann:red\r
@@ -89,7 +89,7 @@ def test_it_needs_nothing_else(daemon):
         daemon.tell(signal.SIGTERM)
         _until_closed(port)
         late.sendall(BODY[10:])
-        assert late.recv(1000).startswith((b'HTTP/1.1 200', b'HTTP/1.1 400'))
+        assert late.recv(1000).startswith(b'HTTP/1.1 400')
     assert daemon.status() == 0
     assert 'Stopped' in daemon.log
     assert 'Traceback' not in daemon.log

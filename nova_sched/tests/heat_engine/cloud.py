@@ -12,10 +12,8 @@
 """All that Heat talks to, as one HTTP server: identity, compute, images, and a scheduler that records."""
 
 import contextlib
-import copy
 import http.server
 import json
-import re
 import threading
 import uuid
 from typing import Any
@@ -37,6 +35,7 @@ IMAGE = {
     'hw_architecture': 'x86_64',
 }
 TOKEN = 'token-of-demo'
+BY_ID = {flavor['id']: name for name, flavor in FLAVORS.items()}
 COMPUTE, IMAGES, SCHEDULING = 'compute', 'image', 'server-scheduling'
 
 
@@ -44,9 +43,9 @@ class Cloud:
     """What there is, what was asked, and what is to go wrong.
 
     ``servers``: bodies of the servers that were asked for, by id. ``groups``: top groups as the scheduler
-    tells them, by UUID; ``calls``: all that it was asked, as (method, path, headers, body). ``story``: what was
-    done to groups and servers, in order. ``answers``: (status, error) that the scheduler gives to the next
-    definitions.
+    tells them, by UUID; ``calls``: all that it was asked, as (method, path, headers, body). ``story``: what
+    was done to groups and servers, in order. ``answers``: (status, error) that the scheduler gives to the
+    next definitions.
     """
 
     def __init__(self):
@@ -60,7 +59,6 @@ class Cloud:
         self.calls: list[tuple[str, str, dict[str, str], Any]] = []
         self.story: list[str] = []
         self.answers: list[tuple[int, dict[str, Any]]] = []
-        self.flavors = copy.deepcopy(FLAVORS)
 
     def asked(self, method):
         """Bodies of the calls to the scheduler by this method."""
@@ -129,18 +127,16 @@ class Cloud:
             links = [{'rel': 'self', 'href': f'{self.url}/compute/v2.1/'}]
             version = {'id': 'v2.1', 'status': 'CURRENT', 'version': '2.90', 'min_version': '2.1'}
             return 200, {'version': {**version, 'links': links}, 'versions': [{**version, 'links': links}]}
-        if path == '/flavors/detail' or path == '/flavors':
-            return 200, {'flavors': [self._flavor(name) for name in self.flavors]}
-        if found := re.fullmatch(r'/flavors/([^/]+)(/os-extra_specs)?', path):
-            for name, flavor in self.flavors.items():
-                if flavor['id'] == found[1]:
-                    specs = {'extra_specs': flavor['extra_specs']}
-                    return 200, specs if found[2] else {'flavor': self._flavor(name)}
-        if found := re.fullmatch(r'/servers/([^/]+)', path):
-            if asked := self.servers.get(found[1]):
-                return 200, {'server': self._server(found[1], asked['server'])}
-        if re.fullmatch(r'/servers/[^/]+/os-interface', path):
-            return 200, {'interfaceAttachments': []}
+        kind, _, name = path.strip('/').partition('/')
+        name, _, part = name.partition('/')
+        if path in ('/flavors', '/flavors/detail'):
+            return 200, {'flavors': [_flavor(name) for name in FLAVORS]}
+        if kind == 'flavors' and name in BY_ID:
+            specs = {'extra_specs': FLAVORS[BY_ID[name]]['extra_specs']}
+            return 200, specs if part else {'flavor': _flavor(BY_ID[name])}
+        if kind == 'servers' and name in self.servers:
+            server = _server(name, self.servers[name]['server'])
+            return 200, {'interfaceAttachments': []} if part else {'server': server}
         if path == '/limits':
             return 200, {'limits': {'absolute': {'maxServerMeta': 128}, 'rate': []}}
         return 404, {'itemNotFound': {'code': 404, 'message': f'no {path}'}}
@@ -160,23 +156,6 @@ class Cloud:
         if gone:
             self.story.append(f'-{gone["server"]["name"]}')
         return 204, None
-
-    def _flavor(self, name):
-        flavor = {key: value for key, value in self.flavors[name].items() if key != 'extra_specs'}
-        more = {'OS-FLV-EXT-DATA:ephemeral': 0, 'swap': '', 'OS-FLV-DISABLED:disabled': False}
-        return {'name': name, 'rxtx_factor': 1.0, 'links': [], **flavor, **more}
-
-    def _server(self, made, server):
-        return {
-            'id': made,
-            'name': server['name'],
-            'status': 'ACTIVE',
-            'addresses': {},
-            'links': [],
-            'flavor': {'id': server['flavorRef']},
-            'image': {'id': server['imageRef']} if server.get('imageRef') else '',
-            'os-extended-volumes:volumes_attached': [],
-        }
 
     # Images.
 
@@ -217,6 +196,25 @@ class Cloud:
             group['status'] = 'planned'
             group['members'] = [{'path': 'web', 'state': 'planned', 'domains': {'rack': 'r1'}}]
         return 201 if method == 'POST' else 200, group
+
+
+def _flavor(name):
+    flavor = {key: value for key, value in FLAVORS[name].items() if key != 'extra_specs'}
+    more = {'OS-FLV-EXT-DATA:ephemeral': 0, 'swap': '', 'OS-FLV-DISABLED:disabled': False}
+    return {'name': name, 'rxtx_factor': 1.0, 'links': [], **flavor, **more}
+
+
+def _server(made, server):
+    return {
+        'id': made,
+        'name': server['name'],
+        'status': 'ACTIVE',
+        'addresses': {},
+        'links': [],
+        'flavor': {'id': server['flavorRef']},
+        'image': {'id': server['imageRef']} if server.get('imageRef') else '',
+        'os-extended-volumes:volumes_attached': [],
+    }
 
 
 def handler(cloud):

@@ -29,6 +29,7 @@ JSON, YAML = {**RED, 'Content-Type': 'application/json'}, {**RED, 'Content-Type'
         pytest.param('dryrun=true', 'dryrun', 'no such parameter', id='a name that is none'),
         pytest.param('limit=2&limit=3', 'limit', 'more than once', id='twice'),
         pytest.param('limit=0', 'limit', 'minimum', id='no page'),
+        pytest.param('limit=3000000000', 'limit', 'maximum', id='too large a page'),
         pytest.param('limit=two', 'limit', 'integer', id='no number'),
         pytest.param('limit=', 'limit', 'integer', id='nothing'),
         pytest.param('limit=1e2', 'limit', 'integer', id='no whole number'),

@@ -28,6 +28,7 @@ from nova_sched.groups.definition import (
     Member,
     Policy,
 )
+from nova_sched.objects import InstanceGroup
 from nova_sched.objects.claim import PENDING, PLANNED
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.engine.group_cloud import BIG, SMALL, SOURCE, cloud, definition, members
@@ -367,6 +368,17 @@ class TestExclusive:
             host = eight.places(group)['db']
             with pytest.raises(errors.NoValidHost):
                 other.place('outsider', force_hosts=[host])
+
+
+def test_server_groups_count_planned_members(eight):
+    """A server that is no member of the top group, but of the server group that a member will be in."""
+    server_group = uuid_of('server group')
+    group = eight.create(definition(members('web/0', hints={'group': server_group})))
+    taken = eight.places(group)['web/0']
+    apart = InstanceGroup(uuid=server_group, policy='anti-affinity', members=[], hosts=[], rules={})
+    with pytest.raises(errors.NoValidHost, match='ServerGroupAntiAffinityFilter'):
+        eight.place('other', force_hosts=[taken], instance_group=apart)
+    assert eight.place('other', instance_group=apart) != taken
 
 
 class TestLooks:

@@ -98,7 +98,11 @@ def test_an_image_that_is_not_described_is_a_warning():
         ),
         pytest.param({'group': {'get_resource': 'sg'}}, {}, id='a group of the template is a policy'),
         pytest.param({'group': [{'get_resource': 'sg'}], 'a': None}, {}, id='the same in a list'),
-        pytest.param({'top_group': {'get_file': 'x'}, 'member': 's'}, {}, id='hints of the second phase'),
+        pytest.param(
+            {'top_group': {'get_file': 'x'}, 'member': 's', 'replan': True},
+            {},
+            id='hints of the second phase',
+        ),
     ],
 )
 def test_hints(given, hints):

@@ -411,6 +411,25 @@ def test_what_is_too_large_is_refused(resources, why):
     assert why in refused(resources, max_members=10)[3]
 
 
+@pytest.mark.parametrize(
+    'resources',
+    [
+        pytest.param(
+            {'r': repeated(1000, server(scheduler_hints={'x': '%index%' * 10_000}))}, id='long texts'
+        ),
+        pytest.param(
+            {'r': repeated(1000), 'o': group(*['r'] * 20_000, overlay=True)}, id='members named again'
+        ),
+        pytest.param(
+            {'r': repeated(1000, server(scheduler_hints={f'h{i}': ['%index%'] * 100 for i in range(10)}))},
+            id='many texts',
+        ),
+    ],
+)
+def test_what_takes_too_long_is_refused(resources):
+    assert refused(resources)[3] == 'the template asks for too much work'
+
+
 def test_what_creates_servers_unseen_is_a_warning():
     assert read({'i': {'type': 'OS::Heat::InstanceGroup'}, 'a': SERVER}).warnings == (
         'resources.i: the servers of OS::Heat::InstanceGroup are not planned',

@@ -1,0 +1,205 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The solver's tasks: a placement exactly when there is one, the best one, and the most that fit."""
+
+import numpy as np
+import pytest
+
+from nova_sched.groups import dominated, model, model_answer, policies
+from nova_sched.groups.compile import compile
+from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, EXCLUSIVE, NEAR, SPREAD, Policy
+from nova_sched.groups.problem import Problem, Rule
+from nova_sched.tests.unit.groups import oracle, random_problems
+
+LONG_S = 60.0  # nothing here takes a second
+
+
+def problem(racks, free, members, *kept, room=None, **rest):
+    """Hosts in racks of these sizes, all with ``free``; members by kind, asking for 1, 2, ...; policies."""
+    rack = np.repeat(np.arange(len(racks)), racks)
+    hosts = len(rack)
+    names = [f'{kind}/{number}' for kind, count in members.items() for number in range(count)]
+    kind = np.repeat(np.arange(len(members)), list(members.values()))
+    index = {name: number for number, name in enumerate(names)}
+    plain = {
+        'names': names,
+        'kind': kind.astype(np.int32),
+        'demand': np.arange(1, len(members) + 1, dtype=np.int64)[:, None, None],
+        'mask': np.ones((len(members), hosts), dtype=bool),
+        'score': np.zeros((len(members), hosts), dtype=np.float32),
+        'free': np.full((hosts, 1), free, dtype=np.int64) if room is None else np.array(room)[:, None],
+        'domains': [np.arange(hosts, dtype=np.int32), rack.astype(np.int32)],
+        'levels': ['host', 'rack'],
+        'domain_names': [[f'host-{h}' for h in range(hosts)], [f'rack-{r}' for r in range(len(racks))]],
+        'occupied': np.zeros(hosts, dtype=bool),
+        'rules': [Rule.of(policy, index, ['host', 'rack']) for policy in kept],
+    }
+    return Problem(**(plain | rest))
+
+
+def policy(kind, level, a, b=(), **rest):
+    return Policy(f'{kind} {level}', kind, level, tuple(a), tuple(b), **rest)
+
+
+def paths(kind, count):
+    return [f'{kind}/{number}' for number in range(count)]
+
+
+def at(*hosts):
+    return np.array(hosts, dtype=np.int32)
+
+
+A2 = paths('a', 2)
+TRIPLES = [[f'a/{number}' for number in cell] for cell in ((0, 1, 2), (3, 4, 5), (6, 7, 8))]
+CELLS = [
+    *(policy(AFFINITY, 'rack', cell) for cell in TRIPLES),
+    *(policy(ANTI_AFFINITY, 'host', cell) for cell in TRIPLES),
+]
+GENERATORS = [
+    pytest.param(random_problems.mixture, range(150), id='mixtures'),
+    pytest.param(random_problems.cells, range(40), id='cells'),
+]
+
+
+@pytest.mark.parametrize('generate, seeds', GENERATORS)
+def test_a_placement_is_found_exactly_when_there_is_one(generate, seeds):
+    wrong, possible = [], 0
+    for seed in seeds:
+        one = generate(seed)
+        there_is = oracle.best(one, goal=False) is not None
+        hosts, proven = model.repair(one, LONG_S)
+        possible += there_is
+        if (
+            not (proven if hosts is None else policies.broken(one, hosts) == [])
+            or (hosts is None) == there_is
+        ):
+            wrong.append(seed)
+    assert wrong == []
+    assert 0.2 < possible / len(seeds) < 0.8  # or else it proves little
+
+
+@pytest.mark.parametrize('generate, seeds', GENERATORS)
+def test_the_best_placement_is_found(generate, seeds):
+    wrong = []
+    for seed in seeds:
+        one = generate(seed)
+        hosts, _ = model.repair(one, LONG_S)
+        if hosts is not None:
+            better = model.improve(one, hosts, LONG_S)
+            if policies.broken(one, better) or tuple(policies.cost(one, better)) != oracle.best(one):
+                wrong.append(seed)
+    assert wrong == []
+
+
+def test_without_time_the_placement_stays_as_it_was():
+    one = random_problems.mixture(3)
+    hosts, _ = model.repair(one, LONG_S)
+    assert policies.cost(one, model.improve(one, hosts, 0.0)) <= policies.cost(one, hosts)
+
+
+@pytest.mark.parametrize(
+    'one, found',
+    [
+        pytest.param(problem([2], 3, {}), True, id='nobody to place'),
+        pytest.param(problem([], 3, {'a': 1}), False, id='no hosts'),
+        pytest.param(problem([2], 0, {'a': 1}), False, id='no room'),
+        pytest.param(problem([2], 0, {'a': 2}, fixed=at(0, 1)), True, id='all fixed, where no room is'),
+        pytest.param(
+            problem([1, 1], 9, {'a': 2}, policy(AFFINITY, 'rack', A2), fixed=at(0, 1)),
+            False,
+            id='all fixed, apart',
+        ),
+        pytest.param(
+            problem(
+                [1, 1], 9, {'a': 3}, policy(SPREAD, 'rack', paths('a', 3), max_skew=0), fixed=at(0, 0, 1)
+            ),
+            False,
+            id='all fixed, uneven',
+        ),
+        pytest.param(
+            problem([3], 1, {'a': 3}, policy(EXCLUSIVE, 'rack', ['a/0'])),
+            False,
+            id='others have nowhere to go',
+        ),
+    ],
+)
+def test_edges(one, found):
+    hosts, proven = model.repair(one, LONG_S)
+    assert (hosts is not None, proven) == (found, not found)
+
+
+def test_many_hosts_are_searched_in_part_first():
+    members = dict.fromkeys('abcdefghij', 4)
+    one = problem(
+        [20] * 20, 12, members, *(policy(ANTI_AFFINITY, 'rack', paths(kind, 4)) for kind in members)
+    )
+    hosts, _ = model.repair(one, LONG_S)
+    assert policies.broken(one, hosts) == []
+
+
+@pytest.mark.parametrize(
+    'one, fits',
+    [
+        pytest.param(problem([4], 1, {'a': 6}), 4, id='as many as there is room for'),
+        pytest.param(
+            problem([2, 3], 1, {'a': 6}, policy(AFFINITY, 'rack', paths('a', 6))), 3, id='all in one rack'
+        ),
+        pytest.param(
+            problem([3, 3, 2], 0, {'a': 9}, *CELLS, room=[1, 1, 1, 1, 1, 1, 2, 2]),
+            6,
+            id='blocks whole or not at all',
+        ),
+        pytest.param(
+            problem([2, 1], 1, {'a': 3}, policy(SPREAD, 'host', paths('a', 3), min_domains=4)),
+            0,
+            id='too few',
+        ),
+        pytest.param(
+            problem([2, 2], 0, {'a': 2, 'b': 2}, policy(NEAR, 'rack', A2, paths('b', 2)), room=[1, 1, 2, 1]),
+            2,
+            id='nobody without the partner',
+        ),
+    ],
+)
+def test_the_most_that_fit(one, fits):
+    hosts, is_most = model.largest(one, LONG_S)
+    assert (int((hosts >= 0).sum()), is_most) == (fits, True)
+
+
+def test_blocks_in_the_counts_are_told_apart_by_search_where_dealing_does_not():
+    rows, caps = [[0, 1], [0, 1]], [(1, [1, 1])]  # two blocks of a head and a worker, never on one host
+    assert not model_answer._kept(model_answer._deal(rows, 2), caps)
+    shares = model_answer._search(rows, 2, caps)
+    assert model_answer._kept(shares, caps)
+    assert sorted(h for share in shares for h in share[0]) == [0, 1]
+
+
+def test_blocks_that_cannot_be_told_apart_are_an_error_that_is_mended():
+    assert model_answer._search([[0, 0], [1, 1]], 2, [(1, [2, 1])]) is None
+
+
+def test_useful_hosts():
+    one = compile(problem([5, 2], 0, {'a': 2}, room=[1, 2, 2, 9, 3, 1, 1]))
+    assert one.layout.live[dominated.useful(one)].tolist() == [1, 2, 5, 6]
+
+
+def test_homes_are_kept_where_members_of_one_class_change_places():
+    one = problem([4], 1, {'a': 3}, home=at(2, 0, 1))
+    better = model.improve(one, at(0, 1, 3), LONG_S)
+    assert better.tolist() == [2, 0, 1]
+
+
+def test_the_same_answer_each_time():
+    one = random_problems.mixture(3)
+    first, _ = model.repair(one, LONG_S)
+    again, _ = model.repair(one, LONG_S)
+    assert first.tolist() == again.tolist()

@@ -1,0 +1,180 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Why a group cannot be placed: counts, policies that collide, contradictions, and what would fit."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from nova_sched.groups import collision, ideal, joint, model, why, worker
+from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, APART, NEAR, SPREAD
+from nova_sched.groups.limits import Limits
+from nova_sched.tests.unit.groups import oracle, random_problems
+from nova_sched.tests.unit.groups.test_model import CELLS, paths, policy, problem
+
+LIMITS = Limits(greedy_s=1.0, repair_s=60.0, improve_s=0.0, explain_s=60.0)
+A4 = paths('a', 4)
+
+
+@pytest.fixture(scope='module')
+def solver():
+    with worker.Solver() as solver:
+        yield solver
+
+
+@pytest.mark.parametrize(
+    'one, core, contradicts, fits',
+    [
+        pytest.param(problem([2], 1, {'a': 3}), [], False, '2 of 3 members (a 2 of 3)', id='no room at all'),
+        pytest.param(
+            problem(
+                [2, 2], 1, {'a': 4}, policy(AFFINITY, 'rack', A4), policy(ANTI_AFFINITY, 'host', A4, most=3)
+            ),
+            ['affinity rack'],
+            False,
+            '2 of 4 members (a 2 of 4)',
+            id='no rack is large enough',
+        ),
+        pytest.param(
+            problem([4], 9, {'a': 4}, policy(AFFINITY, 'host', A4), policy(ANTI_AFFINITY, 'host', A4)),
+            ['affinity host', 'anti-affinity host'],
+            True,
+            '0 of 4 members (a 0 of 4)',
+            id='together and apart',
+        ),
+        pytest.param(
+            problem(
+                [2, 2],
+                9,
+                {'a': 4, 'b': 1},
+                policy(APART, 'rack', A4, ['b/0']),
+                policy(NEAR, 'rack', A4, ['b/0']),
+            ),
+            ['apart rack', 'near rack'],
+            True,
+            '1 of 5 members (a 0 of 4)',
+            id='near and apart',
+        ),
+        pytest.param(
+            problem([2, 2], 9, {'a': 4}, policy(SPREAD, 'rack', A4, min_domains=3)),
+            ['spread rack'],
+            True,
+            '0 of 4 members (a 0 of 4)',
+            id='more racks than there are',
+        ),
+        pytest.param(
+            problem([3, 3, 2], 0, {'a': 9}, *CELLS, room=[1, 1, 1, 1, 1, 1, 2, 2]),
+            ['affinity rack'] * 2 + ['anti-affinity host'] * 3,
+            False,
+            '6 of 9 members (a 6 of 9)',
+            id='one cell too many',
+        ),
+    ],
+)
+def test_reasons(solver, one, core, contradicts, fits):
+    result = joint.plan(one, LIMITS, solver)
+    reason = result.reason
+    assert result.proven
+    assert sorted(reason.core) == core
+    assert (reason.minimal, reason.contradicts, reason.fits) == (True, contradicts, fits)
+    assert json.loads(json.dumps(reason.to_plain()))['core'] == list(reason.core)
+    assert not re.search(r'host-\d', str(reason.to_plain()))
+
+
+def test_the_failing_count_names_the_domain_that_comes_nearest():
+    one = problem([2, 3], 1, {'a': 4}, policy(AFFINITY, 'rack', A4))
+    failing = joint.plan(one).reason.to_plain()['failing']
+    assert (failing['domain'], failing['held'], failing['asked']) == ('rack rack-1', 3, 4)
+
+
+def test_a_domain_that_is_a_single_host_is_not_named():
+    one = problem([2, 3], 1, {'a': 4}, policy(AFFINITY, 'rack', A4))
+    one.domain_names[1] = ['r1', 'host-2']  # the second rack is a node's own, which tells none
+    reason = joint.plan(one).reason
+    assert 'host-2' not in reason.words
+    assert reason.failing.domain == 'a rack of one host'
+
+
+def test_what_is_not_proven_has_no_core():
+    one = problem([3, 3, 2], 0, {'a': 9}, *CELLS, room=[1, 1, 1, 1, 1, 1, 2, 2])
+    reason = joint.plan(one).reason
+    assert (reason.core, reason.minimal, reason.failing) == (None, False, None)
+
+
+@pytest.mark.parametrize(
+    'generate, seeds', [(random_problems.mixture, range(100)), (random_problems.cells, range(15))]
+)
+def test_a_core_cannot_be_kept_and_without_one_of_it_can(generate, seeds):
+    wrong, cores = [], 0
+    for seed in seeds:
+        one = generate(seed)
+        if model.repair(one, 60.0)[0] is not None:
+            continue
+        families, minimal = collision.core(one, (why.counted, model._settle), float('inf'))
+        core = [number for family in families for number in family]
+        cores += 1
+        spared = [[other for other in core if other != number] for number in core]
+        needed = [oracle.best(collision.only(one, fewer), goal=False) is not None for fewer in spared]
+        if oracle.best(collision.only(one, core), goal=False) is not None or not minimal or not all(needed):
+            wrong.append(seed)
+    assert wrong == []
+    assert cores > 5
+
+
+def empty(one):
+    """The whole cluster with nobody on it and no end of room, everybody alike."""
+    whole = ideal.cluster(one)
+    hosts = one.host_count
+    large = problem([hosts], 99, {'a': len(one.names)}, names=one.names, rules=whole.rules)
+    large.domains, large.domain_names, large.levels = one.domains, one.domain_names, one.levels
+    return whole, large
+
+
+@pytest.mark.parametrize('seeds', [pytest.param(range(60), id='mixtures')])
+def test_policies_contradict_each_other_exactly_if_no_empty_cluster_can_keep_them(seeds):
+    wrong, clashes = [], 0
+    for seed in seeds:
+        small, large = empty(random_problems.mixture(seed, members=(2, 4), hosts=(2, 14), preferred=False))
+        clash = oracle.best(large, goal=False) is None
+        clashes += clash
+        if (why.clash(large, model._settle, 60.0) != '') != clash or (
+            model.repair(small, 60.0)[0] is None
+        ) != clash:
+            wrong.append(seed)
+    assert wrong == []
+    assert clashes > 5
+
+
+def test_the_ideal_cluster_is_no_larger_than_the_group_can_use():
+    one = problem([20] * 50, 1, {'a': 3})
+    small = ideal.cluster(one)
+    assert (small.host_count, small.size(1)) == (9, 3)
+    assert np.bincount(small.domains[1]).tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    'kept, words',
+    [
+        pytest.param([policy(AFFINITY, 'host', A4)], None, id='nothing but room is missing'),
+        pytest.param(
+            [policy(AFFINITY, 'host', A4), policy(ANTI_AFFINITY, 'host', A4)],
+            'These policies contradict each other, whatever is free: affinity host, anti-affinity host.',
+            id='they contradict each other',
+        ),
+    ],
+)
+@pytest.mark.parametrize('has_solver', [True, False])
+def test_contradiction(solver, kept, words, has_solver):
+    one = problem([4], 0, {'a': 4}, *kept)
+    assert why.contradiction(one, LIMITS, solver if has_solver else None) == words
