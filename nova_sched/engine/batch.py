@@ -155,7 +155,9 @@ class Batches:
 
     def _seated(self, request, settled):
         """The request as that of a top group's member, if it is one."""
-        return self._seating.seated(request, settled) if is_member(request) else request
+        if not is_member(request):
+            return request
+        return self._patience.until_done(self._seating.seated, request, settled)
 
     def _only_asked(self, message, decision, settings):
         """Answer a request that claims nothing; those after it see no trace of it."""

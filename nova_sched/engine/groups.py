@@ -13,6 +13,7 @@
 
 import dataclasses
 import logging
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -164,8 +165,17 @@ class Groups:
             try:
                 return self._revise(known, _changed(old, known), dry_run)
             except _Changed:
+                if self._is_done(record):
+                    return self.show(uuid)
                 LOG.info('Group %s has changed meanwhile; its update is planned again', uuid)
         raise errors.GroupRefused(*self._too_quick())
+
+    def _is_done(self, record):
+        """Whether what is stored was made so by ourselves, by a commit whose answer was lost."""
+        stored = self._call(self._store.top_group, record.uuid, False)
+        return stored is not None and all(
+            getattr(stored, name) == getattr(record, name) for name in ('generation', 'updated_s', 'deleted')
+        )
 
     def _revise(self, known, changed, dry_run):
         try:
@@ -181,11 +191,10 @@ class Groups:
         for _ in range(self._settings().plan_attempts):
             known = self._find(uuid, project_id, generation)
             record = dataclasses.replace(known.record, deleted=True, updated_s=self._clock())
-            gone = dataclasses.replace(known, record=record)
-            if dry_run or self._call(self._plans.release, known, record).won:
-                return self._view(
-                    gone, [claim for claim in self._claims(uuid) if claim.state != PLANNED], dry_run
-                )
+            if dry_run or self._call(self._plans.release, known, record).won or self._is_done(record):
+                LOG.info('Deleted group %s%s', uuid, ', for trial' if dry_run else '')
+                left = [claim for claim in self._claims(uuid) if claim.state != PLANNED]
+                return self._view(dataclasses.replace(known, record=record), left, dry_run)
         raise errors.GroupRefused(*self._too_quick())
 
     def renew(self, uuid, ttl_s=None, project_id=None):
@@ -283,18 +292,27 @@ class Groups:
     def _plan(self, known, dry_run=False, may_move=False, asked=None, changed=frozenset()):
         """Plan and claim, on what others leave, again and again. Raises GroupRefused, or _Changed."""
         settings, caps = self._settings(), dict[tuple[str, str], int]()
-        expires_s = known.record.expires_s
+        expires_s, begin_s = known.record.expires_s, time.perf_counter()
         for _ in range(settings.plan_attempts):
             draft = self._call(self._plans.draft, known, caps, may_move, asked, changed)
             found = joint.plan(draft.survey.problem, settings.plan_limits, self._solver)
             if found.hosts is None:
-                raise _refusal(found, draft.survey)
+                refusal = _refusal(found, draft.survey)
+                LOG.info('Refused group %s of %d members: %s', known.uuid, len(draft.spots), refusal.reason)
+                raise refusal
             if dry_run:
                 return self._foreseen(draft, found.hosts)
             record = dataclasses.replace(known.record, definition=known.text())
             lifetime_s = None if expires_s is None else max(expires_s - self._clock(), 1.0)
             taken = self._call(self._plans.take, draft, found.hosts, record, lifetime_s)
             if taken.won:
+                LOG.info(
+                    'Planned group %s: %d members on %d hosts, %.1f ms',
+                    known.uuid,
+                    len(draft.spots),
+                    len(set(found.hosts.tolist())),
+                    (time.perf_counter() - begin_s) * 1000,
+                )
                 self._library.keep(known)
                 moves = _moves(draft, found.hosts, self._cluster)
                 view = self.show(known.uuid)

@@ -17,6 +17,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from nova_sched.groups import definition
+from nova_sched.groups.alike import alike
 from nova_sched.groups.compile import Compiled
 
 ROUNDS = 3  # of bounds that follow from each other
@@ -24,7 +25,7 @@ ROUNDS = 3  # of bounds that follow from each other
 
 @dataclasses.dataclass(eq=False)
 class Crowd:
-    """Units of one class, or of the classes in one column of a type of several blocks.
+    """Units of one class, or of classes that are alike: in one column of several blocks, or by themselves.
 
     ``each``: units of one class. ``most`` int64 [h]: how many may be on each live host, by themselves.
     """
@@ -72,8 +73,9 @@ class Team:
 class Crew:
     """A compiled problem as crowds and teams.
 
-    ``private``: team by the place in ``Compiled.active`` of the rules on units of one of its several blocks
-    alone, all of them required host anti-affinity. The rules of the first block speak for the others.
+    ``private``: by the place in ``Compiled.active`` of a rule on units of one alone of several blocks or
+    classes that are alike, how many these are. All such rules are required anti-affinity, of blocks at host
+    level. Those of the first block or class speak for the others.
     ``partial``: some may be left out, but a block whole or not at all, save one that has others inside, or
     everybody.
     """
@@ -111,9 +113,17 @@ class Crew:
         return crew
 
 
-def gather(compiled: Compiled, apart: Collection[int] = (), partial: bool = False) -> Crew:
-    """Crowds and teams of a compiled problem; blocks with a number in ``apart`` are merged with no other."""
-    columns, teams = _merge(compiled, set(apart))
+def gather(
+    compiled: Compiled, apart: Collection[int] = (), partial: bool = False, by_home: bool = False
+) -> Crew:
+    """Crowds and teams of a compiled problem; blocks with a number in ``apart`` are merged with no other.
+
+    ``by_home``: nor are units that have a home, since it matters which of them is where.
+    """
+    named = np.array(
+        [by_home and bool((compiled.problem.home[rows] >= 0).any()) for rows in compiled.members], dtype=bool
+    )
+    columns, teams = _merge(compiled, set(apart), named)
     for team in teams:
         everybody = len(team.crowds) == len(columns) and team.count == 1
         team.whole = not partial or not (team.inner or everybody)
@@ -128,10 +138,10 @@ def gather(compiled: Compiled, apart: Collection[int] = (), partial: bool = Fals
     return crew
 
 
-def _merge(compiled: Compiled, apart: set[int]) -> tuple[list[list[int]], list[Team]]:
+def _merge(compiled: Compiled, apart: set[int], named: np.ndarray) -> tuple[list[list[int]], list[Team]]:
     """Columns of classes that are one crowd, and teams that know their crowds by these."""
     columns: list[list[int]] = []
-    taken = np.zeros(compiled.class_count, dtype=bool)
+    taken = named.copy()
     teams = []
     single = []
     for kind in sorted(compiled.block_types, key=lambda kind: -len(kind.blocks)):
@@ -144,7 +154,9 @@ def _merge(compiled: Compiled, apart: set[int]) -> tuple[list[list[int]], list[T
             teams.append(Team(kind.level, list(kind.blocks), crowds, np.zeros(0)))
         else:
             single += kind.blocks
-    columns += [[int(c)] for c in np.flatnonzero(~taken)]
+    columns += alike(compiled, np.flatnonzero(~taken))
+    known = {c for classes in columns for c in classes}
+    columns += [[c] for c in range(compiled.class_count) if c not in known]
     of = {c: number for number, classes in enumerate(columns) for c in classes}
     team_of = {block: number for number, team in enumerate(teams) for block in team.blocks}
     for number in sorted(single):  # inner blocks have the lower numbers
@@ -157,14 +169,17 @@ def _merge(compiled: Compiled, apart: set[int]) -> tuple[list[list[int]], list[T
 
 
 def _private(crew: Crew) -> dict[int, int]:
-    """Of each rule that concerns one block alone of a team of several: the team."""
-    owner = {
-        c: (number, block)
-        for number, team in enumerate(crew.teams)
-        if team.count > 1
-        for crowd in team.crowds
-        for block, c in enumerate(crew.crowds[crowd].classes)
-    }
+    """How many are alike, of each rule on units of one of them alone."""
+    in_team = {crowd for team in crew.teams if team.count > 1 for crowd in team.crowds}
+    owner: dict[int, tuple] = {}
+    for number, team in enumerate(crew.teams):
+        if team.count > 1:
+            for crowd in team.crowds:
+                for block, c in enumerate(crew.crowds[crowd].classes):
+                    owner[c] = (team.count, 'team', number, block)
+    for number, crowd in enumerate(crew.crowds):
+        if number not in in_team and len(crowd.classes) > 1:
+            owner |= {c: (len(crowd.classes), 'crowd', number, c) for c in crowd.classes}
     found = {}
     for position, one in enumerate(crew.compiled.active):
         owners = {owner.get(c) for c in np.flatnonzero((one.a > 0) | (one.b > 0)).tolist()}
@@ -177,12 +192,12 @@ def _cap(crew: Crew) -> None:
     """Bound each crowd by the anti-affinity that its units have among themselves."""
     for position, one in enumerate(crew.compiled.active):
         if one.is_required and one.kind == definition.ANTI_AFFINITY:
-            blocks = crew.teams[crew.private[position]].count if position in crew.private else 1
+            times = crew.private.get(position, 1)
             left = np.maximum(one.rule.most - one.fixed_a, 0)
             for crowd in crew.crowds:
                 a = int(one.a[crowd.first])
                 if a:
-                    most = (left // a * blocks)[crew.compiled.layout.levels[one.level].ids]
+                    most = (left // a * times)[crew.compiled.layout.levels[one.level].ids]
                     crowd.most = np.minimum(crowd.most, most)
 
 

@@ -66,16 +66,11 @@ def improve(problem: Problem, hosts: np.ndarray, seconds: float) -> np.ndarray:
     compiled.problem = problem
     if not compiled.class_count:
         return hosts
-    homed = [
-        block.number
-        for block in compiled.blocks
-        if any((problem.home[compiled.members[c]] >= 0).any() for c in block.classes)
-    ]
 
     def attempt(apart):
-        return _better(gather(compiled, apart), hosts, deadline), False
+        return _better(gather(compiled, apart, by_home=True), hosts, deadline), False
 
-    found, _ = _unmerging(attempt, homed)
+    found, _ = _unmerging(attempt)
     found = _checked(problem, found)
     if found is None or policies.cost(problem, found) >= policies.cost(problem, hosts):
         return hosts
@@ -190,9 +185,9 @@ def _placement(these: Variables, solver: cp_model.CpSolver) -> np.ndarray:
     return model_answer.placement(these.crew, counts)
 
 
-def _unmerging(attempt, apart=()):
+def _unmerging(attempt):
     """Try until the counts can be split into blocks, which is nearly always at once."""
-    apart = set(apart)
+    apart: set[int] = set()
     while True:
         try:
             return attempt(apart)

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 import numpy as np
 from ortools.sat.python import cp_model
 
+from nova_sched.groups import alike
 from nova_sched.groups.crowds import Crew, Team
 
 SPLIT_S = 1.0  # for blocks of one rack: a handful of variables each
@@ -36,9 +37,11 @@ def placement(crew: Crew, counts: Counts) -> np.ndarray:
     """Hosts [M], -1 for members that have no place. Raises CannotSplitError."""
     compiled = crew.compiled
     hosts = np.where(compiled.problem.fixed >= 0, compiled.problem.fixed, -1).astype(np.int32)
-    of_class = {
-        crowd.first: collections.Counter(here) for crowd, here in zip(crew.crowds, counts, strict=True)
-    }
+    of_class: dict[int, Mapping[int, int]] = {}
+    for crowd, here in zip(crew.crowds, counts, strict=True):
+        places = collections.Counter(here).elements()
+        shares = alike.deal(compiled, crowd.classes, places)
+        of_class |= {c: collections.Counter(share) for c, share in shares.items()}
     for team in crew.teams:
         if team.count > 1:
             of_class |= _split(crew, team, counts)

@@ -101,15 +101,24 @@ def _anti_affinity(these: Variables, one: Active) -> None:
             these.model.add(side.total(domain) <= one.rule.most)
 
 
-def _private_anti_affinity(these: Variables, one: Active, number: int) -> None:
-    # Rule: no host has more of the blocks in its domain than all these blocks may have there.
+def _private_anti_affinity(these: Variables, one: Active, alike: int) -> None:
+    # Rule: no domain has more of all that are alike than each of these may have, so many times.
     side = these.a(one)
-    team = these.crew.teams[number]
-    ids = these.level(team.level).ids
-    for h in side:
-        domain = int(ids[h])
-        if side.bound(h) > one.rule.most or team.most[domain] > 1:
-            these.model.add(side.placed(h) <= one.rule.most * these.y[number][domain])
+    crowds = {n for n, crowd in enumerate(these.crew.crowds) if one.a[crowd.first]}
+    for number, team in enumerate(these.crew.teams):
+        if team.count > 1 and crowds and crowds.issubset(team.crowds):
+            # Of blocks: only those that are in the domain around the host count.
+            ids = these.level(team.level).ids
+            for h in side:
+                if side.bound(h) > one.rule.most or team.most[ids[h]] > 1:
+                    these.model.add(side.placed(h) <= one.rule.most * these.y[number][int(ids[h])])
+            return
+    for number in crowds:
+        each = int(one.a[these.crew.crowds[number].first])
+        most = one.rule.most // each * each * alike
+        for domain in side:
+            if side.bound(domain) > most:
+                these.model.add(side.placed(domain) <= most)
 
 
 def _spread(these: Variables, one: Active) -> None:

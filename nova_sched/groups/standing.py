@@ -168,43 +168,55 @@ class Spread(Standing):
         self.ceiling = 0
 
     def allowed(self, a, b):
-        """Where the rest can still level out what is uneven, and fill what is missing."""
+        """Where the rest can still level out what is uneven, and fill what is missing; and as planned."""
         if not a:
             return None
-        most, used = int(self.a.max(initial=0)), int((self.a > 0).sum())
-        verdict = np.zeros(most + 1, dtype=bool)  # by the number of members that a domain has
-        sizes = np.bincount(self.a, minlength=most + 1)
-        for count in np.flatnonzero(sizes).tolist():
-            verdict[count] = self._mendable(sizes, count, a, used) <= self.left_a - a
-        allowed = verdict[self.a]
+        allowed = self._by_count(self._is_mendable if self.plan is None else self._is_not_too_late, a)
         if self.plan is not None:
             allowed &= self.plan & (self.a + a <= self.ceiling)
         return allowed
 
-    def _mendable(self, sizes, count, a, used):
-        """Members that the others have to give once a domain with ``count`` has ``a`` more."""
-        missing = max(self.rule.min_domains - used - (count == 0), 0)
-        if self.rule.max_skew is None:
-            return missing
-        floor = max(len(sizes) - 1, count + a) - self.rule.max_skew
-        if floor <= 1:
-            return missing
-        every = np.arange(1, len(sizes))
-        short = int((np.maximum(floor - every, 0) * sizes[1:]).sum())
-        short += max(floor - count - a, 0) - (max(floor - count, 0) if count else 0)
-        return short + missing * floor
-
     def price(self, a, b):
-        if not a:
-            return 0.0
-        used = self.a[self.a > 0]
-        if len(used) < self.rule.min_domains:
-            return (self.a > 0).astype(np.float64)
-        if self.rule.max_skew is None:
-            return 0.0
-        high, low = used.max(), used.min()
-        skew = np.maximum(high, self.a + a) - np.where(self.a == 0, np.minimum(low, a), low)
-        return np.maximum(skew - self.rule.max_skew, 0).astype(np.float64)
+        """One where the spread cannot be kept any more, though it could be elsewhere."""
+        return (~self._by_count(self._is_mendable, a)).astype(np.float64) if a else 0.0
+
+    def _by_count(self, verdict, a) -> np.ndarray:
+        """Bool [D]: a verdict on ``a`` members more, which is the same for domains that have equally many."""
+        sizes = np.bincount(self.a)  # domains by the number of members that they have
+        found = np.zeros(len(sizes), dtype=bool)
+        for count in np.flatnonzero(sizes).tolist():
+            found[count] = verdict(sizes, count, a)
+        return found[self.a]
+
+    def _is_not_too_late(self, sizes, count, a) -> bool:
+        """Whether members are left to bring all domains that are used up to the largest, less the skew."""
+        used = int(sizes[1:].sum())
+        missing = max(self.rule.min_domains - used - (count == 0), 0)
+        floor = max(len(sizes) - 1, count + a) - self.rule.max_skew
+        short = missing * max(floor, 1)
+        if floor > 1:
+            short += int((np.maximum(floor - np.arange(1, len(sizes)), 0) * sizes[1:]).sum())
+            short += max(floor - count - a, 0) - (max(floor - count, 0) if count else 0)
+        return short <= self.left_a - a
+
+    def _is_mendable(self, sizes, count, a) -> bool:
+        """Whether members to come can fill some number of domains, each between a ceiling and its floor."""
+        left, skew = self.left_a - a, self.rule.max_skew
+        sizes = np.append(sizes, np.zeros(a, dtype=sizes.dtype))
+        sizes[count] -= 1
+        sizes[count + a] += 1
+        counts = np.flatnonzero(sizes[1:]) + 1
+        many = sizes[counts]
+        missing = max(self.rule.min_domains - int(many.sum()), 0)
+        if skew is None:
+            return missing <= left
+        ceiling = np.arange(counts[-1], counts[-1] + left + 1)
+        floor = np.maximum(ceiling - skew, 1)
+        short = np.maximum(floor[:, None] - counts, 0) @ many
+        room = (ceiling[:, None] - counts) @ many
+        fresh = np.maximum(missing, -((room - left) // ceiling))  # domains more, at least and at most
+        most = np.minimum(sizes[0], (left - short) // floor)
+        return bool(((short <= left) & (fresh <= most)).any())
 
 
 def _index(classes: np.ndarray) -> slice | np.ndarray:

@@ -21,7 +21,7 @@ policies  what is asked of them
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ def read(
     parameters: Mapping[str, Any] | None = None,
     flavors: Mapping[str, Mapping[str, Any]] | None = None,
     images: Mapping[str, Mapping[str, Any]] | None = None,
-    levels=LEVELS,
+    levels: Iterable[str] = LEVELS,
     max_members: int = 1000,
 ) -> Definition:
     """What a template means.

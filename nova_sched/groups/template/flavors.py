@@ -12,8 +12,8 @@
 """Flavors, by name or written where they are used."""
 
 from nova_sched.groups.definition import Flavor
-from nova_sched.groups.template.scope import meant
-from nova_sched.groups.template.values import from_plain
+from nova_sched.groups.template.scope import Scope, meant
+from nova_sched.groups.template.values import Value, from_plain
 
 # Name in a template -> name in a Flavor. Some may have the names that nova_sched's own objects use.
 COUNTS = {
@@ -38,7 +38,7 @@ class Flavors:
         self._catalogue = catalogue or {}
         self._known = {}
 
-    def flavor(self, scope, value) -> Flavor:
+    def flavor(self, scope: Scope, value: Value) -> Flavor:
         """The flavor that a server asks for. Raises TemplateError."""
         value = scope.head(value)
         if isinstance(value.data, dict):

@@ -76,19 +76,24 @@ def _repeat(scope, call, argument):
     each = scope.mapping(scope.require(fields, 'for_each'))
     lists = [scope.items(values) for values in each.data.values()]
     permutations = scope.get(fields, 'permutations')
-    if permutations is None or scope.boolean(permutations):
-        copies, rounds = _product(lists), itertools.product(*lists)
-    else:
-        if len({len(values) for values in lists}) > 1:
-            raise each.wrong('without permutations the lists are of one length')
-        copies, rounds = len(lists[0]) if lists else 0, zip(*lists, strict=True)
+    copies, rounds = _rounds(each, lists, permutations is None or scope.boolean(permutations))
     if not lists or copies > COPIES:
         raise each.wrong(f'{copies} copies; 1 list or more, and up to {COPIES} copies, are possible')
     if 'template' not in fields.data:
         raise fields.wrong('template is missing')
     template = fields.data['template']
-    copied = [_substituted(scope, template, dict(zip(each.data, values, strict=True))) for values in rounds]
+    chosen = (dict(zip(each.data, values, strict=True)) for values in rounds)
+    copied = [_substituted(scope, template, replacements) for replacements in chosen]
     return Value(copied, call.where, call.line, call.column)
+
+
+def _rounds(each, lists, permutations):
+    """How often a template is copied, and for each time an item of each list."""
+    if permutations:
+        return _product(lists), itertools.product(*lists)
+    if len({len(values) for values in lists}) > 1:
+        raise each.wrong('without permutations the lists are of one length')
+    return len(lists[0]) if lists else 0, zip(*lists, strict=True)
 
 
 def _if(scope, call, argument):
@@ -135,7 +140,7 @@ FUNCTIONS = {
 }
 
 
-def condition(scope, value) -> bool:
+def condition(scope, value):
     """Whether a condition holds: the name of one, a boolean, or a function that yields a boolean."""
     if isinstance(value.data, str):
         return scope.template.conditions.holds(value)
@@ -244,15 +249,13 @@ def _substituted(scope, value, replacements):
         if isinstance(data, str):
             return replacements[data] if data in replacements else _in_text(scope, value, data, replacements)
         if isinstance(data, list):
-            made = [_substituted(scope, item, replacements) for item in data]
+            data = [_substituted(scope, item, replacements) for item in data]
         elif isinstance(data, dict):
-            made = {
+            data = {
                 _in_text(scope, value, key, replacements).data: _substituted(scope, item, replacements)
                 for key, item in data.items()
             }
-        else:
-            return value
-        return Value(made, value.where, value.line, value.column, value.keys, value.literal)
+        return Value(data, value.where, value.line, value.column, value.keys, value.literal)
     finally:
         scope.work.depth -= 1
 

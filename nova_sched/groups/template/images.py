@@ -14,7 +14,8 @@
 import uuid
 
 from nova_sched.groups.definition import Image
-from nova_sched.groups.template.values import from_plain
+from nova_sched.groups.template.scope import Scope
+from nova_sched.groups.template.values import Value, from_plain
 
 FIELDS = ('id', 'name', 'properties', 'disk_format')
 
@@ -28,7 +29,7 @@ class Images:
         self._warnings = warnings
         self._known = {}
 
-    def image(self, scope, value) -> Image:
+    def image(self, scope: Scope, value: Value) -> Image:
         """The image that a server boots from. One that nobody has described has no properties: a warning."""
         value = scope.head(value)
         if isinstance(value.data, dict):

@@ -122,8 +122,10 @@ class Policies:
 
     def _most_per_host(self, properties, kind, weight):
         found = self._scope.get(properties, 'rules')
-        rules = None if found is None else self._scope.mapping(found, ('max_server_per_host',))
-        most = rules and self._scope.get(rules, 'max_server_per_host')
+        if found is None:
+            return 1
+        rules = self._scope.mapping(found, ('max_server_per_host',))
+        most = self._scope.get(rules, 'max_server_per_host')
         if most is None:
             return 1
         if kind != definition.ANTI_AFFINITY or weight is not None:

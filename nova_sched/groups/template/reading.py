@@ -61,7 +61,7 @@ class Reading:
     """What functions ask for (``parameters``, ``conditions``, ``attribute``) while a template is read."""
 
     def __init__(self, text, parameters, flavors, images, levels, max_members):
-        self._warnings = []
+        self._warnings: list[str] = []
         work = Work()
         literal = Literal(work)
         self._scope = Scope(self, work)
@@ -115,13 +115,12 @@ class Reading:
     def attribute(self, name, attribute, at):
         """An attribute of a resource, plain: what the template itself says of it. Raises TemplateError."""
         one = self._resources[name]
-        if one.type != types.SERVER or attribute not in ATTRIBUTES:
+        if one.type != types.SERVER or attribute not in ('name', *ATTRIBUTES):
             raise at.wrong(f'{attribute} of {name} is not known before it is created')
+        if attribute == 'name':
+            return self._scope.text(self._scope.require(self._scope.mapping(one.properties), 'name'))
         if name in self._asked:
             raise at.wrong(f'{name} is described by itself')
-        if attribute == 'name':
-            properties = self._scope.mapping(one.properties)
-            return self._scope.text(self._scope.require(properties, 'name'))
         self._asked.append(name)
         found = ATTRIBUTES[attribute](self._servers.server(self._scope, one.properties))
         self._asked.pop()
@@ -152,7 +151,6 @@ def _image(server):
 
 
 ATTRIBUTES = {
-    'name': None,
     'flavor': _flavor,
     'image': _image,
     'availability_zone': lambda server: server.availability_zone,

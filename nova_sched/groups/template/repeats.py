@@ -14,6 +14,8 @@
 import dataclasses
 
 from nova_sched.groups.template import types
+from nova_sched.groups.template.resources import Item
+from nova_sched.groups.template.scope import Scope
 from nova_sched.groups.template.values import Value
 
 RESOURCE_GROUP = ('count', 'index_var', 'resource_def', 'removal_policies', 'removal_policies_mode')
@@ -30,7 +32,7 @@ class Repeated:
     variable: str | None
 
 
-def repeated(one, scope, most) -> Repeated:
+def repeated(one: Item, scope: Scope, most: int) -> Repeated:
     """What a group that repeats, of up to ``most`` members, says. Raises TemplateError."""
     if one.type == types.RESOURCE_GROUP:
         return _resource_group(one, scope, most)
@@ -86,7 +88,7 @@ def _names(count, removed):
 
 def _removed(scope, properties):
     """Names of members that are to go, whatever the count: ``removal_policies: [{resource_list: ['1']}]``."""
-    names = set()
+    names: set[str] = set()
     listed = scope.get(properties, 'removal_policies')
     for policy in [] if listed is None else scope.items(listed):
         named = scope.get(scope.mapping(policy, ('resource_list',)), 'resource_list')

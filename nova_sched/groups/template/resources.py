@@ -12,6 +12,7 @@
 """The resources of a template as they are written, and what is known of them before they exist."""
 
 import dataclasses
+from collections.abc import Collection
 
 from nova_sched.groups.template import types
 from nova_sched.groups.template.functions import condition
@@ -42,7 +43,7 @@ class Item:
     at: Value
 
 
-def item(scope: Scope, value: Value, fields) -> Item:
+def item(scope: Scope, value: Value, fields: Collection[str]) -> Item:
     """Something that has a type and perhaps properties. Raises TemplateError."""
     value = scope.mapping(value, fields)
     kind = types.known(scope, scope.require(value, 'type'))
@@ -89,7 +90,7 @@ class Resources:
         """The type of a resource; None if there is none of the name."""
         return self._items[name].type if name in self._items else None
 
-    def __getitem__(self, name) -> Item:
+    def __getitem__(self, name: str) -> Item:
         return self._items[name]
 
     def present(self):

@@ -13,6 +13,8 @@
 
 import difflib
 import re
+from collections.abc import Collection
+from typing import Any
 
 from nova_sched.groups.template.functions import FUNCTIONS, REFUSED
 from nova_sched.groups.template.values import DEPTH, Omitted, Reference, Value, text_fault, to_plain
@@ -86,7 +88,7 @@ class Scope:
                 value = value.holding(value.data.replace(variable, index))
         return value
 
-    def plain(self, value: Value):
+    def plain(self, value: Value) -> Any:
         """All of it worked out, as JSON has it."""
         value = self.head(value)
         data = value.data
@@ -122,14 +124,14 @@ class Scope:
             raise mapping.wrong(f'{key} is missing')
         return found
 
-    def mapping(self, value: Value, keys=None) -> Value:
+    def mapping(self, value: Value, keys: Collection[str] | None = None) -> Value:
         """A mapping that has no other keys than these."""
         value = self.head(value)
         if not isinstance(value.data, dict):
             raise value.wrong(f'a mapping is wanted, not {value.kind}')
         self.work.spend(1 + len(value.data), value)
-        for key in value.data if keys is not None else ():
-            if key not in keys:
+        for key in value.data:
+            if keys is not None and key not in keys:
                 raise value.wrong_key(key, f'{key} is not known here{meant(key, keys)}')
         return value
 
@@ -142,7 +144,7 @@ class Scope:
         heads = (self.head(item) for item in value.data)
         return [item for item in heads if not isinstance(item, Omitted)]
 
-    def text(self, value: Value, least=1, most=255) -> str:
+    def text(self, value: Value, least: int = 1, most: int = 255) -> str:
         """Text; a whole number counts as its digits, a boolean does not: YAML makes one of ``no``."""
         value = self.head(value)
         data = value.data
@@ -157,14 +159,14 @@ class Scope:
             raise value.wrong(f'the text {fault}')
         return data
 
-    def word(self, value: Value, words) -> str:
+    def word(self, value: Value, words: Collection[str]) -> str:
         """One of these words."""
         text = self.text(value)
         if text not in words:
             raise self.head(value).wrong(f'{text} is none of {", ".join(words)}{meant(text, words)}')
         return text
 
-    def integer(self, value: Value, least=0, most=LARGEST) -> int:
+    def integer(self, value: Value, least: int = 0, most: int = LARGEST) -> int:
         value = self.head(value)
         number = value.data
         if isinstance(number, str) and _WHOLE.fullmatch(number):

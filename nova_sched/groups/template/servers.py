@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_sched.groups.definition import Flavor, Image, Member
-from nova_sched.groups.template.scope import meant
+from nova_sched.groups.template.scope import Scope, meant
 from nova_sched.groups.template.types import SERVER_GROUP
-from nova_sched.groups.template.values import Reference
+from nova_sched.groups.template.values import Reference, Value
 
 READ = (
     'name',
@@ -63,7 +63,7 @@ class Servers:
         self._template = template
         self._warnings = warnings
 
-    def server(self, scope, properties) -> Server:
+    def server(self, scope: Scope, properties: Value) -> Server:
         """Raises TemplateError for what placement cannot read; leaves alone what it need not read."""
         properties = scope.mapping(properties)
         self._unknown(properties)

@@ -17,6 +17,7 @@ mean to Heat: dates stay text.
 
 import json
 import re
+from typing import Any
 
 import yaml
 
@@ -48,15 +49,15 @@ _SCALARS = {
 }
 
 
-def values(source) -> Value:
+def values(source: Any) -> Value:
     """The one mapping that the source holds. Raises TemplateError."""
-    value = parse(source) if isinstance(source, str | bytes | bytearray) else from_plain(source)
+    value = parse(source) if isinstance(source, str | bytes) else from_plain(source)
     if not isinstance(value.data, dict):
         raise value.wrong(f'a template is a mapping, not {value.kind}')
     return value
 
 
-def parse(source: str | bytes, loader=LOADER) -> Value:
+def parse(source: str | bytes, loader: type = LOADER) -> Value:
     """The one YAML document in the text. Raises TemplateError.
 
     Nearly all of JSON is YAML, and then has lines too. What is not (a surrogate pair escaped, a DEL) is
@@ -208,13 +209,15 @@ class _Document:
         return _RESOLVER.resolve(yaml.ScalarNode, text, implicit)
 
     def _sequence(self, where, depth):
-        items = []
+        items: list[Value] = []
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             items.append(self._value(event, inside(where, len(items)), depth + 1))
         return items
 
     def _mapping(self, where, depth):
-        data, keys, merged = {}, {}, {}
+        data: dict[str, Value] = {}
+        merged: dict[str, Value] = {}
+        keys: dict[str, tuple[int, int]] = {}
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             made = self._made(event, where)
             if not isinstance(event, yaml.ScalarEvent):

@@ -13,7 +13,8 @@
 
 import re
 
-from nova_sched.groups.template.scope import meant
+from nova_sched.groups.template.scope import Scope, meant
+from nova_sched.groups.template.values import Value
 
 SERVER = 'OS::Nova::Server'
 SERVER_GROUP = 'OS::Nova::ServerGroup'
@@ -52,7 +53,7 @@ _TYPE = re.compile(r'\w+(::[\w.]+)+')
 _NESTED = re.compile(r'(?i)(file|https?)://.*|.*\.(ya?ml|template|json)')
 
 
-def known(scope, value) -> str:
+def known(scope: Scope, value: Value) -> str:
     """The type that a resource has; raises TemplateError for one that cannot be meant."""
     name = scope.text(value)
     if name in READ:

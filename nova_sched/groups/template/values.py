@@ -123,8 +123,9 @@ def from_plain(plain: Any, where: str = ROOT, at: Value | None = None, literal: 
 class _Plain:
     """One pass over plain data; counts, because the same list may stand in many places."""
 
-    def __init__(self, at, literal):
-        self._line, self._column = (at.line, at.column) if at else (None, None)
+    def __init__(self, at: Value | None, literal: bool):
+        self._line: int | None = at.line if at else None
+        self._column: int | None = at.column if at else None
         self._literal = literal
         self._left = COUNT
 

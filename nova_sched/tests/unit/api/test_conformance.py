@@ -39,7 +39,8 @@ def config():
     project.generation.update(max_examples=EXAMPLES, deterministic=True)
     project.parameters = {'path.uuid': uuid_of('app'), 'query.marker': uuid_of('app')}
     project.checks.missing_required_header.expected_statuses = ['401', '428']
-    project.checks.positive_data_acceptance.expected_statuses += ['412']
+    for check in (project.checks.positive_data_acceptance, project.checks.negative_data_rejection):
+        check.expected_statuses = [*check.expected_statuses, '412']
     return made
 
 

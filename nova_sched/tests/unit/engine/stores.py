@@ -34,11 +34,11 @@ class Unsteady(MemoryClaimStore):
 def _unsteady(name):
     work = getattr(MemoryClaimStore, name)
 
-    def call(self, *args):
+    def call(self, *args, **words):
         if self.away.is_set():
             self.asked_in_vain += 1
             raise errors.StoreUnavailable('it is away')
-        found = work(self, *args)
+        found = work(self, *args, **words)
         if self.forgets:
             self.forgets -= 1
             raise errors.StoreUnavailable('the answer is lost')

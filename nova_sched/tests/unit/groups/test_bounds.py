@@ -136,14 +136,14 @@ def test_racks_of_a_zone(free, expected):
 
 def test_a_zone_with_places_for_all_but_no_rack_for_the_four():
     """Zone 0 has nine places in racks of three at most, zone 1 a rack of four and nothing else."""
-    racks, zones = [0, 1, 2, 3], [0, 0, 0, 1]
-    failure = bounds.first(problem(EIGHT, [3, 3, 3, 4], *NESTED, racks=racks, zones=zones))
+    zones = [0, 0, 0, 0, 0, 0, 1, 1]
+    failure = bounds.first(problem(EIGHT, [2, 1, 2, 1, 2, 1, 2, 2], *NESTED, racks=RACKS, zones=zones))
     assert (
         failure.words
         == '8 members: no zone has room for all, and for the parts of them that must be together'
     )
     assert (failure.dimension, failure.held, failure.asked) == ('parts', 1, 1)
-    assert bounds.first(problem(EIGHT, [3, 3, 4, 4], *NESTED, racks=racks, zones=zones)) is None
+    assert bounds.first(problem(EIGHT, [2, 1, 2, 1, 2, 2, 2, 2], *NESTED, racks=RACKS, zones=zones)) is None
 
 
 def test_a_mask_of_small_ones_does_not_hide_places_for_large_ones():

@@ -13,6 +13,8 @@
 
 import pytest
 
+from nova_sched import errors
+from nova_sched.groups import template
 from nova_sched.tests.unit.groups.template import SERVER, group, place, read, refused, repeated, server
 
 SCALING = {
@@ -466,3 +468,26 @@ def test_a_section_that_is_refused(body, place, where, why):
     line, column, found, words = refused(body)
     assert ((line, column), found) == (place, where)
     assert why in words
+
+
+@pytest.mark.parametrize(
+    'text, args',
+    [
+        pytest.param(b'resources: {}', ('template', 1, 1, 'heat_template_version is missing'), id='none'),
+        pytest.param(
+            'AWSTemplateFormatVersion: 2010-09-09',
+            ('AWSTemplateFormatVersion', 1, 1, 'AWSTemplateFormatVersion is not known here'),
+            id='of CloudFormation',
+        ),
+        pytest.param('[resources]', ('template', 1, 1, 'a template is a mapping, not a list'), id='list'),
+    ],
+)
+def test_what_is_no_template_of_heat_is_refused(text, args):
+    with pytest.raises(errors.TemplateError) as caught:
+        template.read(text)
+    assert caught.value.args == args
+
+
+def test_a_version_that_is_not_known_is_refused():
+    with pytest.raises(errors.TemplateError, match=r'2014-10-17 is none of .* did you mean'):
+        template.read('heat_template_version: 2014-10-17')

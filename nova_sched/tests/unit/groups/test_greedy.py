@@ -1,0 +1,289 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Greedy placement: what it finds, what it prefers, and that it never breaks a required policy."""
+
+import time
+
+import numpy as np
+import pytest
+
+from nova_sched.groups import greedy, policies, sequential
+from nova_sched.groups.compile import compile
+from nova_sched.groups.greedy_order import items, order, passing_of, split
+from nova_sched.groups.tally import Tally, Wiring
+from nova_sched.tests.groups import policy, problem, random_problem
+from nova_sched.tests.unit.groups.exact import placements
+
+FOUR = dict.fromkeys('abcd', 1)
+SIX = dict.fromkeys('abcdef', 1)
+
+
+def place(group):
+    """The hosts as a list, checked."""
+    hosts = greedy.place(group, None)
+    assert hosts is None or policies.broken(group, hosts) == []
+    return hosts if hosts is None else hosts.tolist()
+
+
+def racks(hosts):
+    return [host // 2 for host in hosts]
+
+
+@pytest.mark.parametrize(
+    'rules, judge',
+    [
+        pytest.param([policy('affinity', 'rack', 'a b c')], lambda r: len({*r[:3]}) == 1, id='affinity'),
+        pytest.param([policy('anti-affinity', 'rack', 'a b c')], lambda r: len({*r[:3]}) == 3, id='anti'),
+        pytest.param(
+            [policy('spread', 'rack', 'a b c d e f', min_domains=2, max_skew=0)],
+            lambda r: len({r.count(rack) for rack in r}) == 1 and len({*r}) > 1,
+            id='spread',
+        ),
+        pytest.param(
+            [policy('near', 'rack', 'a b', 'c d')], lambda r: {*r[:2]} <= {*r[2:4]}, id='near, two anchors'
+        ),
+        pytest.param(
+            [policy('near', 'rack', 'a b', 'c d'), policy('near', 'rack', 'c d', 'a b'),
+             policy('anti-affinity', 'rack', 'a b')],
+            lambda r: {*r[:2]} == {*r[2:4]} and r[0] != r[1],
+            id='near both ways',
+        ),
+        pytest.param(
+            [policy('apart', 'rack', 'a b c', 'd e f')], lambda r: not {*r[:3]} & {*r[3:]}, id='apart'
+        ),
+        pytest.param(
+            [policy('exclusive', 'rack', 'a b'), policy('affinity', 'rack', 'a b')],
+            lambda r: r[0] == r[1] and r[0] not in r[2:],
+            id='exclusive',
+        ),
+        pytest.param(
+            [policy('affinity', 'rack', 'a b c'), policy('affinity', 'rack', 'd e f'),
+             policy('anti-affinity', 'rack', 'a d')],
+            lambda r: len({*r[:3]}) == 1 == len({*r[3:]}) and r[0] != r[3],
+            id='two blocks apart by one member of each',
+        ),
+    ],
+)  # fmt: skip
+def test_each_policy_is_kept(rules, judge):
+    assert judge(racks(place(problem(SIX, [3] * 6, *rules))))
+
+
+def test_the_best_hosts_are_taken():
+    score = np.array([[1, 5, 2, 4, 3, 0]], dtype=np.float32)
+    hosts = place(problem(FOUR, [9] * 6, policy('anti-affinity', 'host', 'a b c d'), score=score))
+    assert sorted(hosts) == [1, 2, 3, 4]
+
+
+def test_a_rack_is_chosen_for_all_of_a_block():
+    """The best host stands in a rack without room for the rest."""
+    score = np.array([[9, 0, 3, 3, 4, 1]], dtype=np.float32)
+    block = policy('affinity', 'rack', 'a b c d')
+    assert racks(place(problem(FOUR, [2, 1, 2, 2, 2, 2], block, score=score))) == [1] * 4
+
+
+def test_a_zone_is_chosen_for_all_of_it():
+    """Zone 0 has the best hosts and room for all, but no rack for the block inside."""
+    group = problem(
+        SIX,
+        [2, 1, 2, 1, 2, 2, 2, 2],
+        policy('affinity', 'zone', 'a b c d e f'),
+        policy('affinity', 'rack', 'a b c d'),
+        zones=[0, 0, 0, 0, 1, 1, 1, 1],
+        score=np.array([[9] * 4 + [0] * 4], dtype=np.float32),
+    )
+    assert {host // 4 for host in place(group)} == {1}
+
+
+def test_blocks_in_levels_that_do_not_nest():
+    """A rack for some, a zone across racks for others, and one member of both."""
+    group = problem(
+        FOUR,
+        [1] * 8,
+        policy('affinity', 'rack', 'a b'),
+        policy('affinity', 'zone', 'b c d'),
+        zones=[0, 1] * 4,
+    )
+    hosts = place(group)
+    assert racks(hosts)[0] == racks(hosts)[1]
+    assert len({host % 2 for host in hosts[1:]}) == 1
+
+
+def test_anchors_leave_room_for_their_followers():
+    """The anchor's best host is in a rack where its followers do not fit."""
+    members = {'anchor': 1, **dict.fromkeys('abcd', 2)}
+    score = np.array([[9, 0, 0, 0], [1, 1, 1, 1]], dtype=np.float32)
+    group = problem(members, [4, 1, 5, 4], policy('near', 'rack', 'a b c d', 'anchor'), score=score)
+    assert racks(place(group)) == [1] * 5
+    two = {'x': 1, 'y': 1, **dict.fromkeys('abcd', 2)}
+    group = problem(two, [4, 1, 5, 4, 1, 1], policy('near', 'rack', 'a b c d', 'x y'),
+                    score=np.array([[9, 0, 0, 0, 8, 8], [1] * 6], dtype=np.float32))  # fmt: skip
+    assert {1} <= {*racks(place(group))[:2]}
+
+
+@pytest.mark.parametrize(
+    'rule, wish',
+    [
+        pytest.param(policy('affinity', 'rack', 'a b c d', weight=1.0), 0, id='affinity'),
+        pytest.param(
+            policy('anti-affinity', 'rack', 'a b c d', weight=1.0), 1, id='anti-affinity, one too many'
+        ),
+        pytest.param(policy('spread', 'rack', 'a b c d', min_domains=3, weight=1.0), 0, id='spread'),
+        pytest.param(
+            policy('spread', 'rack', 'a b c d', min_domains=2, max_skew=0, weight=1.0), 0, id='even'
+        ),
+        pytest.param(policy('exclusive', 'rack', 'a b', weight=1.0), 0, id='exclusive'),
+        pytest.param(policy('near', 'rack', 'a b', 'c', weight=1.0), 0, id='near'),
+        pytest.param(policy('apart', 'rack', 'a b', 'c d', weight=1.0), 0, id='apart'),
+    ],
+)
+def test_wishes_come_before_scores(rule, wish):
+    """All would rather be on the first host of each rack, or of one."""
+    for score in ([9, 0, 8, 0, 7, 0], [9, 9, 1, 1, 0, 0]):
+        group = problem(FOUR, [4] * 6, rule, score=np.array([score], dtype=np.float32))
+        assert policies.cost(group, np.array(place(group))).preferred == wish
+
+
+def test_wishes_are_given_up_when_they_cannot_be():
+    group = problem(FOUR, [2] * 4, policy('affinity', 'host', 'a b c d', weight=1.0))
+    assert policies.cost(group, np.array(place(group))).preferred == 1.0
+
+
+@pytest.mark.parametrize(
+    'more, expected',
+    [
+        pytest.param({}, [3, 2, 0, 0], id='nobody moves without need'),
+        pytest.param(
+            {'mask': np.array([[True, True, True, False]])}, [None, 2, 0, 0], id='from where it may not be'
+        ),
+        pytest.param({'free': [4, 4, 0, 4]}, [3, None, 0, 0], id='from where there is no room'),
+        pytest.param({'cap': np.array([[4, 4, 0, 4]])}, [3, None, 0, 0], id='from where a cap is passed'),
+        pytest.param(
+            {'rules': [policy('affinity', 'host', 'a c')]}, [None, 2, None, 0], id='a required policy'
+        ),
+        pytest.param(
+            {'rules': [policy('apart', 'host', 'a', 'b c', weight=9.0)]}, [3, 2, 0, 0], id='a wish kept'
+        ),
+    ],
+)
+def test_members_with_a_home(more, expected):
+    """a is at host 3, b at 2; c and d are new and like host 0 best, as do all."""
+    more = dict(more)
+    free, rules = more.pop('free', [4] * 4), more.pop('rules', [])
+    score = np.array([[9, 3, 2, 1]], dtype=np.float32)
+    hosts = place(problem(FOUR, free, *rules, home={'a': 3, 'b': 2}, score=score, **more))
+    assert [None if want is None else host for host, want in zip(hosts, expected, strict=True)] == expected
+
+
+def test_members_that_stay_bind_the_others():
+    group = problem(FOUR, [4] * 6, policy('affinity', 'rack', 'a b'), policy('apart', 'rack', 'a', 'c d'),
+                    fixed={'a': 3}, score=np.array([[9, 9, 0, 0, 1, 1]], dtype=np.float32))  # fmt: skip
+    assert racks(place(group)) == [1, 1, 0, 0]
+
+
+def test_ways_and_caps():
+    cells = [[2, 0], [0, 2]]
+    assert sorted(place(problem(dict.fromkeys('abcd', cells), [[2, 4], [3, 0]]))) == [0, 0, 0, 1]
+    assert place(problem(dict.fromkeys('abcd', cells), [[3, 3], [3, 0]])) is None
+    assert sorted(place(problem(FOUR, [9] * 2, cap=np.array([[1, 3]])))) == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    'members, free',
+    [
+        pytest.param({}, [1], id='no member'),
+        pytest.param({'a': 5}, [1], id='no live host'),
+        pytest.param({'a': 1, 'b': 1}, [1], id='no room'),
+    ],
+)
+def test_trifles(members, free):
+    members = members or {'a': 1}
+    fixed = {'a': 0} if free == [1] and len(members) == 1 and members['a'] == 1 else {}
+    hosts = place(problem(members, free, fixed=fixed))
+    assert hosts == ([0] if fixed else None)
+
+
+def test_one_seed_gives_one_answer():
+    groups = [random_problem(seed, members=(6, 9), hosts=(5, 8)) for seed in range(20)]
+    for group in groups:
+        answers = {str(greedy.place(compile(group), None, seed=7)) for _ in range(3)}
+        assert len(answers) == 1
+
+
+def test_time_is_kept():
+    """A group that nobody can place, though no count says so."""
+    rules = [policy('spread', 'rack', 'a b c d', max_skew=0), policy('anti-affinity', 'host', 'a b c d')]
+    rules += [policy('spread', 'host', 'c d e f', min_domains=3), policy('near', 'host', 'e f', 'a c')]
+    group = problem(SIX, [1, 1, 1, 1, 1, 2], *rules, policy('apart', 'rack', 'e', 'f a'))
+    began = time.monotonic()
+    assert greedy.place(group, 0.02, attempts=100_000) is None
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize('seed', range(150))
+def test_what_it_finds_is_whole(seed):
+    group = random_problem(seed, members=(3, 10), hosts=(4, 12))
+    hosts = greedy.place(group, None, attempts=8)
+    if hosts is not None:
+        assert policies.broken(group, hosts) == []
+
+
+def test_it_finds_nearly_all_that_there_is():
+    """Overlapping policies, levels that nest or not, members that stay: at least 97 of 100."""
+    missed, feasible = [], 0
+    for seed in range(250):
+        group = random_problem(seed, members=(2, 4), hosts=(2, 5))
+        if placements(group, limit=700):
+            feasible += 1
+            if greedy.place(group, None) is None:
+                missed.append(seed)
+    assert feasible > 60
+    assert len(missed) <= 0.03 * feasible, missed
+
+
+@pytest.mark.parametrize('seed', range(60))
+def test_what_one_after_the_other_finds_is_not_lost(seed):
+    group = random_problem(seed, members=(2, 8), hosts=(3, 9))
+    hosts = sequential.place(group)
+    if hosts is not None:
+        assert policies.broken(group, hosts) == []
+        assert greedy.place(group, 0.0, attempts=0) is not None
+
+
+def ordered(group):
+    """Items in greedy's order, each as the paths of its members."""
+    compiled = compile(group)
+    tally = Tally(Wiring(compiled))
+    made = items(tally, split(compiled)[0], passing_of(tally))
+    names = compiled.problem.names
+    return [
+        ''.join(sorted(names[m] for c in item.classes for m in compiled.members[c].flat))
+        for item in order(made, np.zeros(len(made)), home_first=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    'rules, more, expected',
+    [
+        pytest.param([], {}, ['abcd'], id='one class'),
+        pytest.param([policy('affinity', 'rack', 'c d')], {}, ['cd', 'ab'], id='a block has few options'),
+        pytest.param([policy('near', 'rack', 'a', 'b c')], {}, ['bc', 'a', 'd'], id='anchors first'),
+        pytest.param([], {'home': {'c': 1}}, ['c', 'abd'], id='who is at home first'),
+        pytest.param(
+            [policy('near', 'rack', 'a b', 'c d'), policy('near', 'rack', 'c d', 'a b')],
+            {},
+            ['ab', 'cd'],
+            id='in a ring',
+        ),
+    ],
+)  # fmt: skip
+def test_the_order(rules, more, expected):
+    assert ordered(problem(FOUR, [2] * 6, *rules, **more)) == expected
