@@ -11,12 +11,13 @@
 # under the License.
 """Classes that differ only in an anti-affinity of their own, as the shards of a database: counted as one.
 
-Places for all of them together can be dealt out to them like cards, domain by domain: no class gets more of a
-domain than its share, rounded up. So they have places that keep the anti-affinity of each exactly if all together
-have at most as many in a domain as their number times what each may have.
+Places for all of them together can be dealt out like cards, domain by domain: then no class gets more of a
+domain than its share, rounded up. So there are places that keep the anti-affinity of each exactly if all
+together have at most as many in a domain as their number times what each may have.
 """
 
 import collections
+import itertools
 from collections.abc import Iterable
 
 import numpy as np
@@ -56,12 +57,12 @@ def alike(compiled: Compiled, classes: Iterable[int]) -> list[list[int]]:
 
 
 def _can_be_dealt(compiled: Compiled, own) -> bool:
-    """Whether all of a class's own rules are required anti-affinity, at levels of which each is in the next."""
+    """Whether a class's own rules are all required anti-affinity, at levels each of which nests in the next."""
     if not all(one.is_required and one.kind == definition.ANTI_AFFINITY for one in own):
         return False
     levels = chain(compiled, own)
     nests = compiled.layout.nests
-    return all(nests[fine, coarse] for coarse, fine in zip(levels, levels[1:], strict=False))
+    return all(nests[fine, coarse] for coarse, fine in itertools.pairwise(levels))
 
 
 def chain(compiled: Compiled, own) -> list[int]:

@@ -105,12 +105,11 @@ def _split(crew: Crew, team: Team, counts: Counts) -> dict[int, collections.Coun
 
 def _caps(crew: Crew, team: Team) -> list[tuple[int, list[int]]]:
     """Anti-affinity within a block: the most on a host, and members of each crowd's units that count."""
-    number = crew.teams.index(team)
     found = []
-    for position, owner in crew.private.items():
+    for position in crew.private:
         one = crew.compiled.active[position]
         members = [int(one.a[crew.crowds[crowd].first]) for crowd in team.crowds]
-        if owner == number and any(members):
+        if any(members):
             found.append((one.rule.most, members))
     return found
 

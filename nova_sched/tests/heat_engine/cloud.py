@@ -15,12 +15,14 @@ import contextlib
 import http.server
 import json
 import threading
+import urllib.error
+import urllib.request
 import uuid
 from typing import Any
 
 FLAVORS = {
     'small': {'id': '1', 'vcpus': 1, 'ram': 2048, 'disk': 10, 'extra_specs': {}},
-    'large': {'id': '2', 'vcpus': 8, 'ram': 16384, 'disk': 80, 'extra_specs': {'hw:cpu_policy': 'dedicated'}},
+    'large': {'id': '2', 'vcpus': 4, 'ram': 8192, 'disk': 40, 'extra_specs': {'quota:cpu_shares': '2048'}},
 }
 IMAGE = {
     'id': '8f0a3c52-6d0e-4a55-9f5e-3b1f7f6f0a11',
@@ -34,8 +36,9 @@ IMAGE = {
     'tags': [],
     'hw_architecture': 'x86_64',
 }
-TOKEN = 'token-of-demo'
+TOKEN = 'demo:demo-project'  # as our API takes it without Keystone
 BY_ID = {flavor['id']: name for name, flavor in FLAVORS.items()}
+PATIENCE_S = 60
 COMPUTE, IMAGES, SCHEDULING = 'compute', 'image', 'server-scheduling'
 
 
@@ -45,7 +48,8 @@ class Cloud:
     ``servers``: bodies of the servers that were asked for, by id. ``groups``: top groups as the scheduler
     tells them, by UUID; ``calls``: all that it was asked, as (method, path, headers, body). ``story``: what
     was done to groups and servers, in order. ``answers``: (status, error) that the scheduler gives to the
-    next definitions.
+    next definitions. ``ours``: the Process whose scheduler is asked instead; ``racks``: where it has put
+    servers, by their names.
     """
 
     def __init__(self):
@@ -59,6 +63,8 @@ class Cloud:
         self.calls: list[tuple[str, str, dict[str, str], Any]] = []
         self.story: list[str] = []
         self.answers: list[tuple[int, dict[str, Any]]] = []
+        self.ours: Any = None
+        self.racks: dict[str, str] = {}
 
     def asked(self, method):
         """Bodies of the calls to the scheduler by this method."""
@@ -149,13 +155,49 @@ class Cloud:
         made = str(uuid.uuid4())
         self.servers[made] = body
         self.story.append(f'+{body["server"]["name"]}')
+        if self.ours:
+            self._place(made, body)
         return 202, {'server': {'id': made, 'links': []}}
 
     def compute_delete(self, path):
         gone = self.servers.pop(path.rpartition('/')[2], None)
         if gone:
             self.story.append(f'-{gone["server"]["name"]}')
+            if self.ours and self.racks.pop(gone['server']['name'], None):
+                self.ours.ask('end', path.rpartition('/')[2])
         return 204, None
+
+    def _place(self, made, body):
+        """Ask for a host, as Nova's conductor does; without one the server is in error."""
+        server = body['server']
+        flavor = FLAVORS[BY_ID[server['flavorRef']]]
+        told = self.ours.ask(
+            'boot',
+            {
+                'uuid': made,
+                'name': server['name'],
+                'project': 'demo-project',
+                'zone': server.get('availability_zone'),
+                'flavor': {
+                    'name': BY_ID[server['flavorRef']],
+                    'vcpus': flavor['vcpus'],
+                    'memory_mb': flavor['ram'],
+                    'root_gb': flavor['disk'],
+                    'extra_specs': flavor['extra_specs'],
+                },
+                'image': {
+                    'id': IMAGE['id'],
+                    'name': IMAGE['name'],
+                    'disk_format': IMAGE['disk_format'],
+                    'properties': {'hw_architecture': IMAGE['hw_architecture']},
+                },
+                'hints': body.get('os:scheduler_hints', {}),
+            },
+        )
+        if 'rack' in told:
+            self.racks[server['name']] = told['rack']
+        else:
+            server['fault'] = told['error']
 
     # Images.
 
@@ -173,7 +215,23 @@ class Cloud:
 
     # The scheduler.
 
-    def scheduling(self, method, path, body):
+    def scheduling(self, method, path, headers, body):
+        """Status, answer and entity tag."""
+        if self.ours:
+            asked = urllib.request.Request(
+                self.ours.url + path, json.dumps(body).encode() if body else None, headers, method=method
+            )
+            try:
+                answer = urllib.request.urlopen(asked, timeout=PATIENCE_S)
+            except urllib.error.HTTPError as error:
+                answer = error
+            with answer:
+                text = answer.read()
+                return answer.status, json.loads(text) if text else None, answer.headers.get('ETag')
+        status, said = self._recorded(method, path, body)
+        return status, said, f'"{said["generation"]}-0"' if said and 'generation' in said else None
+
+    def _recorded(self, method, path, body):
         uuid_, _, what = path.removeprefix('/v1/groups').strip('/').partition('/')
         if method in ('POST', 'PUT') and not what and self.answers:
             status, error = self.answers.pop(0)
@@ -198,6 +256,10 @@ class Cloud:
         return 201 if method == 'POST' else 200, group
 
 
+def _forwarded(headers):
+    return {name: headers[name] for name in ('X-Auth-Token', 'Content-Type', 'If-Match') if name in headers}
+
+
 def _flavor(name):
     flavor = {key: value for key, value in FLAVORS[name].items() if key != 'extra_specs'}
     more = {'OS-FLV-EXT-DATA:ephemeral': 0, 'swap': '', 'OS-FLV-DISABLED:disabled': False}
@@ -208,7 +270,8 @@ def _server(made, server):
     return {
         'id': made,
         'name': server['name'],
-        'status': 'ACTIVE',
+        'status': 'ERROR' if 'fault' in server else 'ACTIVE',
+        'fault': {'code': 500, 'message': server.get('fault', '')},
         'addresses': {},
         'links': [],
         'flavor': {'id': server['flavorRef']},
@@ -230,8 +293,8 @@ def handler(cloud):
             body = json.loads(self.rfile.read(length)) if length else None
             service, _, path = self.path.partition('?')[0].lstrip('/').partition('/')
             with cloud.lock:
-                status, said = self.route(service, f'/{path}' if path else '', body)
-                etag = f'"{said["generation"]}-0"' if said and 'generation' in said else None
+                status, said, *tag = self.route(service, f'/{path}' if path else '', body)
+                etag = tag[0] if tag else None
                 text = b'' if said is None else json.dumps(said).encode()
             self.send_response(status)
             if etag:
@@ -247,7 +310,7 @@ def handler(cloud):
             method = self.command
             if service == 'scheduling':
                 cloud.calls.append((method, path, dict(self.headers), body))
-                return cloud.scheduling(method, path, body)
+                return cloud.scheduling(method, path, _forwarded(self.headers), body)
             if service == 'identity':
                 return cloud.identity(method)
             if service == 'image':

@@ -15,7 +15,7 @@ import pytest
 
 from nova_sched.tests.heat_engine import cloud as clouds
 from nova_sched.tests.heat_engine import engine as engines
-from nova_sched.tests.heat_engine import reader
+from nova_sched.tests.heat_engine import process
 from nova_sched.tests.heat_engine.templates import fresh_name
 
 PYTHON = pytest.StashKey()
@@ -24,7 +24,7 @@ PYTHON = pytest.StashKey()
 def pytest_sessionstart(session):
     # Not in a fixture: making an environment may take longer than any test is given.
     if not session.config.option.collectonly:
-        session.config.stash[PYTHON] = reader.interpreter()
+        session.config.stash[PYTHON] = process.interpreter()
 
 
 @pytest.fixture(scope='session')
@@ -62,13 +62,20 @@ def stack(heat):
 
 
 @pytest.fixture(scope='session')
-def reads(pytestconfig):
-    """What our own reader makes of what was sent."""
-    with reader.reading(pytestconfig.stash[PYTHON]) as read:
-        yield read
+def ours(pytestconfig, tmp_path_factory):
+    """A scheduler with its API, and the reader of templates."""
+    with process.running(pytestconfig.stash[PYTHON], tmp_path_factory.mktemp('ours')) as made:
+        yield made
 
 
 @pytest.fixture
-def read(cloud, reads):
-    """What it makes of the last template."""
-    return lambda: reads((cloud.asked('PUT') or cloud.asked('POST'))[-1])
+def read(cloud, ours):
+    """What our own reader makes of the last template that was sent; nothing may be wrong with it."""
+
+    def read():
+        told = ours.ask('read', (cloud.asked('PUT') or cloud.asked('POST'))[-1])
+        assert told.get('error') is None
+        assert told['warnings'] == []
+        return told
+
+    return read

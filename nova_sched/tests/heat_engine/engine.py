@@ -32,6 +32,8 @@ from oslo_log import log as logging  # noqa: E402
 from oslo_messaging._drivers import impl_fake  # noqa: E402
 from sqlalchemy import event  # noqa: E402
 
+from nova_sched.tests.heat_engine.cloud import TOKEN  # noqa: E402
+
 PLUGINS = Path(__file__).resolve().parents[2] / 'heat'
 FAKE_KEYSTONE = 'heat.engine.clients.os.keystone.fake_keystoneclient.FakeKeystoneClient'
 PATIENCE_S = 60
@@ -90,7 +92,7 @@ class Engine:
             project_id='demo-project',
             project_name='demo',
             password='secret',
-            auth_token='token-of-demo',
+            auth_token=TOKEN,
             auth_token_info=self._cloud.catalog(),
             auth_url=f'{self._cloud.url}/identity/v3',
             region_name='here',

@@ -69,7 +69,7 @@ class Scheduler:
             daemon.add(host, instances=[], stats={'rack': rack, 'room': 'room'})
 
     def boot(self, server):
-        """Host for a server as Nova knows it, or why there is none."""
+        """Rack of the host for a server as Nova knows it, or why there is none."""
         member = Member(
             path=server['name'],
             flavor=Flavor(**server['flavor']),
@@ -82,15 +82,12 @@ class Scheduler:
             ((chosen, *_),) = self._daemon.scheduler.select_destinations(spec, [server['uuid']])
         except errors.NoValidHost as error:
             return {'error': str(error)}
-        return {'host': chosen.service_host}
+        return {'rack': RACKS[chosen.service_host]}
 
     def end(self, uuid):
+        """The server is gone."""
         self._daemon.claims.abort_claim(uuid)
         return {}
-
-    def places(self):
-        """All claims: rack of each instance, or of each member that is planned."""
-        return {'racks': sorted(RACKS[claim.host] for claim in self._daemon.service.scheduler.claims())}
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@
 import pytest
 import yaml
 
-from nova_sched.tests.heat_engine.cloud import IMAGE
+from nova_sched.tests.heat_engine.cloud import IMAGE, TOKEN
 from nova_sched.tests.heat_engine.templates import (
     VERSION,
     hints,
@@ -240,8 +240,8 @@ def test_policies_are_those_of_the_stack(stack, read, resources, policies):
 @pytest.mark.parametrize(
     'more, told',
     [
-        pytest.param({'flavor': 'large'}, {'flavor': 'large', 'vcpus': 8}, id='flavor by name'),
-        pytest.param({'flavor': '2'}, {'flavor': 'large', 'vcpus': 8}, id='flavor by ID'),
+        pytest.param({'flavor': 'large'}, {'flavor': 'large', 'vcpus': 4}, id='flavor by name'),
+        pytest.param({'flavor': '2'}, {'flavor': 'large', 'vcpus': 4}, id='flavor by ID'),
         pytest.param({'image': IMAGE['id']}, {'image': {'hw_architecture': 'x86_64'}}, id='image by ID'),
         pytest.param({'availability_zone': 'az1'}, {'zone': 'az1'}, id='zone'),
         pytest.param(
@@ -281,7 +281,7 @@ def test_a_disabled_server_is_none(stack, read):
 def test_the_scheduler_is_asked_with_the_token_of_the_stack(cloud, stack):
     stack(template(web=server('web')), timeout_mins=5)
     method, path, headers, body = cloud.calls[0]
-    assert (method, path, headers['X-Auth-Token']) == ('POST', '/v1/groups', 'token-of-demo')
+    assert (method, path, headers['X-Auth-Token']) == ('POST', '/v1/groups', TOKEN)
     assert body['ttl'] == 300
     assert body['name'].startswith('stack')
 

@@ -145,3 +145,49 @@ def cells(seed):
         rules=[Rule.of(policy, index, LEVELS) for policy in policies],
         home=np.array(homes, dtype=np.int32) if chance.random() < 0.2 else None,
     )
+
+
+def shards(seed):
+    """Sets of members that differ only in an anti-affinity of their own, some with more of them than others."""
+    chance = random.Random(seed)
+    racks, per_rack = chance.randint(2, 4), chance.randint(1, 4)
+    h = racks * per_rack
+    rack = np.repeat(np.arange(racks), per_rack)
+    domains = [np.arange(h), rack, rack // 2, _dense(np.array([chance.randrange(2) for _ in range(h)]))]
+    members, policies = [], []
+
+    def keep(*given, **rest):
+        policies.append(Policy(f'{len(policies)}', *given, **rest))
+
+    levels, most = chance.choice([('host',), ('rack',), ('rack', 'host'), ('rack', 'feed')]), chance.choice([1, 2])
+    for shard in range(chance.randint(2, 4)):
+        size = chance.choice([2, 2, 3])
+        pair = chance.random() < 0.3  # of two who share a host
+        names = [f'{shard}/{n}' for n in range(size)]
+        for level in levels:
+            keep(ANTI_AFFINITY, level, tuple(names), most=most + pair)
+        if pair:
+            keep(AFFINITY, 'host', tuple(names[:2]))
+        members += names
+    if chance.random() < 0.4:
+        keep(SPREAD, chance.choice(['rack', 'zone']), tuple(members), min_domains=2, max_skew=chance.choice([None, 1]))
+    if chance.random() < 0.3:
+        keep(NEAR, 'rack', tuple(members[:1]), tuple(members[1:]))
+    if chance.random() < 0.3:
+        keep(ANTI_AFFINITY, 'rack', tuple(members), most=2, weight=1)
+    index = {path: number for number, path in enumerate(members)}
+    homes = [chance.randrange(h) if chance.random() < 0.5 else -1 for _ in members]
+    return Problem(
+        names=members,
+        kind=np.zeros(len(members), dtype=np.int32),
+        demand=np.array([[[1]]], dtype=np.int64),
+        mask=np.ones((1, h), dtype=bool),
+        score=np.array([[chance.randint(0, 5) for _ in range(h)]], dtype=np.float32),
+        free=np.array([[chance.randint(0, 3)] for _ in range(h)], dtype=np.int64),
+        domains=[ids.astype(np.int32) for ids in domains],
+        levels=LEVELS,
+        domain_names=_names(domains),
+        occupied=np.zeros(h, dtype=bool),
+        rules=[Rule.of(policy, index, LEVELS) for policy in policies],
+        home=np.array(homes, dtype=np.int32) if chance.random() < 0.2 else None,
+    )
