@@ -78,12 +78,22 @@ class Backend(Protocol):
         """Groups after the marker, without members, oldest first. Raises GroupNotFound for the marker."""
 
     def plan(
-        self, uuid: str, project_id: str | None = None, replan: bool = False, context: Any = None
+        self,
+        uuid: str,
+        project_id: str | None = None,
+        replan: bool = False,
+        dry_run: bool = False,
+        context: Any = None,
     ) -> Any:
         """The group with its members' domains; ``replan``: members without a place are given one."""
 
     def renew(
-        self, uuid: str, ttl: int | None = None, project_id: str | None = None, context: Any = None
+        self,
+        uuid: str,
+        ttl: int | None = None,
+        project_id: str | None = None,
+        dry_run: bool = False,
+        context: Any = None,
     ) -> Any:
         """Hold what is planned for longer."""
 

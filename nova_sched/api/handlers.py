@@ -157,13 +157,19 @@ class Groups:
 
     def renew_plan(self, call):
         group = self._known(call, 'replan')
-        planned = self._backend.plan(group.uuid, group.project_id, replan=True, context=call.context)
+        planned = self._backend.plan(
+            group.uuid, group.project_id, replan=True, dry_run=call.dry_run, context=call.context
+        )
         return self._plan(call, planned)
 
     def renew_group(self, call):
         group = self._known(call, 'renew')
         renewed = self._backend.renew(
-            group.uuid, call.body.get('ttl'), group.project_id, context=call.context
+            group.uuid,
+            call.body.get('ttl'),
+            group.project_id,
+            dry_run=call.dry_run,
+            context=call.context,
         )
         return self._whole(call, renewed)
 

@@ -197,10 +197,12 @@ class Groups:
                 return self._view(dataclasses.replace(known, record=record), left, dry_run)
         raise errors.GroupRefused(*self._too_quick())
 
-    def renew(self, uuid, ttl_s=None, project_id=None):
+    def renew(self, uuid, ttl_s=None, project_id=None, dry_run=False):
         """Let what is planned expire later: so many seconds from now. Returns the View."""
-        known = self._find(uuid, project_id)
-        self._call(self._plans.renew, known, self._expiry(self._clock(), ttl_s))
+        known, expires_s = self._find(uuid, project_id), self._expiry(self._clock(), ttl_s)
+        if dry_run:
+            return dataclasses.replace(self.show(uuid, project_id), expires_s=expires_s, dry_run=True)
+        self._call(self._plans.renew, known, expires_s)
         return self.show(uuid, project_id)
 
     def _expiry(self, now_s, ttl_s):
@@ -226,7 +228,7 @@ class Groups:
         return [_view(record, _status(record, None, self._cluster.claims_of_group(record.uuid)))
                 for record in records]  # fmt: skip
 
-    def plan(self, uuid, project_id=None, replan=False):
+    def plan(self, uuid, project_id=None, replan=False, dry_run=False):
         """The View; with ``replan``, members that are nowhere, or whose hosts are no good any more, are
         planned."""
         if not replan:
@@ -234,7 +236,7 @@ class Groups:
         for _ in range(self._settings().plan_attempts):
             known = self._find(uuid, project_id)
             try:
-                return self._plan(known)
+                return self._plan(known, dry_run)
             except _Changed:
                 LOG.info('Group %s has changed meanwhile; it is planned again', uuid)
         raise errors.GroupRefused(*self._too_quick())

@@ -57,7 +57,7 @@ def alike(compiled: Compiled, classes: Iterable[int]) -> list[list[int]]:
 
 
 def _can_be_dealt(compiled: Compiled, own) -> bool:
-    """Whether a class's own rules are all required anti-affinity, at levels each of which nests in the next."""
+    """Whether a class's own rules are all required anti-affinity, each at a level that nests in the next."""
     if not all(one.is_required and one.kind == definition.ANTI_AFFINITY for one in own):
         return False
     levels = chain(compiled, own)

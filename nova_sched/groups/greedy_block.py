@@ -36,7 +36,7 @@ class Packer:
         passes, price = self._allowed(block, outer)
         if not passes.any():
             return False
-        reach = sum(tally.reach(c, block.level) for c in block.classes.tolist()) - price  # none is worth more
+        reach = tally.reach(block.classes, block.level) - price
         ranked = np.flatnonzero(passes)
         best, worth = None, -np.inf
         works = 0

@@ -37,10 +37,7 @@ def promise(tally: Tally, block: Block, inside: list[Block], domains: np.ndarray
         each = compiled.count[c] / hosts
         worth += each * np.array([_best(value[level.rows(int(domain))], hosts) for domain in domains])
     for one, count in _by_type(compiled, inside):
-        fine = compiled.layout.levels[one.level]
-        reach, times = np.zeros(fine.count), _times(tally, one, count)
-        for c in one.classes.tolist():
-            reach += tally.reach(c, one.level)
+        reach, times = tally.reach(one.classes, one.level), _times(tally, one, count)
         around = compiled.layout.around(one.level, block.level)
         for place, domain in enumerate(domains.tolist()):
             rows = np.flatnonzero(around == domain)

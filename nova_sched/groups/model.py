@@ -64,6 +64,8 @@ def improve(problem: Problem, hosts: np.ndarray, seconds: float) -> np.ndarray:
     deadline = time.monotonic() + seconds
     compiled = compile(dataclasses.replace(problem, home=None))
     compiled.problem = problem
+    if any(rows.shape[1] > 1 and (problem.home[rows] >= 0).any() for rows in compiled.members):
+        compiled = compile(problem)  # of units of several members it matters which of them have a home
     if not compiled.class_count:
         return hosts
 

@@ -152,13 +152,19 @@ def _moves(these: Variables) -> Tier:
         homes = problem.home[units]
         at, counts = np.unique(layout.position[homes[homes >= 0]], return_counts=True)
         for h, count in zip(at.tolist(), counts.tolist(), strict=True):
-            if h in x:
-                size = units.shape[1]
-                stay = these.model.new_int_var(0, min(count, size * int(crowd.most[h])), '')
-                these.model.add(stay <= size * x[h])
+            if h not in x:
+                continue
+            tier.span += count
+            if (
+                units.shape[1] > 1
+            ):  # units of several members are one crowd only where their homes are the same
+                tier.variables.append(x[h])
+                tier.weights.append(-(count // len(units)))
+            else:
+                stay = these.model.new_int_var(0, min(count, int(crowd.most[h])), '')
+                these.model.add(stay <= x[h])
                 tier.variables.append(stay)
                 tier.weights.append(-1)
-                tier.span += count
     return tier
 
 

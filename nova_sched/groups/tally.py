@@ -42,7 +42,7 @@ class Wiring:
             self.ways[number, : len(shape.ways)] = shape.ways
         self.slots = np.array([shape.slots for shape in shapes], dtype=np.int64).reshape(len(shapes), hosts)
         self.score = np.array([shape.score for shape in shapes], dtype=np.float64).reshape(len(shapes), hosts)
-        self._best_first: dict[tuple[int, int], np.ndarray] = {}
+        self._best_first: dict[tuple[tuple[int, ...], int], np.ndarray] = {}
         self._divisor = np.maximum(self.ways, 1)
         self._endless = np.where(self.ways == 0, ENDLESS, 0)
         self.concerns = [
@@ -63,12 +63,12 @@ class Wiring:
         most = ((free + self._endless) // self._divisor).min(axis=2, initial=ENDLESS)
         return most[:, 0] if most.shape[1] == 1 else np.minimum(most.sum(axis=1), ENDLESS)
 
-    def best_first(self, shape: int, number: int) -> np.ndarray:
-        """Hosts by domain of a level, in each by falling score for the shape; sorted once."""
-        if (shape, number) not in self._best_first:
+    def best_first(self, shapes: tuple[int, ...], number: int) -> np.ndarray:
+        """Hosts by domain of a level, in each by falling score for the best of the shapes; sorted once."""
+        if (shapes, number) not in self._best_first:
             level = self.compiled.layout.levels[number]
-            self._best_first[shape, number] = level.best_first(self.score[shape])
-        return self._best_first[shape, number]
+            self._best_first[shapes, number] = level.best_first(self.score[list(shapes)].max(axis=0))
+        return self._best_first[shapes, number]
 
     @functools.cached_property
     def at_most(self) -> np.ndarray:
@@ -120,18 +120,35 @@ class Tally:
         home[at] = members * self.wiring.weight[0]
         return value + home[rows]
 
-    def reach(self, c: int, number: int) -> np.ndarray:
-        """Float64 [D]: the units of the class, all in one domain, are worth no more; -inf: no room."""
-        level = self.compiled.layout.levels[number]
-        count = int(self.compiled.count[c])
-        each = max(min(int(self.wiring.at_most[c]), count), 1)
-        hosts = -(-count // each)
-        value = self.value(c)
-        if len(self.compiled.stay[c][0]):
+    def reach(self, classes: np.ndarray, number: int) -> np.ndarray:
+        """Float64 [D] by level: about what all units of the classes are worth at best, if in one domain.
+
+        -inf: they do not fit. Each class counts by itself, unless host anti-affinity binds them together.
+        """
+        classes = classes.tolist()
+        total = sum(self._reach([c], int(self.wiring.at_most[c]), number) for c in classes)
+        if len(classes) == 1:
+            return total
+        for n in self.wiring.concerns[classes[0]]:
+            one = self.compiled.active[n]
+            least = int(one.a[classes].min())
+            if one.is_required and one.kind == definition.ANTI_AFFINITY and one.level == 0 and least:
+                total = np.minimum(total, self._reach(classes, one.rule.most // least, number))
+        return total
+
+    def _reach(self, classes: list[int], each: int, number: int) -> np.ndarray:
+        """The same, with units of all the classes on the best hosts for any of them, ``each`` on one host."""
+        level, compiled = self.compiled.layout.levels[number], self.compiled
+        count = int(compiled.count[classes].sum())
+        hosts = -(-count // max(min(each, count), 1))
+        value, usable = self.value(classes[0]), self.usable(classes[0])
+        for c in classes[1:]:
+            value, usable = np.maximum(value, self.value(c)), usable | self.usable(c)
+        if any(len(compiled.stay[c][0]) for c in classes):
             order = level.best_first(value)
         else:
-            order = self.wiring.best_first(int(self.compiled.shape[c]), number)
-        return level.top(order, value, self.usable(c), hosts) * (count / hosts)
+            order = self.wiring.best_first(tuple(sorted({int(compiled.shape[c]) for c in classes})), number)
+        return level.top(order, value, usable, hosts) * (count / hosts)
 
     def place(self, c: int, host: int, rules: list[int]) -> int:
         """A unit comes to a host that has room; ``rules`` shall know. Returns the way it took."""

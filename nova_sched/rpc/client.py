@@ -261,13 +261,13 @@ class GroupsClient(Client):
         """Groups without members, oldest first. Raises GroupNotFound for a marker that is none."""
         return self.call(context, 'list', project_id=project_id, name=name, marker=marker, limit=limit)
 
-    def plan(self, uuid, project_id=None, replan=False, context=None):
+    def plan(self, uuid, project_id=None, replan=False, dry_run=False, context=None):
         """Raises GroupNotFound; with ``replan`` also GroupRefused."""
-        return self.call(context, 'plan', uuid=uuid, project_id=project_id, replan=replan)
+        return self.call(context, 'plan', uuid=uuid, project_id=project_id, replan=replan, dry_run=dry_run)
 
-    def renew(self, uuid, ttl=None, project_id=None, context=None):
+    def renew(self, uuid, ttl=None, project_id=None, dry_run=False, context=None):
         """Raises GroupNotFound."""
-        return self.call(context, 'renew', uuid=uuid, ttl=ttl, project_id=project_id)
+        return self.call(context, 'renew', uuid=uuid, ttl=ttl, project_id=project_id, dry_run=dry_run)
 
     def topology(self, context=None):
         """A mapping of plain values."""

@@ -193,7 +193,9 @@ def test_the_lower_bounds_are_those_that_are_tested():
 @pytest.mark.parametrize(
     'modules, files',
     [
-        pytest.param([path for path in SOURCES if path.parent.name != 'heat'], ['requirements.txt'], id='package'),
+        pytest.param(
+            [path for path in SOURCES if path.parent.name != 'heat'], ['requirements.txt'], id='package'
+        ),
         pytest.param(TESTS, ['requirements.txt', 'test-requirements.txt'], id='tests'),
     ],
 )

@@ -106,7 +106,10 @@ def plan(args, conf):
     Keys with --format json: those of 'group create'.
     """
     return _told(
-        args, conf, lambda groups: groups.plan(args.uuid, args.project, args.replan), group_pages.tree
+        args,
+        conf,
+        lambda groups: groups.plan(args.uuid, args.project, args.replan, args.dry_run),
+        group_pages.tree,
     )
 
 
@@ -115,7 +118,12 @@ def renew(args, conf):
 
     Keys with --format json: those of 'group show'.
     """
-    return _told(args, conf, lambda groups: groups.renew(args.uuid, args.ttl, args.project), group_pages.page)
+    return _told(
+        args,
+        conf,
+        lambda groups: groups.renew(args.uuid, args.ttl, args.project, args.dry_run),
+        group_pages.page,
+    )
 
 
 def delete(args, conf):
@@ -341,11 +349,13 @@ def _list_arguments(parser):
 def _plan_arguments(parser):
     _show_arguments(parser)
     parser.add_argument('--replan', action='store_true', help='first give places to members that have none')
+    _trial_option(parser)
 
 
 def _renew_arguments(parser):
     _show_arguments(parser)
     _ttl_option(parser, 'how long from now')
+    _trial_option(parser)
 
 
 def _delete_arguments(parser):

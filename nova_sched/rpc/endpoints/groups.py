@@ -128,7 +128,7 @@ class Groups:
         return [groups.summary(view) for view in found]
 
     @expected
-    def plan(self, context, uuid, project_id=None, replan=False):
+    def plan(self, context, uuid, project_id=None, replan=False, dry_run=False):
         """A group with its members' places and domains.
 
         With ``replan`` members without a good place get one first. Raises GroupRefused.
@@ -137,16 +137,18 @@ class Groups:
             words.uuid(uuid, 'uuid'),
             project_id=groups.optional(words.name, project_id, 'project_id'),
             replan=groups.flag(replan, 'replan'),
+            dry_run=groups.flag(dry_run, 'dry_run'),
         )
         return groups.top_group(view)
 
     @expected
-    def renew(self, context, uuid, ttl=None, project_id=None):
+    def renew(self, context, uuid, ttl=None, project_id=None, dry_run=False):
         """Hold the places of members that are not created yet for ``ttl`` more seconds from now."""
         view = self._scheduler.groups.renew(
             words.uuid(uuid, 'uuid'),
             ttl_s=groups.optional(groups.number, ttl, 'ttl'),
             project_id=groups.optional(words.name, project_id, 'project_id'),
+            dry_run=groups.flag(dry_run, 'dry_run'),
         )
         return groups.top_group(view)
 

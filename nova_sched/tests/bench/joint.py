@@ -35,9 +35,10 @@ GROUPS_OF_A_FLEET = 10
 GREEDY = Limits(greedy_s=0.2, repair_s=0.0, improve_s=0.0, explain_s=0.0)
 REPAIR = dataclasses.replace(GREEDY, repair_s=1.0)
 EXPLAIN = dataclasses.replace(REPAIR, explain_s=2.0)
-IMPROVE = dataclasses.replace(REPAIR, improve_s=1.0)
+# The same attempts once more, whatever the machine does meanwhile.
+IMPROVE = dataclasses.replace(REPAIR, greedy_s=5.0, improve_s=1.0)
 LONG = dataclasses.replace(GREEDY, repair_s=10.0)
-THOROUGH = dataclasses.replace(REPAIR, improve_s=5.0)
+THOROUGH = dataclasses.replace(IMPROVE, improve_s=5.0)
 IMPROVED_SHARE, THOROUGH_HOSTS = 0.25, 2_000  # which groups are improved, and up to which size with patience
 
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Our side, as a program: a scheduler with its API, and the reader of templates. It is asked by lines of JSON."""
+"""Our side, as a program asked by lines of JSON: a scheduler with its API, and the reader of templates."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from oslo_log import log
 
-from nova_sched import errors, rpc
+from nova_sched import errors, objects, rpc
 from nova_sched.api import app, document
 from nova_sched.cmd import api
 from nova_sched.conf import CONF
@@ -65,8 +65,9 @@ class Scheduler:
 
     def __init__(self, daemon):
         self._daemon = daemon
+        runs = [objects.HVSpec(arch='x86_64', hv_type='kvm', vm_mode='hvm')]
         for host, rack in RACKS.items():
-            daemon.add(host, instances=[], stats={'rack': rack, 'room': 'room'})
+            daemon.add(host, instances=[], stats={'rack': rack, 'room': 'room'}, supported_hv_specs=runs)
 
     def boot(self, server):
         """Rack of the host for a server as Nova knows it, or why there is none."""

@@ -19,10 +19,9 @@ import pytest
 import yaml
 
 from nova_sched.tests.heat_engine.cloud import TOKEN
-from nova_sched.tests.heat_engine.templates import server, template
+from nova_sched.tests.heat_engine.templates import fresh_name, members, of, policy, server, servers, template
 
 SHOP = Path(__file__).resolve().parents[3] / 'doc' / 'source' / 'examples' / 'heat' / 'shop.yaml'
-HUGE = {'flavor': 'large', 'availability_zone': 'no such zone'}
 
 
 @pytest.fixture
@@ -60,38 +59,26 @@ def test_the_example_of_the_manual(heat, real, ours, stack):
     done = heat.update(made['stack_identity'], shop, parameters={'count': 4})
     assert done['stack_status'] == 'FAILED'
     assert 'The scheduler refuses: ' in done['stack_status_reason']
-    assert 'rack' in done['stack_status_reason']
+    assert 'shop/front/web 3 of 4' in done['stack_status_reason']
     assert real.racks == before
 
     heat.delete(made['stack_identity'])
     assert groups(ours) == []
 
 
+APART = members('pool', policies=[policy('anti-affinity', 'rack')])
+
+
 def test_a_scaling_group_finds_places(heat, real, stack):
-    pool = {
-        'type': 'OS::NovaSched::AutoScalingGroup',
-        'properties': {
-            'min_size': 1,
-            'max_size': 4,
-            'resource': server('pool', name='pool-%index%'),
-        },
-    }
-    grow = {
-        'type': 'OS::Heat::ScalingPolicy',
-        'properties': {
-            'adjustment_type': 'change_in_capacity',
-            'auto_scaling_group_id': {'get_resource': 'pool'},
-            'scaling_adjustment': 1,
-        },
-    }
-    apart = {
-        'type': 'OS::NovaSched::Group',
-        'properties': {
-            'members': [{'get_resource': 'pool'}],
-            'policies': [{'type': 'anti-affinity', 'level': 'rack'}],
-        },
-    }
-    made = stack(template(pool=pool, grow=grow, apart=apart))
+    inner = server('pool', name='pool-%index%')
+    pool = of('OS::NovaSched::AutoScalingGroup', min_size=1, max_size=4, resource=inner)
+    grow = of(
+        'OS::Heat::ScalingPolicy',
+        adjustment_type='change_in_capacity',
+        auto_scaling_group_id={'get_resource': 'pool'},
+        scaling_adjustment=1,
+    )
+    made = stack(template(pool=pool, grow=grow, apart=APART))
     for _ in range(2):
         heat.signal(made['stack_identity'], 'grow')
     assert sorted(real.racks.values()) == ['r0', 'r1', 'r2']
@@ -102,7 +89,7 @@ def test_a_scaling_group_finds_places(heat, real, stack):
 
 
 def test_a_group_without_a_place_has_no_server(heat, real, ours):
-    done = heat.create('nowhere', template(web=server('web', availability_zone='no such zone')))
+    done = heat.create(fresh_name(), template(pool=servers('pool', 4), apart=APART))
     assert done['stack_status'] == 'FAILED'
     assert 'The scheduler refuses: ' in done['stack_status_reason']
     assert (real.servers, groups(ours)) == ({}, [])

@@ -160,15 +160,19 @@ class Backend:
         found = [one for one in found if project_id in (None, one.project_id) and name in (None, one.name)]
         return [_brief(one) for one in found[:limit]]
 
-    def plan(self, uuid, project_id=None, replan=False, context=None):
-        self._asked('plan', context, project_id=project_id, replan=replan)
+    def plan(self, uuid, project_id=None, replan=False, dry_run=False, context=None):
+        self._asked('plan', context, project_id=project_id, replan=replan, dry_run=dry_run)
         self._may()
-        return self._find(uuid, project_id)
+        found = copy.deepcopy(self._find(uuid, project_id))
+        found.dry_run = dry_run
+        return found
 
-    def renew(self, uuid, ttl=None, project_id=None, context=None):
-        self._asked('renew', context, ttl=ttl, project_id=project_id)
+    def renew(self, uuid, ttl=None, project_id=None, dry_run=False, context=None):
+        self._asked('renew', context, ttl=ttl, project_id=project_id, dry_run=dry_run)
         self._may()
         found = self._find(uuid, project_id)
+        found = copy.deepcopy(found) if dry_run else found
+        found.dry_run = dry_run
         found.expires_at = NOON + datetime.timedelta(seconds=ttl or 3600)
         return found
 

@@ -56,8 +56,6 @@ def test_a_parameter_that_cannot_be(http, query, where, why):
     [
         pytest.param('GET', APP, id='show'),
         pytest.param('GET', f'{APP}/plan', id='plan'),
-        pytest.param('POST', f'{APP}/plan', id='replan'),
-        pytest.param('POST', f'{APP}/renew', id='renew'),
         pytest.param('POST', '/v1/groups/validate', id='validate'),
         pytest.param('GET', '/v1/schema', id='schema'),
     ],

@@ -138,7 +138,7 @@ def test_a_plan_has_members_and_no_template(http, backend):
     told = http.get(f'{APP}/plan', headers=RED).json
     assert [one['path'] for one in told['members']] == ['web']
     assert 'template' not in told
-    assert asked(backend, 'plan') == [{'project_id': 'red', 'replan': False}]
+    assert asked(backend, 'plan') == [{'project_id': 'red', 'replan': False, 'dry_run': False}]
 
 
 @pytest.mark.parametrize('path', ['', '/plan'])
@@ -321,7 +321,10 @@ def test_delete_needs_no_condition(http, backend):
 
 def test_members_without_a_place_are_planned_again(http, backend):
     assert http.post(f'{APP}/plan', headers=RED).status_code == 200
-    assert asked(backend, 'plan') == [{'project_id': 'red', 'replan': True}]
+    assert http.post(f'{APP}/plan?dry_run=true', headers=RED).json['dry_run'] is True
+    assert asked(backend, 'plan') == [
+        {'project_id': 'red', 'replan': True, 'dry_run': trial} for trial in (False, True)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -335,7 +338,8 @@ def test_members_without_a_place_are_planned_again(http, backend):
 def test_a_plan_is_renewed(http, backend, body, ttl):
     answer = http.post(f'{APP}/renew', headers=RED, **body)
     assert answer.status_code == 200
-    assert asked(backend, 'renew') == [{'project_id': 'red', **({} if ttl is None else {'ttl': ttl})}]
+    told = {'project_id': 'red', 'dry_run': False, **({} if ttl is None else {'ttl': ttl})}
+    assert asked(backend, 'renew') == [told]
     assert answer.json['expires_at'] == ('2026-11-21T14:00:00Z' if ttl else '2026-11-21T13:00:00Z')
 
 

@@ -229,6 +229,16 @@ class TestSurprises:
         eight.scheduler.call(eight.scheduler.books.expire)
         assert eight.groups.show(group.uuid).status == 'planned'
 
+    def test_a_new_plan_and_a_renewal_for_trial(self, eight):
+        group = eight.create(webs(), ttl_s=10)
+        lost = eight.places(group)['web/0']
+        eight.disable(lost)
+        foreseen = eight.groups.plan(group.uuid, replan=True, dry_run=True)
+        assert {one.path: one.host for one in foreseen.members}['web/0'] != lost
+        assert eight.groups.renew(group.uuid, 100, dry_run=True).expires_s == eight.world.now_s + 100
+        assert eight.places(group)['web/0'] == lost
+        assert eight.groups.show(group.uuid).expires_s == eight.world.now_s + 10
+
     def test_a_move_keeps_the_policies(self, eight):
         group = eight.create(webs())
         host = eight.build(group, 'web/0')[0]

@@ -148,7 +148,7 @@ def cells(seed):
 
 
 def shards(seed):
-    """Sets of members that differ only in an anti-affinity of their own, some with more of them than others."""
+    """Sets of members that differ in nothing but an anti-affinity of their own, which the planner merges."""
     chance = random.Random(seed)
     racks, per_rack = chance.randint(2, 4), chance.randint(1, 4)
     h = racks * per_rack
@@ -159,7 +159,10 @@ def shards(seed):
     def keep(*given, **rest):
         policies.append(Policy(f'{len(policies)}', *given, **rest))
 
-    levels, most = chance.choice([('host',), ('rack',), ('rack', 'host'), ('rack', 'feed')]), chance.choice([1, 2])
+    levels, most = (
+        chance.choice([('host',), ('rack',), ('rack', 'host'), ('rack', 'feed')]),
+        chance.choice([1, 2]),
+    )
     for shard in range(chance.randint(2, 4)):
         size = chance.choice([2, 2, 3])
         pair = chance.random() < 0.3  # of two who share a host
@@ -170,7 +173,8 @@ def shards(seed):
             keep(AFFINITY, 'host', tuple(names[:2]))
         members += names
     if chance.random() < 0.4:
-        keep(SPREAD, chance.choice(['rack', 'zone']), tuple(members), min_domains=2, max_skew=chance.choice([None, 1]))
+        skew = chance.choice([None, 1])
+        keep(SPREAD, chance.choice(['rack', 'zone']), tuple(members), min_domains=2, max_skew=skew)
     if chance.random() < 0.3:
         keep(NEAR, 'rack', tuple(members[:1]), tuple(members[1:]))
     if chance.random() < 0.3:

@@ -67,6 +67,7 @@ CELLS = [
 GENERATORS = [
     pytest.param(random_problems.mixture, range(150), id='mixtures'),
     pytest.param(random_problems.cells, range(40), id='cells'),
+    pytest.param(random_problems.shards, range(60), id='shards'),
 ]
 
 

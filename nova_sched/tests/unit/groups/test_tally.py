@@ -161,11 +161,22 @@ def test_a_way_is_taken_that_leaves_room_for_its_like():
     assert one.free[0].tolist() == [1, 2]
 
 
-def test_reach_is_what_the_best_hosts_of_a_domain_are_worth():
+@pytest.mark.parametrize(
+    'rules, members, expected',
+    [
+        pytest.param([], 'c', {0: 8, 1: 6, 2: 18}, id='the best host takes all'),
+        pytest.param([policy('anti-affinity', 'host', 'a b')], 'a', {0: 5, 1: 6, 2: -np.inf}, id='two hosts'),
+        pytest.param(
+            [policy('anti-affinity', 'host', 'a b c d'), policy('near', 'rack', 'a', 'c d', weight=1.0)],
+            'a b',
+            {0: 5, 1: 6, 2: -np.inf},
+            id='two classes of which no two share a host',
+        ),
+    ],
+)
+def test_reach_is_what_the_best_hosts_of_a_domain_are_worth(rules, members, expected):
     score = np.array([[1, 4, 3, 3, 9, 0]], dtype=np.float32)
-    one, class_of = tally(policy('anti-affinity', 'host', 'a b'), score=score, free=[9, 9, 9, 9, 9, 0])
-    alone = one.reach(class_of['c'], 1)
+    one, class_of = tally(*rules, score=score, free=[9, 9, 9, 9, 9, 0])
+    classes = np.unique([class_of[path] for path in members.split()])
     level = one.compiled.layout.levels[1]
-    assert dict(zip(level.numbers.tolist(), alone.tolist(), strict=True)) == {0: 8.0, 1: 6.0, 2: 18.0}
-    parted = one.reach(class_of['a'], 1)
-    assert dict(zip(level.numbers.tolist(), parted.tolist(), strict=True)) == {0: 5.0, 1: 6.0, 2: -np.inf}
+    assert dict(zip(level.numbers.tolist(), one.reach(classes, 1).tolist(), strict=True)) == expected

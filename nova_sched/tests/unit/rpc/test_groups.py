@@ -240,9 +240,16 @@ def test_a_list_tells_neither_members_nor_templates(caller):
     'method, arguments, told',
     [
         pytest.param('show', {'project_id': 'p'}, {'project_id': 'p'}, id='show'),
-        pytest.param('plan', {'replan': True}, {'project_id': None, 'replan': True}, id='plan'),
-        pytest.param('renew', {'ttl': 9}, {'ttl_s': 9, 'project_id': None}, id='renew'),
-        pytest.param('renew', {}, {'ttl_s': None, 'project_id': None}, id='renew as usual'),
+        pytest.param(
+            'plan', {'replan': True}, {'project_id': None, 'replan': True, 'dry_run': False}, id='plan'
+        ),
+        pytest.param('renew', {'ttl': 9}, {'ttl_s': 9, 'project_id': None, 'dry_run': False}, id='renew'),
+        pytest.param(
+            'renew',
+            {'dry_run': True},
+            {'ttl_s': None, 'project_id': None, 'dry_run': True},
+            id='renew for trial',
+        ),
     ],
 )
 def test_what_the_engine_is_told(caller, method, arguments, told):
