@@ -22,7 +22,7 @@ from oslo_utils import uuidutils
 from nova_sched import errors
 from nova_sched.claims import Record
 from nova_sched.engine.spots import Known, consumer_of, spots
-from nova_sched.groups import joint, policies, why
+from nova_sched.groups import imagined, joint, policies
 from nova_sched.groups.topology import warnings
 from nova_sched.objects.claim import PENDING, PLANNED
 from nova_sched.state.aggregates import zones
@@ -242,10 +242,12 @@ class Groups:
         raise errors.GroupRefused(*self._too_quick())
 
     def contradiction(self, definition):
-        """Why no cluster with these zones could ever place the group, in words; None if one could."""
-        known = Known.of(Record(uuid=uuidutils.generate_uuid()), definition, {})
-        draft = self._call(self._plans.draft, known)
-        return why.contradiction(draft.survey.problem, self._settings().plan_limits, self._solver)
+        """Why no cluster could ever place the group, in words; None if one could.
+
+        Raises InvalidRequest for a member that makes no sense as a request.
+        """
+        Known.of(Record(uuid=uuidutils.generate_uuid()), definition, {})
+        return imagined.contradiction(definition, self._topology, solver=self._solver)
 
     def mend_fences(self):
         """Close nodes that have come to exclusive domains to others than their groups."""

@@ -23,8 +23,8 @@ from nova_sched.groups.tally import Tally
 def promise(tally: Tally, block: Block, inside: list[Block], domains: np.ndarray) -> np.ndarray:
     """Float64 for each of the domains: about what the units of the block are worth there, by score and home.
 
-    Units of each class take the best hosts, blocks ``inside`` that are packed at once the best domains; that
-    they get in each other's way is not counted.
+    Units of each class take the best hosts, whoever wants them too; blocks ``inside`` that are packed at once
+    take the best domains as long as these have room.
     """
     compiled, level = tally.compiled, tally.compiled.layout.levels[block.level]
     worth = np.zeros(len(domains))
@@ -36,12 +36,18 @@ def promise(tally: Tally, block: Block, inside: list[Block], domains: np.ndarray
         value = np.where(tally.usable(c), tally.value(c), -np.inf)
         each = compiled.count[c] / hosts
         worth += each * np.array([_best(value[level.rows(int(domain))], hosts) for domain in domains])
+    taken = {one.level: np.zeros(compiled.layout.levels[one.level].count) for one in inside}
     for one, count in _by_type(compiled, inside):
-        reach, times = tally.reach(one.classes, one.level), _times(tally, one, count)
+        reach, share = tally.reach(one.classes, one.level), taken[one.level]
+        times = (_times(tally, one, count) * (1 - share) + 1e-9).astype(np.int64)
         around = compiled.layout.around(one.level, block.level)
         for place, domain in enumerate(domains.tolist()):
-            rows = np.flatnonzero(around == domain)
-            worth[place] += _best(np.repeat(reach[rows], times[rows]), count)
+            rows = np.flatnonzero((around == domain) & (times > 0) & (reach > -np.inf))
+            rows = rows[np.argsort(-reach[rows], kind='stable')]
+            here = np.clip(count - (np.cumsum(times[rows]) - times[rows]), 0, times[rows])
+            share[rows] += here / times[rows] * (1 - share[rows])
+            if here.any():  # those that seem to find no place count as much as the others
+                worth[place] += float(reach[rows] @ here) * count / int(here.sum())
     return worth
 
 

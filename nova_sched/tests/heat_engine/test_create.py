@@ -278,6 +278,18 @@ def test_a_disabled_server_is_none(stack, read):
     assert [*read()['members']] == ['web']
 
 
+def test_an_environment_makes_plain_scaling_groups_ours(cloud, stack):
+    plain = of(
+        'OS::Heat::AutoScalingGroup', min_size=2, max_size=3, resource=server('pool', name='pool-%index%')
+    )
+    registry = {'OS::Heat::AutoScalingGroup': 'OS::NovaSched::AutoScalingGroup'}
+    stack(template(pool=plain), environment={'resource_registry': registry})
+    assert {name: hint['member'] for name, hint in cloud.hints().items()} == {
+        'pool-0': 'pool/0',
+        'pool-1': 'pool/1',
+    }
+
+
 def test_the_scheduler_is_asked_with_the_token_of_the_stack(cloud, stack):
     stack(template(web=server('web')), timeout_mins=5)
     method, path, headers, body = cloud.calls[0]

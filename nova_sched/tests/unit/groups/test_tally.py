@@ -164,7 +164,7 @@ def test_a_way_is_taken_that_leaves_room_for_its_like():
 @pytest.mark.parametrize(
     'rules, members, expected',
     [
-        pytest.param([], 'c', {0: 8, 1: 6, 2: 18}, id='the best host takes all'),
+        pytest.param([], 'c', {0: 16, 1: 12, 2: 36}, id='the best host takes all'),
         pytest.param([policy('anti-affinity', 'host', 'a b')], 'a', {0: 5, 1: 6, 2: -np.inf}, id='two hosts'),
         pytest.param(
             [policy('anti-affinity', 'host', 'a b c d'), policy('near', 'rack', 'a', 'c d', weight=1.0)],
