@@ -112,7 +112,13 @@ class Books:
     def placement(self, claims, requests, releases=(), replaced=()):
         """The claims for the store: with the generations that their CPUs and devices were picked at, and the
         policies of their groups."""
-        picked = {claim.node_uuid for claim in claims if claim.parts}
+        # What is taken over from a planned claim was not picked now: nobody else has it.
+        planned = [(claim.node_uuid, claim.parts) for claim in replaced if claim.state == PLANNED]
+        picked = {
+            claim.node_uuid
+            for claim in claims
+            if claim.parts and (claim.node_uuid, claim.parts) not in planned
+        }
         generations = {uuid: self._cluster.node(uuid).generation for uuid in picked}
         groups = (request.group for request in requests)
         policies = {group.uuid: group for group in groups if group is not None and group.is_hard}

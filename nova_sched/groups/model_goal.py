@@ -155,9 +155,8 @@ def _moves(these: Variables) -> Tier:
             if h not in x:
                 continue
             tier.span += count
-            if (
-                units.shape[1] > 1
-            ):  # units of several members are one crowd only where their homes are the same
+            if units.shape[1] > 1:
+                # Units of several members are one crowd only where their homes are the same.
                 tier.variables.append(x[h])
                 tier.weights.append(-(count // len(units)))
             else:

@@ -31,8 +31,8 @@ def look(args, conf):
     claim that the database does not know to be, or not to be, on its way), overdue (expired, and not ended),
     unlisted (confirmed, and not in its node's list of instances), shared (a CPU for one guest alone that two
     have), policy (a server group's hard policy is broken), empty-group, open-move, open-resize (not settled
-    for a day), stray (planned for a top group that is gone), fence (a node is kept for nobody), outsider (on a
-    node that is kept for others), unfenced (on a node that should be kept for its group, and is not).
+    for a day), stray (planned for a top group that is gone), fence (a node is kept for nobody), outsider (on
+    a node that is kept for others), unfenced (on a node that should be kept for its group, and is not).
 
     Keys with --format json: ok, nodes, claims, groups (how many were looked at), findings (kind, severity:
     error or note, problem, found, expected (both sides' figures), repair (what --fix does, null for nothing),

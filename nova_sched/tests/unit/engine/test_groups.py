@@ -364,6 +364,21 @@ class TestExclusive:
         group = eight.create(definition(members('db'), self.ALONE))
         assert eight.rack(eight.places(group)['db']) == 3
 
+    @pytest.mark.parametrize('built', [pytest.param(True, id='built'), pytest.param(False, id='planned')])
+    def test_an_update_opens_and_closes_it(self, eight, built):
+        group = eight.create(definition(members('db')))
+        if built:
+            eight.build(group, 'db')
+        rack = eight.rack(eight.places(group)['db'])
+        other = next(
+            f'h{number}' for number in (2 * rack, 2 * rack + 1) if f'h{number}' != eight.places(group)['db']
+        )
+        eight.groups.update(group.uuid, definition(members('db'), self.ALONE), SOURCE)
+        with pytest.raises(errors.NoValidHost, match='kept for another group'):
+            eight.place('outsider', force_hosts=[other])
+        eight.groups.update(group.uuid, definition(members('db')), SOURCE)
+        assert eight.place('outsider', force_hosts=[other]) == other
+
     def test_a_host_that_joins_the_domain_is_closed_too(self, eight):
         group = eight.create(definition(members('db'), self.ALONE))
         rack = eight.rack(eight.places(group)['db'])

@@ -98,6 +98,22 @@ def test_dedicated_cpus():
             assert made.build(group, path, found=member)[0] == made.places(group)[path]
 
 
+def test_picks_of_others_do_not_take_a_plan_away():
+    """What was planned is held: that somebody else picks on the node meanwhile is no race."""
+    found = of(a=flavor(1, hw__cpu_policy='dedicated'))
+    with cloud(0, chain=STRICT) as made, cloud(0, made.store, chain=STRICT) as other:
+        made.join(0, **{**two_cells((0, 0), 2), 'vcpus': 4})
+        group = made.create(found)
+        (planned,) = made.store.claims()
+        other.scheduler.call(other.scheduler.books.refresh)
+        other.place('rival', flavor=flavor(1, hw__cpu_policy='dedicated'))
+        commits = made.scheduler.figures.conflicts
+        made.build(group, 'a', found=found.members['a'])
+        (built,) = made.store.group_claims(group.uuid)
+        assert built.parts == planned.parts
+        assert made.scheduler.figures.conflicts == commits
+
+
 def test_devices():
     one_each = flavor(1, pci_passthrough__alias='nic:1')
     found = of(**{f'm{number}': one_each for number in range(6)})
