@@ -23,7 +23,7 @@ from nova_sched.groups.problem import Problem, Rule
 from nova_sched.objects.claim import PENDING
 from nova_sched.state.request import Seat
 
-TOP_GROUP, MEMBER, REPLAN = 'top_group', 'member', 'replan'  # scheduler hints
+TOP_GROUP, MEMBER, REPLAN, REPLACE = 'top_group', 'member', 'replan', 'replace'  # scheduler hints
 
 
 class Unseated(Exception):
@@ -42,9 +42,10 @@ def is_member(request):
     return TOP_GROUP in request.hints and not request.is_rebuild
 
 
-def _may_differ(request):
-    """Whether the caller says that the plan shall follow, if it asks for something else."""
-    return str(request.hint(REPLAN, '')).lower() == 'true'
+def _says(request, hint):
+    """Whether the caller says so: that the plan shall follow if he asks for something else (``replan``), or
+    that the server takes the place of one that is there, and will go (``replace``)."""
+    return str(request.hint(hint, '')).lower() == 'true'
 
 
 class Seating:
@@ -67,9 +68,9 @@ class Seating:
         own = [claim for claim in spot.held if claim.consumer_uuid == request.instance_uuid]
         others = [claim for claim in spot.held if claim.consumer_uuid != request.instance_uuid]
         for claim in others:
-            if claim.state != PENDING:
+            if claim.state != PENDING and not _says(request, REPLACE):
                 raise errors.MemberRefused(path, f'it is instance {claim.consumer_uuid} already')
-        if not own and not _may_differ(request):
+        if not own and not _says(request, REPLAN):
             self._check(known, path, request)
         node = spot.planned and self._cluster.node(spot.planned.node_uuid)
         seat = Seat(
@@ -80,12 +81,12 @@ class Seating:
             allowed=self._allowed(known, here, path),
             fences=functools.partial(self._walls, known, path),
             row=node.row if node else None,
-            instead_of=tuple(claim.consumer_uuid for claim in others),
+            instead_of=tuple(claim.consumer_uuid for claim in others if claim.state == PENDING),
             is_built=any(claim.is_confirmed for claim in own),
         )
         tokens = self._tokens(known, claims, path)
         request = dataclasses.replace(request, seat=seat, fences=tokens)
-        if not own and (node is None or (_may_differ(request) and not settled)):
+        if not own and (node is None or (_says(request, REPLAN) and not settled)):
             raise Unseated(request)
         return request
 

@@ -141,7 +141,8 @@ class Library:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a member is now. ``planned`` is its planned claim, ``held`` those of its instances.
+    """Where a member is now. ``planned`` is its planned claim, ``held`` those of its instances, what was
+    built last first.
 
     ``stays``: it is not to be moved. ``kind`` is equal for members that may change places.
     """
@@ -180,6 +181,7 @@ def spots(known, claims, settled=lambda claim: True):
 
 def _spot(path, kind, request, claims, settled):
     planned = next((claim for claim in claims if claim.state == PLANNED), None)
-    held = tuple(claim for claim in claims if claim.state != PLANNED)
+    built = (claim for claim in claims if claim.state != PLANNED)
+    held = tuple(sorted(built, key=lambda claim: (claim.is_confirmed, claim.created_s), reverse=True))
     stays = planned is None and any(map(settled, held))
     return Spot(path, kind, request, planned, held, stays)

@@ -20,7 +20,7 @@ from heat.engine.plugins.top_group_errors import wrong
 
 VERSION = '2018-08-31'
 HINTS = 'hints'
-TOP_GROUP, MEMBER = 'top_group', 'member'
+TOP_GROUP, MEMBER, REPLACE = OWN = 'top_group', 'member', 'replace'
 UNNAMED = 'the-group-to-be'  # for its UUID, as long as it has none
 PLAIN = ('flavor', 'image', 'availability_zone')
 DEVICES = ('block_device_mapping', 'block_device_mapping_v2')
@@ -88,7 +88,7 @@ class Reader:
         for key in DEVICES:
             if devices := [self._device(device, path) for device in data.get(key) or ()]:
                 read[key] = devices
-        others = {key: value for key, value in given.items() if key not in (TOP_GROUP, MEMBER)}
+        others = {key: value for key, value in given.items() if key not in OWN}
         if others.get('group') is not None:
             others['group'] = contents.server_group(others['group'])
         if others:
@@ -122,9 +122,12 @@ class Reader:
 
 
 def hints(paths, uuid):
-    """The scheduler hints of each member, from the tree of paths."""
+    """The scheduler hints of each member, from the tree of paths.
+
+    A server that Heat replaces is there until its replacement is: for that while both are the member.
+    """
     if isinstance(paths, str):
-        return {TOP_GROUP: uuid, MEMBER: paths}
+        return {TOP_GROUP: uuid, MEMBER: paths, REPLACE: 'true'}
     return {name: hints(inner, uuid) for name, inner in paths.items()}
 
 

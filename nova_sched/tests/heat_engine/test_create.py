@@ -165,7 +165,8 @@ def test_each_server_has_the_hints_of_the_member_it_was_planned_as(cloud, stack,
     assert {one['flavor'] for one in planned.values()} == {'small'}
     uuid = cloud.group()['uuid']
     assert cloud.hints() == {
-        name: {'top_group': uuid, 'member': path} if path else {} for name, path in built.items()
+        name: {'top_group': uuid, 'member': path, 'replace': 'true'} if path else {}
+        for name, path in built.items()
     }
 
 
@@ -306,5 +307,5 @@ def test_outputs_tell_the_plan(heat, cloud, stack):
         'members': {'web': 'planned'},
         'plan': {'web': {'rack': 'r1'}},
         'moves': [],
-        'hints': {'web': {'top_group': cloud.group()['uuid'], 'member': 'web'}},
+        'hints': {'web': {'top_group': cloud.group()['uuid'], 'member': 'web', 'replace': 'true'}},
     }

@@ -50,7 +50,7 @@ def test_a_group_grows_before_its_servers_do(cloud, stack, updated):
     updated(made, template(web=server('web'), pool=servers('pool', 2)))
     assert cloud.story == ['PUT', '+pool-1']
     assert paths(cloud.asked('PUT')[0]) == {'pool': (2,)}
-    assert cloud.hints()['pool-1'] == {'top_group': uuid, 'member': 'pool/1'}
+    assert cloud.hints()['pool-1'] == {'top_group': uuid, 'member': 'pool/1', 'replace': 'true'}
     (headers,) = [headers for method, _, headers, _ in cloud.calls if method == 'PUT']
     assert headers['If-Match'] == '"1-0"'
 
@@ -203,4 +203,4 @@ def test_hints_are_the_same_ever_after(heat, cloud, stack, updated):
     made = stack(template(web=server('web'), outputs={'hints': {'get_attr': ['group', 'hints', 'web']}}))
     done = updated(made, template(web=server('web'), db=server('db'), outputs={'hints': hints('web')}))
     told = {one['output_key']: one['output_value'] for one in heat.show(done['stack_identity'])['outputs']}
-    assert told == {'hints': {'top_group': cloud.group()['uuid'], 'member': 'web'}}
+    assert told == {'hints': {'top_group': cloud.group()['uuid'], 'member': 'web', 'replace': 'true'}}

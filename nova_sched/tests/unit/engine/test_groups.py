@@ -154,6 +154,18 @@ class TestBuild:
         with pytest.raises(errors.MemberRefused, match=f'it is instance {uuid_of("web/0")} already'):
             eight.build(group, 'web/0', 'another')
 
+    def test_a_server_that_replaces_one_that_is_there(self, eight):
+        """Both are there for a while; the policies count the new one."""
+        group = eight.create(webs())
+        for path in WEBS:
+            eight.confirm(eight.build(group, path)[0], path)
+        new = eight.build(group, 'web/0', 'next', hints={'replace': ['true']})[0]
+        assert len(eight.store.claims()) == 5
+        eight.confirm(new, 'next')
+        assert eight.places(group)['web/0'] == new
+        eight.scheduler.call(eight.scheduler.books.abort_claim, uuid_of('web/0'))
+        assert len({eight.rack(host) for host in eight.places(group).values()}) == 4
+
     def test_a_server_takes_the_place_of_one_that_was_never_built(self, eight):
         group = eight.create(webs())
         eight.build(group, 'web/0', 'failed')
