@@ -99,7 +99,7 @@ class MemberRefused(NoValidHost):
 
 
 class GroupRefused(SchedError):
-    """No placement keeps all of a top group; ``details`` is a mapping of plain values (groups.why)."""
+    """No placement keeps all of a top group; ``details`` are plain values, of groups.reasons.why."""
 
     reason: str
     facts = ('reason', 'details')

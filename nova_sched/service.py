@@ -32,9 +32,9 @@ from nova_sched.engine.crowd import Crowd
 from nova_sched.engine.news import Herald
 from nova_sched.engine.scheduler import Scheduler
 from nova_sched.engine.trails import MemoryTrails, Trails
+from nova_sched.groups.exact.worker import Solver
 from nova_sched.groups.limits import Limits
 from nova_sched.groups.topology import Topology
-from nova_sched.groups.worker import Solver
 from nova_sched.rpc import endpoints
 from nova_sched.rpc.ears import Ears
 from nova_sched.rpc.news import NewsClient

@@ -22,7 +22,9 @@ from oslo_utils import uuidutils
 from nova_sched import errors
 from nova_sched.claims import Record
 from nova_sched.engine.spots import Known, consumer_of, spots
-from nova_sched.groups import imagined, joint, policies
+from nova_sched.groups import joint
+from nova_sched.groups.arrays import policies
+from nova_sched.groups.reasons import imagined
 from nova_sched.groups.topology import warnings
 from nova_sched.objects.claim import PENDING, PLANNED
 from nova_sched.state.aggregates import zones
@@ -89,8 +91,8 @@ class _Changed(Exception):
 class Groups:
     """Creates, changes and shows top groups; may be called from any thread.
 
-    ``call`` runs a function in the loop and waits for it. ``solver`` is a groups.worker.Solver; None: plans
-    are made without one.
+    ``call`` runs a function in the loop and waits for it. ``solver`` is a groups.exact.worker.Solver; None:
+    plans are made without one.
     """
 
     def __init__(self, cluster, store, plans, library, topology, call, settings, clock, solver=None):

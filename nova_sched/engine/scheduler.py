@@ -44,9 +44,10 @@ class Scheduler:
     """Everything behind the doors. Its public methods may be called from any thread, and wait for the loop.
 
     ``settings`` is a function that returns the current Settings; ``clock`` gives seconds since the epoch.
-    ``topology`` has the levels that groups know of, ``solver`` finds what is hard to place (groups.worker).
-    Without ``trails`` they are kept in this process, and so are ``candidates`` without a store of them.
-    ``news`` (a Herald) tells other schedulers what is done here, ``crowd`` knows who they are.
+    ``topology`` has the levels that groups know of, ``solver`` finds what is hard to place
+    (groups.exact.worker). Without ``trails`` they are kept in this process, and so are ``candidates``
+    without a store of them. ``news`` (a Herald) tells other schedulers what is done here, ``crowd`` knows
+    who they are.
     """
 
     def __init__(

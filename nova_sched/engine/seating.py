@@ -18,8 +18,9 @@ import numpy as np
 
 from nova_sched import errors
 from nova_sched.engine.spots import spots
-from nova_sched.groups import member_spec, policies
-from nova_sched.groups.problem import Problem, Rule
+from nova_sched.groups.arrays import policies
+from nova_sched.groups.arrays.problem import Problem, Rule
+from nova_sched.groups.members import member_spec
 from nova_sched.objects.claim import PENDING
 from nova_sched.state.request import Seat
 

@@ -18,8 +18,8 @@ from collections.abc import Mapping
 
 from nova_sched import errors
 from nova_sched.claims import Record
-from nova_sched.groups import member_spec
 from nova_sched.groups.definition import EXCLUSIVE, Definition
+from nova_sched.groups.members import member_spec
 from nova_sched.objects.claim import PLANNED, Claim
 from nova_sched.state.request import Request
 from nova_sched.state.spec import READERS

@@ -24,7 +24,7 @@ from nova_sched.filters.foreign import ForeignFilter
 from nova_sched.filters.io_ops import IoOpsFilter
 from nova_sched.filters.json import JsonFilter
 from nova_sched.filters.num_instances import NumInstancesFilter
-from nova_sched.groups.problem import Problem, Rule
+from nova_sched.groups.arrays.problem import Problem, Rule
 
 TRIES_S = 0.2  # for trying out claims of kinds of which figures do not tell all
 

@@ -72,8 +72,8 @@ class Policy:
     """One policy on members ``a``, or a relation between them and the members ``b``, by path.
 
     ``name`` says where it stands, for people. ``level`` is a level's name. ``weight`` None: required; else
-    what it costs to break it once (see ``groups.policies``). ``most``: of an anti-affinity, members in one
-    domain. ``min_domains``, ``max_skew`` (None: any): of a spread.
+    what it costs to break it once (see ``groups.arrays.policies``). ``most``: of an anti-affinity, members
+    in one domain. ``min_domains``, ``max_skew`` (None: any): of a spread.
     """
 
     name: str

@@ -17,13 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from nova_sched.groups import bounds, greedy, policies, why
-from nova_sched.groups.compile import compile
+from nova_sched.groups.arrays import bounds, policies
+from nova_sched.groups.arrays.compile import compile
+from nova_sched.groups.arrays.problem import Problem
 from nova_sched.groups.limits import Limits
-from nova_sched.groups.problem import Problem
-from nova_sched.groups.why import Reason
+from nova_sched.groups.quick import greedy
+from nova_sched.groups.reasons import why
+from nova_sched.groups.reasons.why import Reason
 
-REPAIR, IMPROVE, EXPLAIN = (f'nova_sched.groups.model:{task}' for task in ('repair', 'improve', 'explain'))
+REPAIR, IMPROVE, EXPLAIN = (
+    f'nova_sched.groups.exact.model:{task}' for task in ('repair', 'improve', 'explain')
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

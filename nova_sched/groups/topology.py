@@ -11,14 +11,15 @@
 # under the License.
 """Levels of failure domains, and which domain of each level every host is in.
 
-Names and order are the operator's. A domain is known by its name, which is unique at its level. Where a node's
-domain is found: for `host` it is the node; for `zone` its availability zone; for any other level the metadata
-of its aggregates under the level's name, or else the entry of that name in the stats that the node reports. A
-node that tells nothing is, with those of its domain at the level below, a domain of its own.
+Names and order are the operator's. A domain is known by its name, which is unique at its level. Where a
+node's domain is found: for `host` it is the node; for `zone` its availability zone; for any other level the
+metadata of its aggregates under the level's name, or else the entry of that name in the stats that the node
+reports. A node that tells nothing is, with those of its domain at the level below, a domain of its own.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -33,8 +34,8 @@ LEVELS = (HOST, 'rack', 'room', ZONE)
 class Level:
     """One level: of every row, the number of its domain. ``names`` goes by number.
 
-    ``missing`` are rows that do not tell theirs, ``torn`` those that tell more than one (the first in order of
-    names counts).
+    ``missing`` are rows that do not tell theirs, ``torn`` those that tell more than one (the first in order
+    of names counts).
     """
 
     name: str
@@ -63,9 +64,9 @@ class Topology:
             raise errors.BadConfig(option, f'{" < ".join(chain)} does not begin with {HOST} or a known level')
         if len(set(chain)) != len(chain) or not all(chain):
             raise errors.BadConfig(option, f'{" < ".join(chain)} has a name twice, or an empty one')
-        for narrow, wide in zip(chain, chain[1:], strict=False):
+        for narrow, wide in itertools.pairwise(chain):
             if self.below.setdefault(wide, narrow) != narrow and narrow != HOST:
-                why = f'{wide} is above {self.below[wide]} and above {narrow}: domains of both cannot nest in it'
+                why = f'{wide} is above {self.below[wide]} and above {narrow}, which are beside each other'
                 raise errors.BadConfig(option, why)
 
     def _sorted(self):
@@ -103,7 +104,7 @@ class Topology:
             found[name] = _level(name, told, found[self.below[name]])
         return found
 
-    def _told(self, hosts, name, default_zone):
+    def _told(self, hosts, name, default_zone) -> list[frozenset[str]]:
         """What each row tells of its domain: sets of names."""
         key = aggregates.ZONE_KEY if name == ZONE else name
         of_set: dict[int, frozenset] = {}
@@ -119,7 +120,7 @@ class Topology:
         return told
 
 
-def _level(name, told, below):
+def _level(name: str, told: Sequence[frozenset[str]], below: Level) -> Level:
     numbers: dict[tuple, int] = {}
     ids = np.empty(len(told), dtype=np.int32)
     for row, names in enumerate(told):

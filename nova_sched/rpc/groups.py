@@ -15,7 +15,8 @@ import json
 
 from nova_sched import errors, objects
 from nova_sched.conf import CONF
-from nova_sched.groups import flavor_file, template
+from nova_sched.groups import template
+from nova_sched.groups.members import flavor_file
 from nova_sched.rpc import translate, words
 
 LONGEST = 2**20  # characters of a template and of what was sent along with it, as JSON

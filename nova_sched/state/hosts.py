@@ -41,7 +41,7 @@ class Hosts(Columns):
         self.places = Places()  # instance UUID -> set of rows that hold it
         self.child_classes = set()  # every resource class that any child provider ever had
         self.stat_names = set()  # every name that any node's stats ever had
-        self.lasting_stats: frozenset[str] = frozenset()  # names of stats that tell lasting facts, such as a rack
+        self.lasting_stats: frozenset[str] = frozenset()  # names of stats that tell of a rack or the like
         self.aggregates = Aggregates()
         self.kept = Kept()  # what rules found that depends on lasting facts only
 

@@ -15,8 +15,8 @@ import random
 
 import numpy as np
 
+from nova_sched.groups.arrays.problem import Problem, Rule
 from nova_sched.groups.definition import ANTI_AFFINITY, APART, KINDS, RELATIONS, SPREAD, Policy
-from nova_sched.groups.problem import Problem, Rule
 
 LEVELS = ('host', 'rack', 'zone')
 

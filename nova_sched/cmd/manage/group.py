@@ -19,7 +19,10 @@ from oslo_context.context import RequestContext
 
 from nova_sched import errors
 from nova_sched.cmd.manage import asking, group_pages, specs, tables
-from nova_sched.groups import account, flavor_file, imagined, member_spec, template, worker
+from nova_sched.groups import template
+from nova_sched.groups.exact import worker
+from nova_sched.groups.members import account, flavor_file, member_spec
+from nova_sched.groups.reasons import imagined
 from nova_sched.groups.topology import Topology
 from nova_sched.rpc import client
 

@@ -34,7 +34,12 @@ OF_HEAT = frozenset(
     'image_update_policy key_name metadata networks personality reservation_id security_groups '
     'software_config_transport tags user_data user_data_format user_data_update_policy'.split()
 )
-SECOND_PHASE = ('top_group', 'member', 'replan', 'replace')  # the hints by which a server says which member it is
+SECOND_PHASE = (
+    'top_group',
+    'member',
+    'replan',
+    'replace',
+)  # the hints by which a server says which member it is
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@
 
 import oslo_messaging as messaging
 
-from nova_sched.groups import account
+from nova_sched.groups.members import account
 from nova_sched.rpc import groups, words
 from nova_sched.rpc.failures import expected
 
@@ -159,7 +159,7 @@ class Groups:
 
     @expected
     def validate(self, context, template, parameters=None, flavors=None, images=None):
-        """What a template comes to, as ``groups.account`` has it; nothing is planned.
+        """What a template comes to, as ``groups.members.account`` has it; nothing is planned.
 
         ``contradiction``: which policies collide whatever hosts there are, in words, or None. Raises
         TemplateError.

@@ -28,8 +28,8 @@ from nova_sched import errors, objects, service
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf import CONF
 from nova_sched.db import engine, schema
-from nova_sched.groups import member_spec
 from nova_sched.groups.definition import Definition, Flavor, Member
+from nova_sched.groups.members import member_spec
 from nova_sched.hardware.numa import Cell, Topology
 from nova_sched.rpc import reports, translate
 from nova_sched.tests import checker

@@ -23,6 +23,7 @@ import random
 
 import numpy as np
 
+from nova_sched.groups.arrays.problem import Problem, Rule
 from nova_sched.groups.definition import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -35,7 +36,6 @@ from nova_sched.groups.definition import (
     Member,
     Policy,
 )
-from nova_sched.groups.problem import Problem, Rule
 from nova_sched.sim import trace
 
 GIB = 1024

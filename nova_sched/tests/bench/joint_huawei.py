@@ -30,10 +30,11 @@ import time
 
 import numpy as np
 
-from nova_sched.groups import definition, joint, policies, room
+from nova_sched.groups import definition, joint
+from nova_sched.groups.arrays import policies, room
+from nova_sched.groups.arrays.problem import Problem, Rule
 from nova_sched.groups.definition import Policy
 from nova_sched.groups.limits import Limits
-from nova_sched.groups.problem import Problem, Rule
 from nova_sched.tests.bench.joint_tables import RACKS
 from nova_sched.tests.bench.timing import p50_ms, p99_ms
 

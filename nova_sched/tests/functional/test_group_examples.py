@@ -21,7 +21,8 @@ import pytest
 from oslo_context.context import RequestContext
 
 from nova_sched import objects
-from nova_sched.groups import member_spec, template
+from nova_sched.groups import template
+from nova_sched.groups.members import member_spec
 from nova_sched.tests import checker
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import at_once, compute_node, eventually, running

@@ -24,8 +24,9 @@ from nova_sched import errors, objects, rpc
 from nova_sched.api import app, document
 from nova_sched.cmd import api
 from nova_sched.conf import CONF
-from nova_sched.groups import member_spec, template
+from nova_sched.groups import template
 from nova_sched.groups.definition import Flavor, Image, Member
+from nova_sched.groups.members import member_spec
 from nova_sched.tests.functional.harness import PATIENCE_S, running
 from nova_sched.tests.unit.api.callers import configuration
 

@@ -14,8 +14,8 @@
 import contextlib
 import dataclasses
 
-from nova_sched.groups import member_spec
 from nova_sched.groups.definition import Definition, Flavor, Member
+from nova_sched.groups.members import member_spec
 from nova_sched.rpc import translate
 from nova_sched.tests.builders import report, uuid_of
 from nova_sched.tests.unit.engine.world import World

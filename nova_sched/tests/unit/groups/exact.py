@@ -15,7 +15,7 @@ import itertools
 
 import numpy as np
 
-from nova_sched.groups import policies
+from nova_sched.groups.arrays import policies
 
 
 def placements(problem, most=1, limit=3000):

@@ -16,7 +16,7 @@ import itertools
 import numpy as np
 
 from nova_sched.groups import definition
-from nova_sched.groups.problem import Problem, Rule
+from nova_sched.groups.arrays.problem import Problem, Rule
 from nova_sched.tests import checker
 
 LEVELS = ('host', 'rack', 'feed', 'zone')

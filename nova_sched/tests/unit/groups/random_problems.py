@@ -16,8 +16,8 @@ import random
 import numpy as np
 
 from nova_sched.groups import definition
+from nova_sched.groups.arrays.problem import Problem, Rule
 from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, NEAR, SPREAD, Policy
-from nova_sched.groups.problem import Problem, Rule
 
 LEVELS = ['host', 'rack', 'zone', 'feed']  # feeds cross racks and zones
 

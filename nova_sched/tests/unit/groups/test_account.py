@@ -11,8 +11,8 @@
 # under the License.
 """What a definition comes to, for its author."""
 
-from nova_sched.groups import account
 from nova_sched.groups.definition import Definition, Flavor, Member, Policy
+from nova_sched.groups.members import account
 
 
 def test_members_policies_and_warnings():

@@ -14,9 +14,10 @@
 import numpy as np
 import pytest
 
-from nova_sched.groups import bounds, greedy
-from nova_sched.groups.compile import compile
-from nova_sched.groups.tally import Tally, Wiring
+from nova_sched.groups.arrays import bounds
+from nova_sched.groups.arrays.compile import compile
+from nova_sched.groups.arrays.tally import Tally, Wiring
+from nova_sched.groups.quick import greedy
 from nova_sched.tests.groups import policy, problem, random_problem
 from nova_sched.tests.unit.groups.exact import placements
 

@@ -18,7 +18,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nova_sched.groups import bounds, joint, policies, worker
+from nova_sched.groups import joint
+from nova_sched.groups.arrays import bounds, policies
+from nova_sched.groups.exact import worker
 from nova_sched.groups.limits import Limits
 from nova_sched.tests import checker
 from nova_sched.tests.unit.groups import instances

@@ -14,8 +14,8 @@
 import numpy as np
 import pytest
 
-from nova_sched.groups import policies
-from nova_sched.groups.compile import compile
+from nova_sched.groups.arrays import policies
+from nova_sched.groups.arrays.compile import compile
 from nova_sched.tests.groups import policy, problem, random_problem
 from nova_sched.tests.unit.groups.exact import placements
 

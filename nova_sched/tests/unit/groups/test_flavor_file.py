@@ -16,7 +16,7 @@ import os
 import pytest
 
 from nova_sched import errors
-from nova_sched.groups import flavor_file
+from nova_sched.groups.members import flavor_file
 
 SMALL = {'vcpus': 1, 'ram': 512}
 

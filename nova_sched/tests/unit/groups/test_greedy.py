@@ -16,10 +16,11 @@ import time
 import numpy as np
 import pytest
 
-from nova_sched.groups import greedy, policies, sequential
-from nova_sched.groups.compile import compile
-from nova_sched.groups.greedy_order import items, order, passing_of, split
-from nova_sched.groups.tally import Tally, Wiring
+from nova_sched.groups.arrays import policies
+from nova_sched.groups.arrays.compile import compile
+from nova_sched.groups.arrays.tally import Tally, Wiring
+from nova_sched.groups.quick import greedy, sequential
+from nova_sched.groups.quick.greedy_order import items, order, passing_of, split
 from nova_sched.tests.groups import policy, problem, random_problem
 from nova_sched.tests.unit.groups.exact import placements
 

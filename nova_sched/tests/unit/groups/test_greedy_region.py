@@ -14,10 +14,10 @@
 import numpy as np
 import pytest
 
-from nova_sched.groups.compile import compile
-from nova_sched.groups.greedy_order import split
-from nova_sched.groups.greedy_region import promise
-from nova_sched.groups.tally import Tally, Wiring
+from nova_sched.groups.arrays.compile import compile
+from nova_sched.groups.arrays.tally import Tally, Wiring
+from nova_sched.groups.quick.greedy_order import split
+from nova_sched.groups.quick.greedy_region import promise
 from nova_sched.tests.groups import policy, problem
 
 ZONE = policy('affinity', 'zone', 'a b c d')

@@ -16,7 +16,7 @@ import json
 import pytest
 
 from nova_sched import errors, objects
-from nova_sched.groups import guest_numa
+from nova_sched.groups.members import guest_numa
 from nova_sched.tests.test_layers import PACKAGE
 
 CASES = json.loads((PACKAGE / 'tests/data/guest-numa/cases.json').read_text())

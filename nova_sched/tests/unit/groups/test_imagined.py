@@ -13,8 +13,8 @@
 
 import pytest
 
-from nova_sched.groups import imagined
 from nova_sched.groups.definition import Definition, Flavor, Member, Policy
+from nova_sched.groups.reasons import imagined
 from nova_sched.groups.topology import Topology
 
 TOPOLOGY = Topology(orders=['host < power'])

@@ -16,8 +16,10 @@ import time
 
 import pytest
 
-from nova_sched.groups import joint, policies, worker
+from nova_sched.groups import joint
+from nova_sched.groups.arrays import policies
 from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, APART
+from nova_sched.groups.exact import worker
 from nova_sched.groups.limits import Limits
 from nova_sched.tests.unit.groups import oracle, random_problems
 from nova_sched.tests.unit.groups.test_model import CELLS, at, paths, policy, problem

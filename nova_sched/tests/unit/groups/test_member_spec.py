@@ -16,8 +16,8 @@ import dataclasses
 import pytest
 
 from nova_sched import errors, objects
-from nova_sched.groups import member_spec
 from nova_sched.groups.definition import Flavor, Image, Member
+from nova_sched.groups.members import member_spec
 from nova_sched.tests.builders import read, uuid_of
 from nova_sched.tests.reference import scenario
 

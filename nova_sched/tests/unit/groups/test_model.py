@@ -14,10 +14,11 @@
 import numpy as np
 import pytest
 
-from nova_sched.groups import dominated, model, model_answer, policies
-from nova_sched.groups.compile import compile
+from nova_sched.groups.arrays import policies
+from nova_sched.groups.arrays.compile import compile
+from nova_sched.groups.arrays.problem import Problem, Rule
 from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, EXCLUSIVE, NEAR, SPREAD, Policy
-from nova_sched.groups.problem import Problem, Rule
+from nova_sched.groups.exact import dominated, model, model_answer
 from nova_sched.tests.unit.groups import oracle, random_problems
 
 LONG_S = 60.0  # nothing here takes a second

@@ -17,7 +17,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.conf import CONF
-from nova_sched.groups import pci_aliases
+from nova_sched.groups.members import pci_aliases
 
 GPU = {'name': 'gpu', 'vendor_id': '10de', 'product_id': '20b0', 'device_type': 'type-PCI'}
 OTHER = {**GPU, 'product_id': '20b2'}

@@ -16,7 +16,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from nova_sched.groups import policies
+from nova_sched.groups.arrays import policies
 from nova_sched.tests.groups import policy, problem, random_problem
 
 # Six hosts, two in a rack, three in a zone: rack 1 lies in both zones.

@@ -13,7 +13,7 @@
 
 import numpy as np
 
-from nova_sched.groups.problem import Rule
+from nova_sched.groups.arrays.problem import Rule
 from nova_sched.tests.groups import LEVELS, policy, problem
 
 

@@ -14,7 +14,7 @@
 import numpy as np
 import pytest
 
-from nova_sched.groups import room
+from nova_sched.groups.arrays import room
 
 CELLS = [[2, 0], [0, 2]]  # two of either cell
 BOTH = [[1, 1]]

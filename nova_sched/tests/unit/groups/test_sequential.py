@@ -14,7 +14,7 @@
 import numpy as np
 import pytest
 
-from nova_sched.groups import sequential
+from nova_sched.groups.quick import sequential
 from nova_sched.tests.groups import policy, problem
 
 FOUR = dict.fromkeys('abcd', 1)

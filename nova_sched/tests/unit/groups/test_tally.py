@@ -16,9 +16,9 @@ import copy
 import numpy as np
 import pytest
 
-from nova_sched.groups import policies
-from nova_sched.groups.compile import compile
-from nova_sched.groups.tally import Tally, Wiring
+from nova_sched.groups.arrays import policies
+from nova_sched.groups.arrays.compile import compile
+from nova_sched.groups.arrays.tally import Tally, Wiring
 from nova_sched.tests.groups import policy, problem, random_problem
 
 FOUR = dict.fromkeys('abcd', 1)

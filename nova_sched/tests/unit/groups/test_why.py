@@ -17,9 +17,11 @@ import re
 import numpy as np
 import pytest
 
-from nova_sched.groups import collision, ideal, joint, model, why, worker
+from nova_sched.groups import joint
 from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, APART, NEAR, SPREAD
+from nova_sched.groups.exact import model, worker
 from nova_sched.groups.limits import Limits
+from nova_sched.groups.reasons import collision, ideal, why
 from nova_sched.tests.unit.groups import oracle, random_problems
 from nova_sched.tests.unit.groups.test_model import CELLS, paths, policy, problem
 

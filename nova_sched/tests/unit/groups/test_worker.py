@@ -22,7 +22,7 @@ import numpy as np
 import psutil
 import pytest
 
-from nova_sched.groups import worker
+from nova_sched.groups.exact import worker
 
 TASKS = 'nova_sched.tests.unit.groups.tasks:'
 LONG_S = 30.0  # nobody waits for it
@@ -142,7 +142,7 @@ if sys.argv[1] == 'eventlet':
     import eventlet
     eventlet.monkey_patch()
 import os, threading, time
-from nova_sched.groups import worker
+from nova_sched.groups.exact import worker
 
 TASKS = 'nova_sched.tests.unit.groups.tasks:'
 beats = []
@@ -188,7 +188,7 @@ def runs(pid):
 
 def test_it_ends_with_its_parent():
     script = (
-        'import os; from nova_sched.groups import worker; solver = worker.Solver();'
+        'import os; from nova_sched.groups.exact import worker; solver = worker.Solver();'
         f'print(solver.ask({TASKS + "pid"!r}, seconds=30), flush=True); os.kill(os.getpid(), 9)'
     )
     done = subprocess.run([sys.executable, '-W', 'ignore', '-c', script], capture_output=True, text=True)

@@ -1,0 +1,267 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A problem made small: live hosts only, equal members as one class with a count, affinity as blocks."""
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from nova_sched.groups import definition
+from nova_sched.groups.arrays import blocks, room
+from nova_sched.groups.arrays.active import Active, activate, is_hopeless, may_bind, shut
+from nova_sched.groups.arrays.blocks import Block, BlockType
+from nova_sched.groups.arrays.layout import Layout, lay_out, slots
+from nova_sched.groups.arrays.problem import Problem, Rule
+from nova_sched.groups.arrays.together import Together, unite
+
+
+@dataclasses.dataclass(eq=False)
+class Shape:
+    """What a unit asks for and where it may go by itself: all units of the same kinds of members.
+
+    ``ways`` int64 [V, R'] are the different sums of its members' demands, one of which is taken; R' as in
+    ``Compiled.free``. Over the h live hosts: ``slots`` int64, how many it could
+    take alone (exact for one way, else a bound); ``mask`` bool; ``score`` float64, the sum over its members.
+    """
+
+    kinds: tuple[int, ...]
+    ways: np.ndarray
+    slots: np.ndarray
+    mask: np.ndarray
+    score: np.ndarray
+
+    @functools.cached_property
+    def least(self) -> np.ndarray:
+        """Int64 [R]: what every way asks for at least."""
+        return self.ways.min(axis=0)
+
+
+@dataclasses.dataclass(eq=False)
+class Compiled:
+    """The problem over h live hosts, C classes and B blocks.
+
+    A *unit* is a set of loose members that must share one host, mostly one member. Units are of one *class*
+    when no policy and no mask tells them apart. Required affinity stands in ``shape`` (units of one host),
+    ``open`` (where fixed members nail it) and ``blocks``; a required near that comes to the same does too.
+    All other rules that may bind stand in ``active``, preferred affinity among them.
+
+    ``members[c]`` int32 [n, size]: the members of each unit. ``stay[c]``: live positions where members of one
+    unit are at home, and how many at each. ``open`` bool [C, h]: where mask, fixed members and outsiders
+    let the first unit of a class be; slots are not in it. ``free`` int64 [h, R'], never negative: the
+    problem's, then a column for each kind of which ``cap`` binds somewhere. ``hopeless``: numbers of required
+    rules that the fixed members break already, or that cannot be kept by anybody.
+    """
+
+    problem: Problem
+    layout: Layout
+    free: np.ndarray
+    shapes: list[Shape]
+    shape: np.ndarray  # intp [C]
+    members: list[np.ndarray]
+    count: np.ndarray  # int64 [C]: units of the class
+    open: np.ndarray
+    stay: list[tuple[np.ndarray, np.ndarray]]
+    active: list[Active]
+    blocks: list[Block]
+    block_types: list[BlockType]
+    hopeless: list[int]
+
+    @property
+    def class_count(self) -> int:
+        return len(self.count)
+
+    def slots(self, c: int) -> np.ndarray:
+        """Int64 [h]: how many units of the class each live host could take alone, where it may go."""
+        return np.where(self.open[c], self.shapes[self.shape[c]].slots, 0)
+
+    def words(self, c: int) -> str:
+        """A class for people: what it is made of, and its first member."""
+        names = [self.problem.kind_names[kind] for kind in self.shapes[self.shape[c]].kinds]
+        first, more = self.problem.names[self.members[c][0, 0]], self.members[c].size - 1
+        return f'{" + ".join(names)} ({first}{f" and {more} more" if more else ""})'
+
+    def placement(self, at: list[list[int]]) -> np.ndarray:
+        """Int32 [M] from the live positions of the units of each class."""
+        hosts = self.problem.fixed.astype(np.int32)
+        for members, positions in zip(self.members, at, strict=True):
+            hosts[members] = self.layout.live[np.asarray(positions, dtype=np.intp)][:, None]
+        return hosts
+
+
+def compile(problem: Problem) -> Compiled:  # noqa: A001 the word that everybody knows
+    """Compile once for each problem; milliseconds for 200 members on 10,000 hosts."""
+    layout = lay_out(problem)
+    together = unite(problem, layout)
+    units = _units(problem, together)
+    numbers = [n for n, rule in enumerate(problem.rules) if n not in together.spoken and may_bind(rule)]
+    sides = [_sides(problem, problem.rules[number], units) for number in numbers]
+    firsts, class_of = _classes(problem, together, units, sides)
+    members = [
+        np.array([units[u] for u in np.flatnonzero(class_of == c)], dtype=np.int32).reshape(-1, len(units[f]))
+        for c, f in enumerate(firsts)
+    ]
+    active = [
+        activate(problem, layout, number, a[firsts], b[firsts])
+        for number, (a, b) in zip(numbers, sides, strict=True)
+    ]
+    free, capped = _with_caps(problem, layout)
+    shapes, shape = _shapes(problem, layout, free, capped, [units[first] for first in firsts])
+    count = np.array([len(rows) for rows in members], dtype=np.int64)
+    compiled = Compiled(
+        problem=problem,
+        layout=layout,
+        free=free,
+        shapes=shapes,
+        shape=shape,
+        members=members,
+        count=count,
+        open=_open(layout, together, shapes, shape, active, members),
+        stay=[_stay(problem, layout, rows[0]) for rows in members],
+        active=active,
+        blocks=[],
+        block_types=[],
+        hopeless=_hopeless(problem, layout, together, active),
+    )
+    compiled.blocks = blocks.find(compiled, together)
+    compiled.block_types = blocks.types(compiled)
+    return compiled
+
+
+def _units(problem: Problem, together: Together) -> list[np.ndarray]:
+    """Loose members by host label, in order of their first."""
+    loose = np.flatnonzero(problem.fixed < 0)
+    found: dict[int, list[int]] = {}
+    for member, label in zip(loose.tolist(), together.labels[0, loose].tolist(), strict=True):
+        found.setdefault(label, []).append(member)
+    return [np.array(members, dtype=np.int32) for members in found.values()]
+
+
+def _sides(problem: Problem, rule: Rule, units: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Members of each unit on either side of a rule, int64 [U] each."""
+    in_a = np.zeros(problem.member_count, dtype=np.int64)
+    in_a[rule.a] = 1
+    in_b = np.zeros(problem.member_count, dtype=np.int64)
+    in_b[rule.b] = 1
+    if rule.kind == definition.EXCLUSIVE:
+        in_b = 1 - in_a
+    if all(len(unit) == 1 for unit in units):
+        flat = np.array([unit[0] for unit in units], dtype=np.intp)
+        return in_a[flat], in_b[flat]
+    return (
+        np.array([in_a[unit].sum() for unit in units], dtype=np.int64),
+        np.array([in_b[unit].sum() for unit in units], dtype=np.int64),
+    )
+
+
+def _classes(problem, together, units, sides) -> tuple[np.ndarray, np.ndarray]:
+    """The first unit of each class, and each unit's class: equal in all that rules tell apart."""
+    heads = np.array([unit[0] for unit in units], dtype=np.intp)
+    labels = together.labels[1:, heads]  # a copy
+    for row in labels:  # who is alone is like anyone else who is
+        row[np.bincount(row)[row] == 1] = -1
+    columns = np.vstack(
+        [
+            *(side for pair in sides for side in pair),
+            labels,
+            together.pins[:, heads],
+        ]
+    ).astype(np.int32)
+    columns = np.ascontiguousarray(columns.T)
+    seen: dict[tuple, int] = {}
+    firsts, class_of = [], np.zeros(len(units), dtype=np.intp)
+    for number, (unit, row) in enumerate(zip(units, columns, strict=True)):
+        own = sorted(zip(problem.kind[unit].tolist(), problem.home[unit].tolist(), strict=True))
+        key = (tuple(own), row.tobytes())
+        class_of[number] = seen.setdefault(key, len(seen))
+        if class_of[number] == len(firsts):
+            firsts.append(number)
+    return np.array(firsts, dtype=np.intp), class_of
+
+
+def _with_caps(problem: Problem, layout: Layout) -> tuple[np.ndarray, list[int]]:
+    """What is free on live hosts, with a column for each kind whose cap binds; and these kinds."""
+    free = np.maximum(problem.free[layout.live], 0)
+    if problem.cap is None:
+        return free, []
+    loose = np.bincount(problem.kind[problem.fixed < 0], minlength=len(problem.cap))
+    caps = np.clip(problem.cap[:, layout.live], 0, None)
+    columns = np.ascontiguousarray(free.T)
+    capped = [
+        int(kind)
+        for kind in np.flatnonzero(loose)
+        if (
+            problem.mask[kind, layout.live]
+            & (caps[kind] < np.minimum(loose[kind], slots(problem.demand[kind], columns)))
+        ).any()
+    ]
+    return np.hstack([free, caps[capped].T.astype(np.int64)]), capped
+
+
+def _shapes(problem, layout, free, capped, firsts) -> tuple[list[Shape], np.ndarray]:
+    """The different shapes among the classes, and which each class has."""
+    seen: dict[tuple[int, ...], int] = {}
+    shape = [seen.setdefault(tuple(sorted(problem.kind[unit].tolist())), len(seen)) for unit in firsts]
+    columns = np.ascontiguousarray(free.T)
+    made = []
+    for kinds in seen:
+        ways = room.thrifty(room.sums(problem.demand[kind] for kind in kinds))
+        caps = np.array([kinds.count(kind) for kind in capped], dtype=np.int64)
+        ways = np.hstack([ways, np.tile(caps, (len(ways), 1))])
+        made.append(
+            Shape(
+                kinds=kinds,
+                ways=ways,
+                slots=slots(ways, columns),
+                mask=problem.mask[list(kinds)][:, layout.live].all(axis=0),
+                score=problem.score[list(kinds)][:, layout.live].sum(axis=0, dtype=np.float64),
+            )
+        )
+    return made, np.array(shape, dtype=np.intp)
+
+
+def _open(layout, together, shapes, shape, active, members) -> np.ndarray:
+    """Where the first unit of each class may go as far as masks, pins, fixed members and outsiders tell."""
+    open_ = np.array([shapes[s].mask for s in shape], dtype=bool).reshape(len(shape), len(layout.live))
+    torn = set(together.torn)
+    for c, rows in enumerate(members):
+        member = rows[0, 0]
+        for level, domain in enumerate(together.pins[:, member].tolist()):
+            if domain >= 0:
+                open_[c] &= layout.levels[level].ids == domain
+            if torn and (level, int(together.labels[level, member])) in torn:
+                open_[c] = False
+    for one in active:
+        if one.is_required:
+            ids = layout.levels[one.level].ids
+            for c in np.flatnonzero((one.a > 0) | (one.b > 0)):
+                closed = shut(one, int(one.a[c]), int(one.b[c]))
+                if closed is not None and closed.any():
+                    open_[c] &= ~closed[ids]
+    return open_
+
+
+def _stay(problem: Problem, layout: Layout, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Live positions where members of a unit are at home, and how many at each."""
+    homes = problem.home[unit]
+    at = layout.position[homes[homes >= 0]]
+    return np.unique(at[at >= 0], return_counts=True)
+
+
+def _hopeless(problem, layout, together, active) -> list[int]:
+    found = {one.number for one in active if one.is_required and is_hopeless(one)}
+    for level, label in together.torn:
+        for number in together.spoken:
+            rule = problem.rules[number]
+            if layout.nests[rule.level, level] and (together.labels[level, rule.a] == label).any():
+                found.add(number)
+    return sorted(found)

@@ -1,0 +1,197 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The hosts worth looking at, sorted so that domains are slices wherever levels nest."""
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from nova_sched.groups.arrays.problem import Problem
+
+ENDLESS = 1 << 40  # slots of a host for something that asks for nothing
+
+
+@dataclasses.dataclass(eq=False)
+class Level:
+    """The domains of one level over the h live hosts; ids are dense, and no domain is without a host.
+
+    ``order`` sorts hosts by domain, and is None where they already are: then every domain is a slice.
+    """
+
+    ids: np.ndarray  # intp [h]
+    numbers: np.ndarray  # intp [D]: the domain's number in the problem
+    order: np.ndarray | None  # intp [h]
+    bounds: np.ndarray  # intp [D + 1]: where domains begin in the sorted order
+
+    @classmethod
+    def of(cls, given: np.ndarray) -> 'Level':
+        """A level from the problem's domain numbers of the live hosts, in their order."""
+        starts = np.flatnonzero(np.diff(given, prepend=-1))
+        size = int(given.max(initial=-1)) + 1
+        present = np.zeros(size, dtype=bool)
+        present[given] = True
+        if present.sum() == len(starts):  # each domain stands in one piece
+            ids = np.zeros(len(given), dtype=np.intp)
+            ids[starts[1:]] = 1
+            return cls(np.cumsum(ids), given[starts].astype(np.intp), None, np.append(starts, len(given)))
+        ids = (np.cumsum(present) - 1)[given]
+        bounds = np.append(0, np.cumsum(np.bincount(ids)))
+        return cls(ids, np.flatnonzero(present), np.argsort(ids, kind='stable'), bounds)
+
+    @property
+    def count(self) -> int:
+        return len(self.numbers)
+
+    @functools.cached_property
+    def is_host(self) -> bool:
+        """Whether each domain is one host."""
+        return self.count == len(self.ids)
+
+    def rows(self, domain: int) -> slice | np.ndarray:
+        """The hosts of a domain, to index with."""
+        if self.order is None:
+            return slice(self.bounds[domain], self.bounds[domain + 1])
+        return self.order[self.bounds[domain] : self.bounds[domain + 1]]
+
+    def sum(self, values: np.ndarray) -> np.ndarray:
+        """[..., h] to [..., D]: the sum over the hosts of each domain."""
+        if values.dtype == bool:
+            values = values.astype(np.int32)
+        return self._reduce(np.add, values)
+
+    def max(self, values: np.ndarray) -> np.ndarray:
+        """[..., h] to [..., D]: the largest over the hosts of each domain."""
+        return self._reduce(np.maximum, values)
+
+    def any(self, values: np.ndarray) -> np.ndarray:
+        """Bool [..., h] to [..., D]: whether it holds on some host of each domain."""
+        return self._reduce(np.logical_or, values)
+
+    def best_first(self, values: np.ndarray) -> np.ndarray:
+        """Intp [h]: the hosts domain by domain, in each by falling value."""
+        return np.lexsort((-values, self.ids))
+
+    def top(self, order: np.ndarray, values: np.ndarray, usable: np.ndarray, count: int) -> np.ndarray:
+        """Float64 [D]: the sum of the ``count`` largest values on usable hosts; -inf where these are fewer.
+
+        ``order`` [h]: what ``best_first`` makes of ``values`` [h], so that many can ask for one sorting.
+        """
+        usable = usable[order]
+        rank = np.cumsum(usable)
+        before = np.append(0, rank)[self.bounds]
+        rank -= np.repeat(before[:-1], np.diff(self.bounds))
+        total = np.add.reduceat(np.where(usable & (rank <= count), values[order], 0.0), self.bounds[:-1])
+        return np.where(np.diff(before) >= count, total, -np.inf)
+
+    def _reduce(self, how: np.ufunc, values: np.ndarray) -> np.ndarray:
+        if self.order is not None:
+            values = values[..., self.order]
+        elif self.is_host:
+            return values
+        if not self.count:
+            return values[..., :0]
+        return how.reduceat(values, self.bounds[:-1], axis=-1)
+
+
+@dataclasses.dataclass(eq=False)
+class Layout:
+    """The h live hosts: ``live`` [h] are their rows in the problem. ``whole``: one domain with all.
+
+    ``nests[below, above]``: each domain of level ``below`` lies in one of ``above``. ``outside``
+    (bool [D] per level): domains with instances from outside of the group, on live hosts or others.
+    """
+
+    live: np.ndarray
+    levels: list[Level]
+    whole: Level
+    nests: np.ndarray
+    outside: list[np.ndarray]
+    position: np.ndarray  # intp [H]: place among the live hosts, else -1
+
+    @functools.cached_property
+    def _around(self) -> dict[tuple[int, int], np.ndarray]:
+        found = {}
+        for below, above in zip(*np.nonzero(self.nests), strict=True):
+            fine, coarse = self.levels[below], self.levels[above]
+            around = np.zeros(fine.count, dtype=np.intp)
+            around[fine.ids] = coarse.ids
+            found[int(below), int(above)] = around
+        return found
+
+    def around(self, below: int, above: int) -> np.ndarray:
+        """Intp [D of below]: the domain of level ``above`` that each lies in; ``below`` must nest in it."""
+        return self._around[below, above]
+
+
+def lay_out(problem: Problem) -> Layout:
+    """Keep hosts where some kind fits and passes, or a fixed member is; sort them coarse levels first."""
+    fits = np.zeros(problem.host_count, dtype=bool)
+    columns = np.ascontiguousarray(problem.free.T)
+    for kind in np.unique(problem.kind[problem.fixed < 0]):
+        room = slots(problem.demand[kind], columns) > 0
+        if problem.cap is not None:
+            room &= problem.cap[kind] > 0
+        fits |= room & problem.mask[kind]
+    fits[problem.fixed[problem.fixed >= 0]] = True
+    live = np.flatnonzero(fits)
+    nests = _nests(problem, live)
+    live = live[_sorted(problem, live, nests)]
+    levels = [Level.of(ids[live]) for ids in problem.domains]
+    outside = []
+    for ids, level in zip(problem.domains, levels, strict=True):
+        has = np.zeros(int(ids.max(initial=-1)) + 1, dtype=bool)
+        has[ids[problem.occupied]] = True
+        outside.append(has[level.numbers])
+    position = np.full(problem.host_count, -1, dtype=np.intp)
+    position[live] = np.arange(len(live))
+    return Layout(live, levels, Level.of(np.zeros(len(live), dtype=np.intp)), nests, outside, position)
+
+
+def slots(ways: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """How many of one demand each host could take alone, int64 [h]; exact for one way, else a bound.
+
+    ``ways`` [V, R], equal ones count once; ``columns`` [R, h] is what is free, by resource.
+    """
+    total = np.zeros(columns.shape[1], dtype=np.int64)
+    for way in np.unique(ways, axis=0) if len(ways) > 1 else ways:
+        most = np.full(columns.shape[1], ENDLESS, dtype=np.int64)
+        for asked, free in zip(way, columns, strict=True):
+            if asked > 0:
+                np.minimum(most, free // asked, out=most)
+        total += np.maximum(most, 0)
+    return np.minimum(total, ENDLESS)
+
+
+def _nests(problem: Problem, live: np.ndarray) -> np.ndarray:
+    """Bool [L, L]: which level's domains each lie in one domain of which level, over the live hosts."""
+    every = [ids[live] for ids in problem.domains]
+    nests = np.eye(len(every), dtype=bool)
+    for below, fine in enumerate(every):
+        around = np.zeros(int(fine.max(initial=-1)) + 1, dtype=np.int32)
+        for above, coarse in enumerate(every):
+            if below != above:
+                around[fine] = coarse
+                nests[below, above] = bool((around[fine] == coarse).all())
+    return nests
+
+
+def _sorted(problem: Problem, live: np.ndarray, nests: np.ndarray) -> np.ndarray:
+    """An order in which the domains of a chain of nested levels are slices; much used levels come first."""
+    uses = np.bincount([rule.level for rule in problem.rules], minlength=len(nests))
+    chain: list[int] = []
+    for level in sorted(range(1, len(nests)), key=lambda level: -uses[level]):
+        if all(nests[level, other] or nests[other, level] for other in chain):
+            chain.append(level)
+    chain.sort(key=lambda level: int(nests[:, level].sum()))  # fine to coarse, as lexsort wants
+    keys = [problem.domains[level][live] for level in chain]
+    return np.lexsort(keys) if keys else np.arange(len(live))

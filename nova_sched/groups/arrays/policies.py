@@ -1,0 +1,266 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What policies mean: how often a placement breaks each, what it costs, and where one member may go.
+
+A domain is *used* by a set of members when one of them is in it. A policy is broken
+
+- affinity: once for each domain used beyond the first;
+- anti-affinity: once for each member above ``most`` in a domain;
+- spread: once for each domain missing from ``min_domains``, and for each by which the largest count exceeds
+  the smallest, over the domains used, beyond ``max_skew``;
+- exclusive: once for each domain used that has an instance from outside or another member of the group;
+- near: once for each member of ``a`` whose domain is not used by ``b`` (one way only);
+- apart: once for each domain used by both.
+
+A required policy must not be broken; a preferred one costs its weight each time. A policy on no members is
+never broken.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from nova_sched.groups import definition
+from nova_sched.groups.arrays import room
+from nova_sched.groups.arrays.problem import Problem, Rule
+
+CAPACITY, MASK = 'capacity', 'mask'
+
+
+class Cost(NamedTuple):
+    """What a placement costs, the heavier first: of two that break nothing the lesser is better."""
+
+    preferred: float  # weight x times broken, over the preferred policies
+    moves: int  # members away from home
+    loss: float  # minus the sum of scores of those that are not fixed
+    spoilt: int  # hosts that had nobody and now have somebody
+
+
+class Counts(NamedTuple):
+    """Members per domain of the rule's level, int [D] each, and which domains have outsiders, bool [D]."""
+
+    a: np.ndarray
+    b: np.ndarray
+    others: np.ndarray  # members of the group that are not in ``a``
+    outside: np.ndarray
+
+
+def counts(problem: Problem, rule: Rule, hosts: np.ndarray) -> Counts:
+    """Members per domain as ``hosts`` [M] places them; members at -1 are nowhere."""
+    return _counts(problem, rule, problem.domains[rule.level][hosts], hosts >= 0, problem.size(rule.level))
+
+
+def _counts(problem: Problem, rule: Rule, at: np.ndarray, is_placed: np.ndarray, size: int) -> Counts:
+    """``at`` [M]: the domain of each member, among ``size``; it is no matter where one is not placed."""
+
+    def count(members):
+        return np.bincount(at[members][is_placed[members]], minlength=size)
+
+    a = count(rule.a)
+    if rule.kind != definition.EXCLUSIVE:
+        nothing = np.zeros(size, dtype=bool)
+        return Counts(a, count(rule.b), nothing, nothing)
+    return Counts(a, np.zeros(size, dtype=np.int64), count(slice(None)) - a, _outside(problem, rule.level))
+
+
+def _outside(problem: Problem, level: int) -> np.ndarray:
+    """Bool [D]: domains with instances from outside of the group."""
+    outside = np.zeros(problem.size(level), dtype=bool)
+    outside[problem.domains[level][problem.occupied]] = True
+    return outside
+
+
+def _tallied(problem: Problem, hosts: np.ndarray, required: bool) -> Iterator[tuple[int, Rule, int]]:
+    """Number, rule, and how often it is broken, of all that are required or all that are not.
+
+    Only domains with members are counted: hosts are many.
+    """
+    everybody, levels = np.ones(len(hosts), dtype=bool), {}
+    for number, rule in enumerate(problem.rules):
+        if rule.is_required != required:
+            continue
+        if rule.level not in levels:
+            levels[rule.level] = np.unique(problem.domains[rule.level][hosts], return_inverse=True)
+        used, at = levels[rule.level]
+        here = _counts(problem, rule, at, everybody, len(used))
+        if rule.kind == definition.EXCLUSIVE:
+            here = here._replace(outside=here.outside[used])
+        yield number, rule, misses(rule, here)
+
+
+def misses(rule: Rule, at: Counts) -> int:
+    """How often the rule is broken, as the head of this module defines it."""
+    used = at.a[at.a > 0]
+    if not len(used):
+        return 0
+    match rule.kind:
+        case definition.AFFINITY:
+            return len(used) - 1
+        case definition.ANTI_AFFINITY:
+            return int(np.maximum(used - rule.most, 0).sum())
+        case definition.SPREAD:
+            skew = 0 if rule.max_skew is None else int(used.max() - used.min()) - rule.max_skew
+            return max(rule.min_domains - len(used), 0) + max(skew, 0)
+        case definition.EXCLUSIVE:
+            return int(((at.a > 0) & (at.outside | (at.others > 0))).sum())
+        case definition.NEAR:
+            return int(at.a[at.b == 0].sum())
+        case definition.APART:
+            return int(((at.a > 0) & (at.b > 0)).sum())
+    raise ValueError(f'unknown kind of policy: {rule.kind}')
+
+
+def cost(problem: Problem, hosts: np.ndarray) -> Cost:
+    """What the placement ``hosts`` [M] costs; required policies are not asked."""
+    loose = problem.fixed < 0
+    homed = problem.home >= 0
+    settled = problem.occupied.copy()
+    settled[problem.fixed[~loose]] = True
+    settled[problem.home[homed]] = True
+    return Cost(
+        preferred=round(
+            sum(rule.weight * times for _, rule, times in _tallied(problem, hosts, required=False)),
+            6,
+        ),
+        moves=int((hosts[homed] != problem.home[homed]).sum()),
+        loss=round(-float(problem.score[problem.kind[loose], hosts[loose]].astype(np.float64).sum()), 6),
+        spoilt=int((~settled[np.unique(hosts[loose])]).sum()),
+    )
+
+
+def broken(problem: Problem, hosts: np.ndarray) -> list[tuple[int | str, str]]:
+    """All that is wrong with a placement [M], in words, each with a rule's number or 'capacity' or 'mask'.
+
+    The final check of every placement, whoever made it.
+    """
+    found: list[tuple[int | str, str]] = []
+    for number, rule, times in _tallied(problem, hosts, required=True):
+        if times:
+            found.append((number, _words(problem, rule, times)))
+    loose = np.flatnonzero(problem.fixed < 0)
+    shut = loose[~problem.mask[problem.kind[loose], hosts[loose]]]
+    found.extend((MASK, f'{problem.names[m]} may not go to {_host(problem, hosts[m])}') for m in shut)
+    strays = np.flatnonzero((problem.fixed >= 0) & (hosts != problem.fixed))
+    found.extend(
+        (MASK, f'{problem.names[m]} must stay at {_host(problem, problem.fixed[m])}') for m in strays
+    )
+    found.extend(
+        (CAPACITY, f'{_host(problem, host)} has no room for {", ".join(problem.names[m] for m in members)}')
+        for host, members in _crowds(problem, hosts)
+        if not _has_room(problem, host, problem.kind[members])
+    )
+    return found
+
+
+def allowed(problem: Problem, hosts: np.ndarray, member: int) -> np.ndarray:
+    """Where one member may go, bool [H]: mask, room, and every required rule that it is part of hold.
+
+    All others stay where ``hosts`` [M] says; at -1 they are nowhere, and nobody counts them.
+    """
+    others = hosts.copy()
+    others[member] = -1
+    kind = problem.kind[member]
+    open_ = problem.mask[kind] & _room_for(problem, others, kind)
+    for rule in problem.rules:
+        if rule.is_required:
+            in_a, in_b = bool(np.isin(member, rule.a)), bool(np.isin(member, rule.b))
+            if in_a or in_b or rule.kind == definition.EXCLUSIVE:
+                open_ &= _kept(rule, counts(problem, rule, others), in_a, in_b)[problem.domains[rule.level]]
+    return open_
+
+
+def _kept(rule: Rule, at: Counts, in_a: bool, in_b: bool) -> np.ndarray:
+    """Domains, bool [D], where one more member (of ``a``, of ``b``) leaves the rule whole."""
+    used = at.a > 0
+    match rule.kind:
+        case definition.AFFINITY:
+            return (used.sum() - used + 1) == 1
+        case definition.ANTI_AFFINITY:
+            return (at.a < rule.most) & (at.a <= rule.most).all()
+        case definition.SPREAD:
+            return _levels_out(rule, at.a)
+        case definition.EXCLUSIVE:
+            shared = at.outside | (at.others > 0)
+            return ~(shared if in_a else used) & ~(used & shared).any()
+        case definition.NEAR:
+            alone = used & (at.b == 0)
+            covered = (at.b > 0) | in_b
+            elsewhere = alone.sum() - (alone & covered)
+            return (elsewhere == 0) & (covered | (not in_a))
+        case definition.APART:
+            clash = ((at.a > 0) | in_a) & ((at.b > 0) | in_b)
+            return ~clash & ~((at.a > 0) & (at.b > 0)).any()
+    raise ValueError(f'unknown kind of policy: {rule.kind}')
+
+
+def _levels_out(rule: Rule, count: np.ndarray) -> np.ndarray:
+    """Domains, bool [D], where one more member keeps a spread."""
+    used = np.sort(count[count > 0])
+    open_ = (len(used) + (count == 0)) >= rule.min_domains
+    if rule.max_skew is None or not len(used):
+        return open_
+    least_elsewhere = np.where(
+        count == used[0], used[1] if len(used) > 1 else np.iinfo(np.int64).max, used[0]
+    )
+    most, least = np.maximum(used[-1], count + 1), np.minimum(least_elsewhere, count + 1)
+    return open_ & (most - least <= rule.max_skew)
+
+
+def _room_for(problem: Problem, hosts: np.ndarray, kind: int) -> np.ndarray:
+    """Hosts, bool [H], with room for one more of the kind beside the loose members that are there."""
+    asked = problem.demand[kind][:, None, :]
+    open_ = ((asked <= problem.free) | (asked == 0)).all(axis=2).any(axis=0)
+    if problem.cap is not None:
+        open_ &= problem.cap[kind] > 0
+    for host, members in _crowds(problem, hosts):
+        open_[host] &= _has_room(problem, host, np.append(problem.kind[members], kind))
+    return open_
+
+
+def _crowds(problem: Problem, hosts: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Each host that has loose members, with these."""
+    loose = np.flatnonzero((problem.fixed < 0) & (hosts >= 0))
+    loose = loose[np.argsort(hosts[loose], kind='stable')]
+    if len(loose):
+        cuts = np.flatnonzero(np.diff(hosts[loose])) + 1
+        for members in np.split(loose, cuts):
+            yield int(hosts[members[0]]), members
+
+
+def _has_room(problem: Problem, host: int, kinds: np.ndarray) -> bool:
+    """Whether members of these kinds fit on the host together."""
+    if problem.cap is not None:
+        count = np.bincount(kinds, minlength=len(problem.cap))
+        if (count > np.maximum(problem.cap[:, host], 0)).any():
+            return False
+    if problem.demand.shape[1] == 1:
+        total = problem.demand[kinds, 0].sum(axis=0)
+        return bool(((total <= problem.free[host]) | (total == 0)).all())
+    return room.fit(problem.demand[kinds], problem.free[host])
+
+
+def _host(problem: Problem, host: int) -> str:
+    return problem.domain_names[0][host]
+
+
+def _words(problem: Problem, rule: Rule, times: int) -> str:
+    level = problem.levels[rule.level]
+    what = {
+        definition.AFFINITY: f'{times} {level} domains too many are used',
+        definition.ANTI_AFFINITY: f'{times} members are above {rule.most} in a {level}',
+        definition.SPREAD: f'{level} domains or members are short by {times}',
+        definition.EXCLUSIVE: f'{times} {level} domains are shared with others',
+        definition.NEAR: f'{times} members are in a {level} without a partner',
+        definition.APART: f'{times} {level} domains are used by both sides',
+    }[rule.kind]
+    return f'{rule.policy.name}: {what}'

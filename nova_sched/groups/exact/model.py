@@ -1,0 +1,206 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The solver's tasks: find a placement or prove that there is none, better one, say how many fit.
+
+Only the worker process imports this module and those it builds on: the solver is large, and may abort.
+"""
+
+import dataclasses
+import time
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from nova_sched.groups.arrays import policies
+from nova_sched.groups.arrays.compile import compile
+from nova_sched.groups.arrays.problem import Problem
+from nova_sched.groups.exact import candidates, dominated, model_answer, model_goal, model_rules
+from nova_sched.groups.exact.crowds import Crew, gather
+from nova_sched.groups.exact.model_variables import Variables
+from nova_sched.groups.reasons import why
+
+WORKERS = 2
+LARGE = 3000  # variables; above it a part of the hosts is tried first
+FIRST_PART = 0.4  # of the time
+BUDGET = 4000  # variables when a placement is bettered
+
+Answer = tuple[np.ndarray | None, bool]  # hosts [M], or None; whether None is a proof
+
+
+def repair(problem: Problem, seconds: float) -> Answer:
+    """A placement that keeps all required rules, or None; with time enough, one is found if there is any."""
+    deadline = time.monotonic() + seconds
+    compiled = compile(dataclasses.replace(problem, home=None))
+    if compiled.hopeless:
+        return None, True
+    keep = dominated.useful(compiled)
+
+    def attempt(apart):
+        crew = gather(compiled, apart)
+        crew = crew.within([keep] * len(crew.crowds))
+        if crew.is_hopeless:
+            return None, True
+        if crew.size > LARGE:
+            part = candidates.roomy(crew)
+            if part.size < crew.size and not part.is_hopeless:
+                hosts, _ = _feasible(part, (deadline - time.monotonic()) * FIRST_PART)
+                if hosts is not None:
+                    return hosts, False
+        return _feasible(crew, deadline - time.monotonic())
+
+    hosts, proven = _unmerging(attempt)
+    return _checked(problem, hosts), proven
+
+
+def improve(problem: Problem, hosts: np.ndarray, seconds: float) -> np.ndarray:
+    """A placement that is no worse than ``hosts``, by ``policies.cost``."""
+    deadline = time.monotonic() + seconds
+    compiled = compile(dataclasses.replace(problem, home=None))
+    compiled.problem = problem
+    if any(rows.shape[1] > 1 and (problem.home[rows] >= 0).any() for rows in compiled.members):
+        compiled = compile(problem)  # of units of several members it matters which of them have a home
+    if not compiled.class_count:
+        return hosts
+
+    def attempt(apart):
+        return _better(gather(compiled, apart, by_home=True), hosts, deadline), False
+
+    found, _ = _unmerging(attempt)
+    found = _checked(problem, found)
+    if found is None or policies.cost(problem, found) >= policies.cost(problem, hosts):
+        return hosts
+    return found
+
+
+def largest(problem: Problem, seconds: float) -> Answer:
+    """Hosts [M] of as many as fit together, -1 for the others; None: not known. And whether no more do.
+
+    Blocks are placed whole or not at all, save those that hold other blocks or everybody.
+    """
+    deadline = time.monotonic() + seconds
+    compiled = compile(dataclasses.replace(problem, home=None))
+
+    def attempt(apart):
+        crew = gather(compiled, apart, partial=True)
+        part = candidates.roomy(crew) if crew.size > 2 * LARGE else crew
+        these = Variables(part)
+        model_rules.add(these)
+        sizes = [len(compiled.shapes[compiled.shape[crowd.first]].kinds) for crowd in part.crowds]
+        terms = [(size, v) for size, x in zip(sizes, these.x, strict=True) for v in x.values()]
+        these.model.maximize(sum(size * variable for size, variable in terms))
+        # Here the linear relaxation is loose, and only takes time from the search.
+        solver, status = _solve(these.model, deadline - time.monotonic(), linearization_level=0)
+        hosts = _placement(these, solver) if _has_answer(status) else None
+        return hosts, status == cp_model.OPTIMAL and part is crew
+
+    return _unmerging(attempt)
+
+
+def explain(problem: Problem, proven: bool, seconds: float) -> tuple[why.Reason, np.ndarray | None]:
+    """See ``why.explain``."""
+    return why.explain(problem, _settle, largest, seconds, proven)
+
+
+def contradiction(problem: Problem, seconds: float) -> str:
+    """See ``why.clash``."""
+    return why.clash(problem, _settle, seconds)
+
+
+def _settle(problem: Problem, seconds: float) -> bool | None:
+    known = why.quick(problem, seconds)
+    if known is not None:
+        return known
+    hosts, proven = repair(problem, seconds)
+    return False if proven else (None if hosts is None else True)
+
+
+def _feasible(crew: Crew, seconds: float) -> Answer:
+    deadline = time.monotonic() + seconds
+    these = Variables(crew)
+    model_rules.add(these)
+    left = deadline - time.monotonic()
+    solver, status = _solve(these.model, left, stop_after_first_solution=True)
+    if _has_answer(status):
+        return _placement(these, solver), False
+    return None, status == cp_model.INFEASIBLE
+
+
+def _better(crew: Crew, hosts: np.ndarray, deadline: float) -> np.ndarray | None:
+    counts = model_answer.counts(crew, hosts)
+    these = Variables(candidates.promising(crew, counts, BUDGET))
+    model_rules.add(these)
+    model_goal.add(these)
+    if not _hint(these, counts):
+        return None
+    solver, status = _solve(these.model, deadline - time.monotonic())
+    return _placement(these, solver) if _has_answer(status) else None
+
+
+def _hint(these: Variables, counts: model_answer.Counts) -> bool:
+    """Tell the search of a placement: every variable's value, since it makes nothing of a hint with holes."""
+    model = these.model
+    for x, here in zip(these.x, counts, strict=True):
+        for h, variable in x.items():
+            model.add_hint(variable, here.get(h, 0))
+    for team, y in zip(these.crew.teams, these.y, strict=True):
+        ids, crowd = these.level(team.level).ids, these.crew.crowds[team.crowds[0]]
+        need = team.need(crowd)
+        blocks = np.zeros(these.level(team.level).count, dtype=np.int64)
+        for h, count in counts[team.crowds[0]].items():
+            blocks[ids[h]] += count
+        for domain, variable in y.items():
+            model.add_hint(variable, int(blocks[domain]) // need)
+    solver, status = _solve(model, 1.0, num_workers=1, fix_variables_to_their_hinted_value=True)
+    if not _has_answer(status):
+        return False
+    values = list(solver.response_proto.solution)
+    model.clear_hints()
+    for number, value in enumerate(values):
+        model.add_hint(model.get_int_var_from_proto_index(number), value)
+    return True
+
+
+def _solve(model: cp_model.CpModel, seconds: float, **parameters):
+    solver = cp_model.CpSolver()
+    solver.parameters.max_time_in_seconds = max(seconds, 0.001)
+    solver.parameters.num_workers = WORKERS
+    solver.parameters.random_seed = 1
+    solver.parameters.cp_model_presolve = False  # within a second it costs more than it gives
+    for name, value in parameters.items():
+        setattr(solver.parameters, name, value)
+    return solver, solver.solve(model)
+
+
+def _has_answer(status) -> bool:
+    return status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+
+
+def _placement(these: Variables, solver: cp_model.CpSolver) -> np.ndarray:
+    counts = [{h: value for h, variable in x.items() if (value := solver.value(variable))} for x in these.x]
+    return model_answer.placement(these.crew, counts)
+
+
+def _unmerging(attempt):
+    """Try until the counts can be split into blocks, which is nearly always at once."""
+    apart: set[int] = set()
+    while True:
+        try:
+            return attempt(apart)
+        except model_answer.CannotSplitError as error:
+            apart |= set(error.blocks)
+
+
+def _checked(problem: Problem, hosts: np.ndarray | None) -> np.ndarray | None:
+    """The placement, if nothing is wrong with it. The last word is not the model's."""
+    if hosts is None or (hosts < 0).any() or policies.broken(problem, hosts):
+        return None
+    return hosts

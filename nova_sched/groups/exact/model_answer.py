@@ -1,0 +1,165 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""From counts to names and back: which member goes to which of the hosts that the model counted."""
+
+import collections
+from collections.abc import Mapping
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from nova_sched.groups.exact import alike
+from nova_sched.groups.exact.crowds import Crew, Team
+
+SPLIT_S = 1.0  # for blocks of one rack: a handful of variables each
+
+Counts = list[dict[int, int]]  # of each crowd: units by live position
+
+
+class CannotSplitError(Exception):
+    """The blocks of this team cannot be told apart in the counts: their numbers are in ``blocks``."""
+
+    def __init__(self, blocks: list[int]):
+        super().__init__(f'blocks {blocks}')
+        self.blocks = blocks
+
+
+def placement(crew: Crew, counts: Counts) -> np.ndarray:
+    """Hosts [M], -1 for members that have no place. Raises CannotSplitError."""
+    compiled = crew.compiled
+    hosts = np.where(compiled.problem.fixed >= 0, compiled.problem.fixed, -1).astype(np.int32)
+    of_class: dict[int, Mapping[int, int]] = {}
+    for crowd, here in zip(crew.crowds, counts, strict=True):
+        places = collections.Counter(here).elements()
+        shares = alike.deal(compiled, crowd.classes, places)
+        of_class |= {c: collections.Counter(share) for c, share in shares.items()}
+    for team in crew.teams:
+        if team.count > 1:
+            of_class |= _split(crew, team, counts)
+    for c, here in of_class.items():
+        _name(compiled, c, here, hosts)
+    return hosts
+
+
+def counts(crew: Crew, hosts: np.ndarray) -> Counts:
+    """Of each crowd: units by live position, as a placement [M] has them."""
+    layout, found = crew.compiled.layout, []
+    for crowd in crew.crowds:
+        heads = np.concatenate([crew.compiled.members[c][:, 0] for c in crowd.classes])
+        found.append(collections.Counter(layout.position[hosts[heads]].tolist()))
+    return found
+
+
+def _name(compiled, c: int, here: Mapping[int, int], hosts: np.ndarray) -> None:
+    """Give units of one class the places ``here``: first those that are at home, then the others in order."""
+    left = collections.Counter(here)
+    units = compiled.members[c]
+    homes = compiled.layout.position[compiled.problem.home[units]]
+    homes[compiled.problem.home[units] < 0] = -1
+    waiting = []
+    for unit, own in zip(units, homes.tolist(), strict=True):
+        stay = [h for h, _ in collections.Counter(own).most_common() if h >= 0 and left[h] > 0]
+        if stay:
+            left[stay[0]] -= 1
+            hosts[unit] = compiled.layout.live[stay[0]]
+        else:
+            waiting.append(unit)
+    # If some are left out, it is the last ones.
+    for unit, h in zip(waiting, left.elements(), strict=False):
+        hosts[unit] = compiled.layout.live[h]
+
+
+def _split(crew: Crew, team: Team, counts: Counts) -> dict[int, collections.Counter]:
+    """Places of each class of a team of several blocks, domain by domain."""
+    ids = crew.compiled.layout.levels[team.level].ids
+    caps = _caps(crew, team)
+    found = {c: collections.Counter() for crowd in team.crowds for c in crew.crowds[crowd].classes}
+    by_domain: dict[int, list[list[int]]] = {}
+    for place, crowd in enumerate(team.crowds):
+        for h, count in sorted(counts[crowd].items()):
+            rows = by_domain.setdefault(int(ids[h]), [[] for _ in team.crowds])
+            rows[place].extend([h] * count)
+    block = 0
+    for rows in by_domain.values():
+        blocks = len(rows[0]) // crew.crowds[team.crowds[0]].each
+        shares = _deal(rows, blocks)
+        if blocks > 1 and not _kept(shares, caps):
+            shares = _search(rows, blocks, caps)
+            if shares is None:
+                raise CannotSplitError(team.blocks)
+        for share in shares:
+            for crowd, places in zip(team.crowds, share, strict=True):
+                found[crew.crowds[crowd].classes[block]].update(places)
+            block += 1
+    return found
+
+
+def _caps(crew: Crew, team: Team) -> list[tuple[int, list[int]]]:
+    """Anti-affinity within a block: the most on a host, and members of each crowd's units that count."""
+    found = []
+    for position in crew.private:
+        one = crew.compiled.active[position]
+        members = [int(one.a[crew.crowds[crowd].first]) for crowd in team.crowds]
+        if any(members):
+            found.append((one.rule.most, members))
+    return found
+
+
+def _deal(rows: list[list[int]], blocks: int) -> list[list[list[int]]]:
+    """Deal each crowd's places, host by host, as cards: no block gets more of a host than it must."""
+    return [[row[block::blocks] for row in rows] for block in range(blocks)]
+
+
+def _kept(shares, caps) -> bool:
+    for share in shares:
+        for most, members in caps:
+            on = collections.Counter()
+            for row, weight in zip(share, members, strict=True):
+                for h in row:
+                    on[h] += weight
+            if any(count > most for count in on.values()):
+                return False
+    return True
+
+
+def _search(rows: list[list[int]], blocks: int, caps) -> list[list[list[int]]] | None:
+    """The same by the solver, where several crowds of a block have anti-affinity together."""
+    model = cp_model.CpModel()
+    held = [collections.Counter(row) for row in rows]
+    z = {
+        (block, place, h): model.new_int_var(0, count, '')
+        for block in range(blocks)
+        for place, on in enumerate(held)
+        for h, count in on.items()
+    }
+    every = range(blocks)
+    for place, on in enumerate(held):
+        # Rule: all places are given away, and each block has its share.
+        for h, count in on.items():
+            model.add(sum(z[block, place, h] for block in every) == count)
+        for block in every:
+            model.add(sum(z[block, place, h] for h in on) == len(rows[place]) // blocks)
+    for most, members in caps:
+        # Rule: no block has more on a host than it may.
+        for h in {h for on in held for h in on}:
+            for block in every:
+                terms = [w * z[block, p, h] for p, w in enumerate(members) if w and h in held[p]]
+                model.add(sum(terms) <= most)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.max_time_in_seconds = SPLIT_S
+    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return None
+    return [
+        [[h for h in on for _ in range(solver.value(z[block, place, h]))] for place, on in enumerate(held)]
+        for block in every
+    ]

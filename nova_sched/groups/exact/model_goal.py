@@ -1,0 +1,205 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What the solver's model strives for: preferred policies, then few moves, then score, then few new hosts."""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from nova_sched.groups import definition
+from nova_sched.groups.arrays.active import Active
+from nova_sched.groups.exact.model_rules import extremes
+from nova_sched.groups.exact.model_variables import Variables
+
+STEPS = 1000  # that scores are counted in, from the least to the highest of all candidates
+FINEST = 1000  # denominator of weights of policies, which are rounded to it
+
+
+@dataclasses.dataclass(eq=False)
+class Tier:
+    """One part of the goal: the sum of terms is to be least, and lies between 0 and ``span``."""
+
+    variables: list
+    weights: list[int]
+    span: int
+
+
+def add(these: Variables) -> None:
+    """Minimise; each tier outweighs all that come after it."""
+    tiers = [_preferred(these), _moves(these), _loss(these), _spoilt(these)]
+    factor, variables, weights = 1, [], []
+    for tier in reversed(tiers):
+        variables += tier.variables
+        weights += [factor * weight for weight in tier.weights]
+        factor *= tier.span + 1
+    these.model.minimize(cp_model.LinearExpr.weighted_sum(variables, weights))
+
+
+def _preferred(these: Variables) -> Tier:
+    found = [
+        (one, list(_breaches(these, one)))
+        for one in these.crew.compiled.active
+        if not one.is_required and one.rule.weight > 0
+    ]
+    weights = _whole([one.rule.weight for one, _ in found])
+    tier = Tier([], [], 0)
+    for weight, (one, breaches) in zip(weights, found, strict=True):
+        members = len(these.crew.compiled.problem.names)
+        tier.variables += breaches
+        tier.weights += [weight] * len(breaches)
+        tier.span += weight * (members + one.rule.min_domains)
+    return tier
+
+
+def _whole(weights: list[float]) -> list[int]:
+    """Integers in the proportion of the weights, or nearly so."""
+    fractions = [Fraction(weight).limit_denominator(FINEST) for weight in weights]
+    common = math.lcm(*(fraction.denominator for fraction in fractions))
+    if common > FINEST:
+        return [max(1, round(weight * FINEST / max(weights))) for weight in weights]
+    whole = [int(fraction * common) for fraction in fractions]
+    shared = math.gcd(*whole) or 1
+    return [max(1, number // shared) for number in whole]
+
+
+def _breaches(these: Variables, one: Active) -> Iterator:
+    """Terms whose sum says how often a preferred policy is broken, up to a number that nobody can change."""
+    costs = {
+        definition.AFFINITY: _domains_used,
+        definition.ANTI_AFFINITY: _members_above,
+        definition.SPREAD: _short_of_spread,
+        definition.EXCLUSIVE: _shared_domains,
+        definition.NEAR: _members_alone,
+        definition.APART: _shared_domains,
+    }
+    return costs[one.kind](these, one)
+
+
+def _domains_used(these, one):
+    side = these.a(one)
+    return (side.used(domain) for domain in side)
+
+
+def _members_above(these, one):
+    side = these.a(one)
+    for domain in side:
+        above = side.bound(domain) - one.rule.most
+        if above > 0:
+            excess = these.model.new_int_var(0, above, '')
+            these.model.add(excess >= side.total(domain) - one.rule.most)
+            yield excess
+
+
+def _short_of_spread(these, one):
+    side = these.a(one)
+    least, skew = one.rule.min_domains, one.rule.max_skew
+    if least > 1:
+        missing = these.model.new_int_var(0, least, '')
+        used = cp_model.LinearExpr.sum([side.used(domain) for domain in side.domains])
+        these.model.add(missing >= least - used)
+        yield missing
+    if skew is not None:
+        largest, smallest = extremes(these, one)
+        excess = these.model.new_int_var(0, max(side.bound(domain) for domain in side.domains), '')
+        these.model.add(excess >= largest - smallest - skew)
+        yield excess
+
+
+def _shared_domains(these, one):
+    side, other = these.a(one), these.b(one)
+    for domain in side.domains:
+        used, shared = side.used(domain), 1 if one.outside[domain] else other.used(domain)
+        if isinstance(shared, int):
+            used, shared = shared, used
+        if isinstance(used, int):  # one of the two is known
+            if used and not isinstance(shared, int):
+                yield shared
+        else:
+            both = these.model.new_bool_var('')
+            these.model.add(both >= used + shared - 1)
+            yield both
+
+
+def _members_alone(these, one):
+    side, other = these.a(one), these.b(one)
+    for domain in side.domains:
+        if not other.fixed[domain]:
+            bound = side.bound(domain)
+            alone = these.model.new_int_var(0, bound, '')
+            these.model.add(alone >= side.total(domain) - bound * other.used(domain))
+            yield alone
+
+
+def _moves(these: Variables) -> Tier:
+    """Less one for each member that finds a place at its home."""
+    crew, tier = these.crew, Tier([], [], 0)
+    problem, layout = crew.compiled.problem, crew.compiled.layout
+    for crowd, x in zip(crew.crowds, these.x, strict=True):
+        units = np.concatenate([crew.compiled.members[c] for c in crowd.classes])
+        homes = problem.home[units]
+        at, counts = np.unique(layout.position[homes[homes >= 0]], return_counts=True)
+        for h, count in zip(at.tolist(), counts.tolist(), strict=True):
+            if h not in x:
+                continue
+            tier.span += count
+            if units.shape[1] > 1:
+                # Units of several members are one crowd only where their homes are the same.
+                tier.variables.append(x[h])
+                tier.weights.append(-(count // len(units)))
+            else:
+                stay = these.model.new_int_var(0, min(count, int(crowd.most[h])), '')
+                these.model.add(stay <= x[h])
+                tier.variables.append(stay)
+                tier.weights.append(-1)
+    return tier
+
+
+def _loss(these: Variables) -> Tier:
+    """How far scores fall short of the highest, in steps."""
+    crew = these.crew
+    scores = [crew.compiled.shapes[crew.compiled.shape[crowd.first]].score for crowd in crew.crowds]
+    seen = [score[crowd.most > 0] for score, crowd in zip(scores, crew.crowds, strict=True)]
+    every = np.concatenate(seen) if seen else np.zeros(1)
+    if not len(every) or every.max() == every.min():
+        return Tier([], [], 0)
+    step = (every.max() - every.min()) / STEPS
+    tier = Tier([], [], 0)
+    for score, top, crowd, x in zip(scores, seen, crew.crowds, these.x, strict=True):
+        short = np.rint((top.max(initial=-np.inf) - score[crowd.most > 0]) / step).astype(np.int64)
+        tier.variables += x.values()
+        tier.weights += short.tolist()
+        tier.span += crowd.count * int(short.max(initial=0))
+    return tier
+
+
+def _spoilt(these: Variables) -> Tier:
+    """Hosts that had nobody and now have somebody."""
+    crew = these.crew
+    problem, layout = crew.compiled.problem, crew.compiled.layout
+    settled = problem.occupied.copy()
+    settled[problem.fixed[problem.fixed >= 0]] = True
+    settled[problem.home[problem.home >= 0]] = True
+    terms = these.by_domain(0, dict.fromkeys(range(len(crew.crowds)), 1))
+    hosts = np.array([layout.levels[0].numbers[domain] for domain in terms], dtype=np.intp)
+    tier = Tier([], [], crew.units)
+    for domain, is_settled in zip(list(terms), settled[hosts].tolist(), strict=True):
+        if not is_settled:
+            used = these.model.new_bool_var('')
+            bound = sum(int(crowd.most[h]) for crowd in crew.crowds for h in [domain])
+            these.model.add(cp_model.LinearExpr.weighted_sum(*terms[domain]) <= bound * used)
+            tier.variables.append(used)
+            tier.weights.append(1)
+    return tier

@@ -1,0 +1,258 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The process in which the solver runs, and the handle by which the others ask it.
+
+The solver is native code: it may abort, and it may overrun its time. So it has a process of its own, whose
+death means "no better answer" and nothing worse::
+
+    caller -- ask('module:function', ...) --> handle ==== pickles, each after its length ====> process
+       ^                                        |  late, dead, out of step: killed, None          |
+       +----------- the answer, or None --------+<============ (True, answer) ===================-+
+
+This module's handle imports nothing of the solver, so that the asking process stays small.
+"""
+
+import contextlib
+import importlib
+import logging
+import os
+import pickle
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+LOG = logging.getLogger(__name__)
+
+ROOT = Path(__file__).resolve().parents[2]  # where the package is, wherever the process starts
+NATIVE = (
+    'nova_sched.groups.exact.model'  # what takes the process half a second to load, before the first task
+)
+GRACE_S = 0.5  # beyond a task's own seconds, before the process is killed
+START_S = 20.0  # to load, on a busy machine
+REST_S = 30.0  # after a process that died while it loaded: it would again
+LENGTH = struct.Struct('>Q')
+
+
+class Solver:
+    """One worker process: started when first needed (or by ``start``), and again after each death.
+
+    Any number of threads, native or green, may ask. The process does one task at a time; who comes meanwhile
+    waits for its turn, but no longer than it says. A process that was forked from this one gets its own.
+    """
+
+    def __init__(self, grace_s: float = GRACE_S, start_s: float = START_S):
+        self._grace_s = grace_s
+        self._start_s = start_s
+        self._turn = threading.Lock()
+        self._process: _Process | None = None
+        self._rest_until = 0.0
+        self._closed = False
+
+    def start(self):
+        """Start the process, if it is not there, without waiting for it to be ready."""
+        with self._turn:
+            self._running()
+
+    def ask(self, task: str, *arguments, seconds: float, wait_s: float = 0.0):
+        """The answer of ``function(*arguments, seconds=seconds)``, where ``task`` is 'module:function'.
+
+        None: nobody knows. The process was busy for longer than ``wait_s``, or it died, or it was killed
+        because it took longer than ``seconds`` and some grace, or the function raised (which is logged). The
+        time that a new process takes to load comes on top of ``seconds``.
+        """
+        if not self._turn.acquire(timeout=max(wait_s, 0.0)):
+            return None
+        try:
+            process = self._running()
+            return self._done(process, task, arguments, seconds) if process else None
+        finally:
+            self._turn.release()
+
+    def close(self):
+        """End the process, even in the middle of a task; nothing is answered any more."""
+        self._closed = True
+        process = self._process
+        if process is not None and process.is_ours:
+            process.stop()
+        with self._turn:
+            self._drop()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _running(self):
+        if self._process is not None and not (self._process.is_ours and self._process.is_alive):
+            self._drop()
+        if self._process is None and not self._closed and time.monotonic() >= self._rest_until:
+            try:
+                self._process = _Process()
+            except OSError:
+                LOG.exception('the solver cannot be started')
+                self._rest_until = time.monotonic() + REST_S
+        return self._process
+
+    def _drop(self):
+        process, self._process = self._process, None
+        if process is not None:
+            process.end()
+
+    def _done(self, process, task, arguments, seconds):
+        try:
+            self._wait_until_ready(process)
+            deadline = time.monotonic() + seconds + self._grace_s
+            process.send((task, arguments, seconds), deadline)
+            good, answer = process.receive(deadline)
+        except (OSError, EOFError, pickle.UnpicklingError) as error:
+            if not self._closed:
+                LOG.warning('the solver gave no answer to %s: %s', task, error or type(error).__name__)
+            self._drop()
+            self._running()  # the next to ask need not wait for it to load
+            return None
+        except BaseException:  # a thread that ends in the middle leaves an answer that nobody reads
+            self._drop()
+            raise
+        if not good:
+            LOG.error('the solver failed in %s: %s', task, answer)
+        return answer if good else None
+
+    def _wait_until_ready(self, process):
+        if not process.ready:
+            try:
+                process.ready = process.receive(time.monotonic() + self._start_s)
+            except (OSError, EOFError):
+                self._rest_until = time.monotonic() + REST_S
+                raise
+
+
+class _Process:
+    """The running process and our end of the channel to it."""
+
+    def __init__(self):
+        self._channel, far = socket.socketpair()
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')]))
+        try:
+            self._popen = subprocess.Popen(
+                [sys.executable, '-m', __spec__.name, str(far.fileno())],
+                env=os.environ | {'PYTHONPATH': path},
+                pass_fds=[far.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+        except OSError:
+            self._channel.close()
+            raise
+        finally:
+            far.close()
+        self._owner = os.getpid()
+        self.ready = False
+
+    @property
+    def pid(self):
+        return self._popen.pid
+
+    @property
+    def is_ours(self):
+        """Not one of the process that we were forked from."""
+        return self._owner == os.getpid()
+
+    @property
+    def is_alive(self):
+        return self._popen.poll() is None
+
+    def send(self, message, deadline):
+        send(self._channel, message, deadline)
+
+    def receive(self, deadline):
+        return receive(self._channel, deadline)
+
+    def stop(self):
+        """Kill it; who waits for its answer learns so."""
+        self._popen.kill()
+        with contextlib.suppress(OSError):
+            self._channel.shutdown(socket.SHUT_RDWR)
+
+    def end(self):
+        """Kill it and see it off, or only forget it if it belongs to the process that we were forked from."""
+        if self.is_ours:
+            self.stop()
+            self._popen.wait()
+        else:
+            self._popen.returncode = 0  # or else the interpreter complains that it still runs
+        self._channel.close()
+
+
+def send(channel, message, deadline=None):
+    """Write a pickle after its length. Raises OSError; TimeoutError when the deadline passes."""
+    body = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    channel.settimeout(_left(deadline))
+    channel.sendall(LENGTH.pack(len(body)) + body)
+
+
+def receive(channel, deadline=None):
+    """Read one pickle. Raises EOFError when the other end is closed, else as ``send``."""
+    (length,) = LENGTH.unpack(_read(channel, LENGTH.size, deadline))
+    return pickle.loads(_read(channel, length, deadline))
+
+
+def _read(channel, length, deadline):
+    body = bytearray(length)
+    view, got = memoryview(body), 0
+    while got < length:
+        channel.settimeout(_left(deadline))
+        count = channel.recv_into(view[got:])
+        if not count:
+            raise EOFError('its process has ended')
+        got += count
+    return body
+
+
+def _left(deadline):
+    """Seconds until the deadline, of ``time.monotonic``. Raises TimeoutError when there are none."""
+    if deadline is None:
+        return None
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError('timed out')
+    return left
+
+
+def main():
+    """The process: do one task after the other until the other end closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then closes the channel
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    importlib.import_module(NATIVE)
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        send(channel, True)
+        while True:
+            task, arguments, seconds = receive(channel)
+            send(channel, _do(task, arguments, seconds))
+
+
+def _do(task, arguments, seconds):
+    module, _, name = task.partition(':')
+    try:
+        return True, getattr(importlib.import_module(module), name)(*arguments, seconds=seconds)
+    except Exception:  # noqa: BLE001 whatever it was, the process lives on and the handle logs it
+        return False, traceback.format_exc()
+
+
+if __name__ == '__main__':
+    main()

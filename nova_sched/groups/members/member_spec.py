@@ -1,0 +1,191 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A member of a top group as Nova's API would ask for it, and whether it does ask for that."""
+
+import json
+
+from oslo_utils import uuidutils
+
+from nova_sched import errors, objects
+from nova_sched.groups.members import guest_numa, pci_aliases
+from nova_sched.state import fields, traits
+
+# Image properties that a host must suit, whether the plan names them or not. Of all others only those count
+# that the plan names: a template need not repeat what Glance knows besides.
+DECISIVE = frozenset(
+    [
+        *traits.OF_IMAGES,
+        'hw_architecture',
+        'hw_cpu_policy',
+        'hw_cpu_realtime_mask',
+        'hw_cpu_thread_policy',
+        'hw_firmware_stateless',
+        'hw_locked_memory',
+        'hw_maxphysaddr_bits',
+        'hw_mem_page_size',
+        'hw_numa_cpus',
+        'hw_numa_mem',
+        'hw_numa_nodes',
+        'hw_pci_numa_affinity_policy',
+        'hw_vm_mode',
+        'img_hv_requested_version',
+        'img_hv_type',
+        'traits_required',
+    ]
+)
+# Extra specs by the beginning of their names that no host is chosen by.
+IDLE = ('quota:', 'hw_rng:', 'hw_video:')
+NOTHING = 'nothing'
+
+
+def spec_of(member, project_id=None, user_id=None, instance_uuid=None, aliases=None):
+    """The RequestSpec of one instance that is to be this member; hints that name the group are not in it.
+
+    Without an ``instance_uuid`` one is made up. ``aliases`` of PCI devices are those of the configuration, if
+    no others are given (see ``pci_aliases.read``). Raises InvalidRequest for what Nova's API would refuse,
+    and BadConfig for aliases that make no sense.
+    """
+    aliases = pci_aliases.configured() if aliases is None else aliases
+    instance_uuid = instance_uuid or uuidutils.generate_uuid()
+    try:
+        return _spec(member, project_id, user_id, instance_uuid, aliases)
+    except (errors.InvalidRequest, errors.MalformedObject) as refused:
+        where, why = refused.args
+        raise errors.InvalidRequest(f'member {member.path}, {where}', why) from None
+    except (ValueError, TypeError) as error:
+        raise errors.InvalidRequest(f'member {member.path}', str(error)[:200]) from None
+
+
+def _spec(member, project_id, user_id, instance_uuid, aliases):
+    flavor, image = _flavor(member.flavor), _image(member.image)
+    wanted = flavor.extra_specs, image.properties
+    spec = objects.RequestSpec(
+        instance_uuid=instance_uuid,
+        num_instances=1,
+        project_id=project_id,
+        user_id=user_id,
+        availability_zone=member.availability_zone,
+        flavor=flavor,
+        image=image,
+        numa_topology=guest_numa.topology(flavor.vcpus, flavor.memory_mb, *wanted),
+        pci_requests=objects.InstancePCIRequests(
+            instance_uuid=instance_uuid, requests=pci_aliases.requests(*wanted, aliases)
+        ),
+        ignore_hosts=None,
+        force_hosts=None,
+        force_nodes=None,
+        retry=None,
+        limits=objects.SchedulerLimits(numa_topology=None, vcpu=None, disk_gb=None, memory_mb=None),
+        instance_group=None,
+        scheduler_hints={name: _values(value) for name, value in member.hints.items()},
+        is_bfv=member.boots_from_volume,
+        requested_resources=[],
+        request_level_params=objects.RequestLevelParams(),
+    )
+    spec.obj_set_defaults()
+    return spec
+
+
+def _flavor(flavor):
+    name = flavor.name or 'inline'
+    return objects.Flavor(
+        id=0,
+        name=name,
+        flavorid=name,
+        vcpus=flavor.vcpus,
+        memory_mb=flavor.memory_mb,
+        root_gb=flavor.root_gb,
+        ephemeral_gb=flavor.ephemeral_gb,
+        swap=flavor.swap,
+        rxtx_factor=1.0,
+        vcpu_weight=0,
+        disabled=False,
+        is_public=True,
+        extra_specs=dict(flavor.extra_specs),
+    )
+
+
+def _image(image):
+    if image is None:
+        return objects.ImageMeta.from_dict({})
+    known = {'id': image.id, 'name': image.name, 'disk_format': image.disk_format}
+    return objects.ImageMeta.from_dict({**known, 'properties': dict(image.properties)})
+
+
+def _values(value):
+    """A hint as it travels: a list of texts."""
+    return [_text(one) for one in (value if isinstance(value, (list, tuple)) else [value])]
+
+
+def _text(value):
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def differs(member, spec):
+    """What a RequestSpec asks that was not planned for the member: (field, planned, asked), or None.
+
+    Both values are text or numbers, for people.
+    """
+    return next(_differences(member, spec), None)
+
+
+def _differences(member, spec):
+    for field, planned, asked in (
+        *_plain(member, spec),
+        *_extra_specs(member, spec),
+        *_properties(member, spec),
+    ):
+        if planned != asked:
+            yield field, _shown(planned), _shown(asked)
+
+
+def _plain(member, spec):
+    flavor = member.flavor
+    for name in ('vcpus', 'memory_mb', 'ephemeral_gb', 'swap'):
+        yield f'flavor.{name}', getattr(flavor, name), int(fields.flavor(spec, name))
+    yield 'boot from volume', member.boots_from_volume, fields.is_bfv(spec)
+    if not member.boots_from_volume:
+        yield 'flavor.root_gb', flavor.root_gb, fields.flavor(spec, 'root_gb')
+    yield 'availability_zone', member.availability_zone, fields.read(spec, 'availability_zone')
+    if member.image is not None and not member.boots_from_volume:  # a volume does not tell its image
+        for name in ('id', 'disk_format'):
+            if planned := getattr(member.image, name):
+                yield f'image.{name}', planned, fields.read(fields.read(spec, 'image'), name)
+
+
+def _extra_specs(member, spec):
+    planned, asked = member.flavor.extra_specs, fields.extra_specs(spec)
+    for key in sorted({*planned, *asked}):
+        if not key.startswith(IDLE):
+            yield f'extra spec {key}', planned.get(key), asked.get(key)
+
+
+def _properties(member, spec):
+    planned = _image(member.image).properties.set_fields()
+    asked = fields.image_properties(spec)
+    for name in sorted({*planned, *(DECISIVE & asked.keys())}):
+        yield f'image property {name}', _ordered(planned.get(name)), _ordered(asked.get(name))
+
+
+def _ordered(value):
+    """Traits have no order; nothing in a list is as no list, and a switch that is off as none."""
+    if value == [] or value is False:
+        return None
+    return sorted(value) if isinstance(value, list) and all(isinstance(one, str) for one in value) else value
+
+
+def _shown(value):
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return 'yes' if value else 'no'
+    return value if isinstance(value, (int, float)) else str(value)[:100]

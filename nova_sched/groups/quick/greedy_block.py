@@ -1,0 +1,135 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A whole block into one domain: all of it is tried in some domains, and the best one is kept."""
+
+import numpy as np
+
+from nova_sched.groups import definition
+from nova_sched.groups.arrays import bounds
+from nova_sched.groups.arrays.blocks import Block
+from nova_sched.groups.arrays.tally import Tally
+from nova_sched.groups.quick.greedy_class import SCORE, TIGHT, Anchor, Chooser, Taste
+
+TRIES = 12  # domains tried at most
+ENOUGH = 4  # of them that work, then the best is taken
+
+
+class Packer:
+    """Packs blocks into an attempt's tally. ``demand`` int64 [D] by level: blocks that could use a domain."""
+
+    def __init__(self, tally: Tally, taste: Taste, demand: dict[int, np.ndarray]):
+        self.tally, self.taste, self._demand = tally, taste, demand
+        self._mean = np.maximum(tally.free.mean(axis=0), 1e-9)
+
+    def place(self, block: Block) -> bool:
+        """Put the whole block where it is best, or nothing of it anywhere: False."""
+        tally, level = self.tally, self.tally.compiled.layout.levels[block.level]
+        outer, finer = self._rules(block)
+        passes, price = self._allowed(block, outer)
+        if not passes.any():
+            return False
+        reach = tally.reach(block.classes, block.level) - price
+        ranked = np.flatnonzero(passes)
+        best, worth = None, -np.inf
+        works = 0
+        for domain in ranked[np.argsort(-self._rank(block, level, reach)[ranked], kind='stable')[:TRIES]]:
+            if works and (works >= ENOUGH or self.taste.mode != SCORE or reach[domain] <= worth):
+                break
+            found = self._try(block, level.rows(int(domain)), finer)
+            if found is None:
+                continue
+            works += 1
+            if found[0] - price[domain] > worth:
+                best, worth = found[1], found[0] - price[domain]
+        for c, host in best or ():
+            tally.settle(c, host)
+        return best is not None
+
+    def _rules(self, block):
+        """Positions of the rules that see the block as one, and by class those that see its units apart."""
+        layout, outer, finer = self.tally.compiled.layout, set(), {}
+        for c in block.classes.tolist():
+            concerns = self.tally.wiring.concerns[c]
+            whole = {n for n in concerns if layout.nests[block.level, self.tally.rules[n].active.level]}
+            outer |= whole
+            finer[c] = [n for n in concerns if n not in whole]
+        return sorted(outer), finer
+
+    def _allowed(self, block, outer):
+        """Domains, bool [D], that bounds and policies allow for all of the block, and what it costs there."""
+        tally, layout = self.tally, self.tally.compiled.layout
+        passes = bounds.passing(tally, block)
+        price = np.zeros(len(passes))
+        wanted = None
+        for number in outer:
+            rule = tally.rules[number]
+            count = tally.compiled.count[block.classes]
+            a = int((rule.active.a[block.classes] * count).sum())
+            b = int((rule.active.b[block.classes] * count).sum())
+            around = layout.around(block.level, rule.active.level)
+            if not rule.is_required and self.taste.wishes:
+                price += np.broadcast_to(rule.price(a, b), rule.level.count)[around] * (
+                    tally.wiring.weight[1] * rule.rule.weight
+                )
+            elif rule.is_required:
+                allowed = rule.allowed(a, b)
+                if allowed is not None:
+                    passes &= allowed[around]
+            if rule.rule.kind == definition.NEAR and b and rule.left_a > a:
+                anchor = Anchor(tally, number).wanted()
+                if anchor is not None:
+                    wanted = anchor[around] if wanted is None else wanted & anchor[around]
+        if wanted is not None and (passes & wanted).any():
+            passes &= wanted
+        return passes, price
+
+    def _rank(self, block, level, reach):
+        """Float64 [D]: which domains to try first."""
+        if self.taste.mode == SCORE:
+            return reach
+        tight = -level.sum(np.ascontiguousarray(self.tally.free.sum(axis=1))) / max(
+            int(self.tally.free.sum()), 1
+        )
+        rank = tight - self._demand[block.level]
+        if self.taste.noise is not None:
+            rank = rank + 2 * level.max(self.taste.noise)
+        return rank
+
+    def _try(self, block, rows, finer):
+        """Pack by taste, then those with few hosts first and by best fit: (worth, [(class, host)]), or None.
+
+        The tally is as before.
+        """
+        for taste in (self.taste, Taste(TIGHT, wishes=False)) if self.taste.mode == SCORE else (self.taste,):
+            worth, done = self._pack(block, rows, finer, taste)
+            for c, host, way in reversed(done):
+                self.tally.take_back(c, host, way, finer[c])
+            if worth is not None:
+                return worth, [(c, host) for c, host, _ in done]
+        return None
+
+    def _pack(self, block, rows, finer, taste):
+        """Place unit after unit, large ones first; the worth is None when one had no host."""
+        tally, compiled = self.tally, self.tally.compiled
+        urgency = {c: -float((compiled.shapes[compiled.shape[c]].least / self._mean).max()) for c in finer}
+        if taste.mode != SCORE:
+            urgency = {c: (tally.usable(c, rows).sum(), size) for c, size in urgency.items()}
+        worth, done = 0.0, []
+        for c in sorted(urgency, key=urgency.__getitem__):
+            chooser = Chooser(tally, taste, c, rows, finer[c])
+            for _ in range(int(compiled.count[c])):
+                found = chooser.best()
+                if found is None:
+                    return None, done
+                worth += found[1]
+                done.append((c, found[0], tally.place(c, found[0], finer[c])))
+        return worth, done

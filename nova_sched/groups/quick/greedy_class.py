@@ -1,0 +1,162 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Where the next unit goes: the best host that every policy allows, with an eye on who comes later."""
+
+import dataclasses
+
+import numpy as np
+
+from nova_sched.groups import definition
+from nova_sched.groups.arrays.standing import Spread, Standing
+from nova_sched.groups.arrays.tally import Tally
+from nova_sched.groups.quick.spread_plan import plans
+
+SCORE, TIGHT, RANDOM = 'score', 'tight', 'random'  # what a host is chosen for
+
+
+@dataclasses.dataclass(slots=True)
+class Taste:
+    """How an attempt chooses among hosts that are allowed; ``noise`` [h] of a random one.
+
+    ``wishes`` False: preferred policies and homes are forgotten, as they can be in the way of all others.
+    """
+
+    mode: str
+    noise: np.ndarray | None = None
+    wishes: bool = True
+
+
+def values(tally: Tally, taste: Taste, c: int, rows=slice(None)) -> np.ndarray:
+    """Float64 over ``rows``: how much the taste likes each host for a unit, preferred policies aside."""
+    if taste.mode == SCORE:
+        return tally.value(c, rows)
+    free = tally.free[rows]
+    left = (free / np.maximum(tally.compiled.free.mean(axis=0), 1e-9)).sum(axis=1)
+    value = -left if taste.mode == TIGHT else taste.noise[rows] - 0.5 * left / max(left.mean(), 1e-9)
+    at, members = tally.compiled.stay[c]
+    if len(at) and taste.wishes:
+        home = np.zeros(tally.slots.shape[1])
+        home[at] = members * tally.wiring.weight[0]
+        value = value + home[rows]
+    return value
+
+
+class Chooser:
+    """Chooses hosts among ``rows`` for units of one class, by some ``rules`` (positions in ``active``)."""
+
+    def __init__(self, tally: Tally, taste: Taste, c: int, rows, rules: list[int]):
+        self._tally, self._taste, self._c, self._rows = tally, taste, c, rows
+        active = tally.compiled.active
+        self._asked = [tally.rules[n] for n in tally.wiring.asked[c] if n in rules]
+        self._priced = [tally.rules[n] for n in rules if taste.wishes and not active[n].is_required]
+        self._anchors = [Anchor(tally, n) for n in rules if _leads(tally, n, c)]
+        self._score = tally.value(c, rows)
+        self._value = values(tally, taste, c, rows)
+
+    def best(self) -> tuple[int, float] | None:
+        """A host for one more unit, and what that is worth; None if there is none."""
+        tally, c, rows = self._tally, self._c, self._rows
+        usable = tally.usable(c, rows)
+        for rule in self._asked:
+            allowed = rule.allowed(int(rule.active.a[c]), int(rule.active.b[c]))
+            if allowed is not None:
+                usable &= allowed[rule.level.ids[rows]]
+        for anchor in self._anchors:
+            usable = anchor.narrowed(usable, rows)
+        if self._taste.mode != SCORE:
+            self._value = values(tally, self._taste, c, rows)
+        value, cost = self._value, None
+        if self._priced:
+            cost = sum(self._price(rule) for rule in self._priced)
+            value = value - cost
+        best = int(np.where(usable, value, -np.inf).argmax())
+        if not usable[best]:
+            return None
+        worth = float(self._score[best]) - (0.0 if cost is None else float(cost[best]))
+        return (best + (rows.start or 0) if isinstance(rows, slice) else int(rows[best])), worth
+
+    def _price(self, rule: Standing) -> np.ndarray:
+        price = rule.price(int(rule.active.a[self._c]), int(rule.active.b[self._c]))
+        weighed = price * (self._tally.wiring.weight[1] * rule.rule.weight)
+        return np.broadcast_to(weighed, rule.level.count)[rule.level.ids[self._rows]]
+
+
+def place_class(tally: Tally, taste: Taste, c: int, rows=slice(None)) -> bool:
+    """Place every unit of a class, one after the other; False as soon as one has no host."""
+    chooser = Chooser(tally, taste, c, rows, tally.wiring.concerns[c])
+    for _ in range(int(tally.compiled.count[c])):
+        found = chooser.best()
+        if found is None:
+            return False
+        tally.settle(c, found[0])
+    return True
+
+
+def _leads(tally: Tally, number: int, c: int) -> bool:
+    rule = tally.rules[number]
+    return rule.rule.kind == definition.NEAR and rule.left_a > 0 and bool(rule.active.b[c])
+
+
+class Anchor:
+    """Followers of a near that are still to come, and how many of them each domain could take."""
+
+    def __init__(self, tally: Tally, number: int):
+        self.rule, self._tally = tally.rules[number], tally
+        self._classes = np.flatnonzero(self.rule.active.a)
+        self.room = self._room()
+
+    def _room(self) -> np.ndarray:
+        """Int64 [D]: followers that each domain could take, counted kind by kind."""
+        each = self.rule.active.a
+        return self.rule.level.sum(sum(each[c] * self._tally.room(c) for c in self._classes))
+
+    def wanted(self) -> np.ndarray | None:
+        """Domains, bool [D], that take at least the average of what is missing; None: nothing is."""
+        self.room = self._room()
+        covered = self.rule.b > 0
+        missing = self.rule.left_a - int(self.room[covered].sum())
+        if missing <= 0:
+            return None
+        return ~covered & (self.room * max(self.rule.left_b, 1) >= missing)
+
+    def narrowed(self, usable: np.ndarray, rows=slice(None)) -> np.ndarray:
+        """The usable hosts in domains that are wanted; else those in the richest domain."""
+        wanted = self.wanted()
+        if wanted is None:
+            return usable
+        ids = self.rule.level.ids[rows]
+        better = usable & wanted[ids]
+        if better.any():
+            return better
+        room = np.where(usable & (self.rule.b == 0)[ids], self.room[ids], 0)
+        most = room.max(initial=0)
+        return usable & (room == most) if most > 0 else usable
+
+
+def plan_spreads(tally: Tally, classes: np.ndarray, choice: dict[int, int]) -> None:
+    """Plan the classes' required spreads that limit the skew. ``choice``: which plan to take, by rule."""
+    for number in sorted({n for c in classes for n in tally.wiring.asked[c]}):
+        rule = tally.rules[number]
+        if not isinstance(rule, Spread) or rule.rule.max_skew is None or rule.plan is not None:
+            continue
+        active = rule.active
+        mine = np.flatnonzero(active.a)
+        open_ = [c for c in mine if len(tally.at[c]) < tally.compiled.count[c]]
+        room = sum(
+            (active.a[c] * tally.room(c) for c in open_), np.zeros(tally.slots.shape[1], dtype=np.int64)
+        )
+        score = rule.level.max(np.where(room > 0, tally.value(mine[0]), -np.inf))
+        every = list(
+            plans(rule.level.sum(room), rule.a, score, rule.left_a, rule.rule.min_domains, rule.rule.max_skew)
+        )
+        if every:
+            rule.ceiling, rule.plan = every[choice.get(number, 0) % len(every)]

@@ -1,0 +1,115 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Finds a few policies that cannot be kept together, by leaving out whatever the proof can spare."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from nova_sched.groups.arrays.problem import Problem
+
+# (problem, seconds) -> True: there is a placement; False: there is none; None: not known.
+Settle = Callable[[Problem, float], bool | None]
+
+SETTLE_S = 0.3  # for one question of the many
+
+
+def core(problem: Problem, ways: Iterable[Settle], until: float) -> tuple[list[list[int]], bool]:
+    """Numbers of required rules that cannot be kept together, of a problem that has no placement.
+
+    They come by families of rules that are alike: one kind, one level, members of the same flavors, as of
+    many equal cells. Second: whether each is needed; that is asked for one of a family and taken for all.
+    ``ways`` to settle, the quicker and weaker first; ``until`` in ``time.monotonic`` seconds.
+    """
+    families = _families(problem)
+    sure = False
+    for settle in ways:
+        search = _Search(problem, settle, until)
+        if search.is_impossible(families):
+            families = search.shrink(families)
+            sure = search.is_sure
+    return families, sure
+
+
+def only(problem: Problem, numbers: Iterable[int]) -> Problem:
+    """The problem with these of its rules and no other."""
+    return dataclasses.replace(problem, rules=[problem.rules[number] for number in numbers], home=None)
+
+
+def _families(problem: Problem) -> list[list[int]]:
+    """Required rules that are alike, in their order."""
+    found: dict[tuple, list[int]] = {}
+    for number, rule in enumerate(problem.rules):
+        if rule.is_required:
+            sides = (np.sort(problem.kind[side]).tobytes() for side in (rule.a, rule.b))
+            key = (rule.kind, rule.level, rule.most, rule.min_domains, rule.max_skew, *sides)
+            found.setdefault(key, []).append(number)
+    return list(found.values())
+
+
+class _Search:
+    def __init__(self, problem, settle, until):
+        self._problem, self._settle, self._until = problem, settle, until
+        self.is_sure = True  # every rule that was kept is known to be needed
+
+    def is_impossible(self, families) -> bool:
+        """Whether it is proven that these cannot be kept together."""
+        left = self._until - time.monotonic()
+        answer = None
+        if left > 0:
+            rules = sorted(number for family in families for number in family)
+            answer = self._settle(only(self._problem, rules), min(SETTLE_S, left))
+        self.is_sure &= answer is not None
+        return answer is False
+
+    def shrink(self, families):
+        self.is_sure = True
+        families = self._without_spare(families)
+        families = self._shortened(families)
+        return self._trimmed(families)
+
+    def _without_spare(self, families):
+        """Leave families out by halves, quarters, and so on, for as long as there is a proof without them."""
+        size = max(len(families) // 2, 1)
+        while families:
+            self.is_sure = True  # only the last round decides
+            for start in reversed(range(0, len(families), size)):
+                fewer = families[:start] + families[start + size :]
+                if self.is_impossible(fewer):
+                    families = fewer
+            if size == 1:
+                break
+            size //= 2
+        return families
+
+    def _shortened(self, families):
+        """The least number that does it when every family has so many: a cell mostly has a rule of each."""
+        low, high = 1, max(map(len, families), default=1)
+        while low < high:
+            middle = (low + high) // 2
+            if self.is_impossible([family[:middle] for family in families]):
+                high = middle
+            else:
+                low = middle + 1
+        return [family[:high] for family in families]
+
+    def _trimmed(self, families):
+        """Leave out single rules, from the end of each family, until one is needed."""
+        for place, family in enumerate(families):
+            while len(family) > 1:
+                fewer = [*families[:place], family[:-1], *families[place + 1 :]]
+                if not self.is_impossible(fewer):
+                    break
+                families, family = fewer, family[:-1]
+        return families

@@ -1,0 +1,94 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A cluster of the same domains with endless room: what cannot be placed there can be placed on none."""
+
+import dataclasses
+
+import numpy as np
+
+from nova_sched.groups.arrays.problem import Problem
+
+
+def cluster(problem: Problem) -> Problem:
+    """The group on empty hosts that take everything: as many hosts and domains as it can make use of.
+
+    Members are all alike there, and none is fixed. The required rules can be kept there exactly if they could
+    on the whole cluster, were it empty.
+    """
+    rules = [rule for rule in problem.rules if rule.is_required]
+    hosts = _enough([np.asarray(ids) for ids in problem.domains], max(len(problem.names), 1))
+    domains, names = [], []
+    for ids, every in zip(problem.domains, problem.domain_names, strict=True):
+        numbers, dense = np.unique(ids[hosts], return_inverse=True)
+        domains.append(dense.ravel().astype(np.int32))
+        names.append([every[number] for number in numbers])
+    return dataclasses.replace(
+        problem,
+        kind=np.zeros(len(problem.names), dtype=np.int32),
+        demand=np.zeros((1, 1, 1), dtype=np.int64),
+        mask=np.ones((1, len(hosts)), dtype=bool),
+        score=np.zeros((1, len(hosts)), dtype=np.float32),
+        free=np.zeros((len(hosts), 1), dtype=np.int64),
+        domains=domains,
+        domain_names=names,
+        occupied=np.zeros(len(hosts), dtype=bool),
+        rules=rules,
+        cap=None,
+        fixed=None,
+        home=None,
+        resources=['room'],
+        kind_names=['any'],
+    )
+
+
+def _enough(domains: list[np.ndarray], members: int) -> np.ndarray:
+    """Rows of hosts: of those in the same domains at most ``members``, and so for alike domains.
+
+    A domain is one too many when ``members`` others lie in the same domains of all other levels, and are at
+    least as large: a placement can do with these.
+    """
+    hosts = np.arange(len(domains[0]))
+    if len(domains) == 1:
+        return hosts[:members]
+    above = np.column_stack(domains[1:])
+    hosts = hosts[_firsts(above, members)]
+    for level in range(1, len(domains)):
+        hosts = hosts[_in_large(domains, hosts, level, members)]
+    return hosts
+
+
+def _firsts(rows: np.ndarray, most: int) -> np.ndarray:
+    """Bool [n]: the first so many of all equal rows."""
+    _, kinds = np.unique(rows, axis=0, return_inverse=True)
+    kinds = kinds.ravel()
+    order = np.argsort(kinds, kind='stable')
+    starts = np.searchsorted(kinds[order], np.arange(kinds.max(initial=-1) + 1))
+    rank = np.empty(len(rows), dtype=np.intp)
+    rank[order] = np.arange(len(rows)) - starts[kinds[order]]
+    return rank < most
+
+
+def _in_large(domains, hosts, level, most) -> np.ndarray:
+    """Bool [n]: hosts that stay when each set of alike domains of a level keeps its largest."""
+    ids = domains[level][hosts]
+    others = [each[hosts] for number, each in enumerate(domains) if number not in (0, level)]
+    around = np.column_stack([*others, np.zeros(len(hosts), dtype=np.int64)])
+    one_place = _firsts(np.column_stack([ids, around]), 1)
+    numbers, places = np.unique(ids[one_place], return_counts=True)
+    if (places > 1).any():  # some have parts of another level, or cross one: they are not compared
+        return np.ones(len(hosts), dtype=bool)
+    size = np.bincount(ids)[numbers]
+    first = np.flatnonzero(one_place)
+    order = first[np.argsort(-size[np.searchsorted(numbers, ids[first])], kind='stable')]
+    keep = np.zeros(int(ids.max()) + 1, dtype=bool)
+    keep[ids[order[_firsts(around[order], most)]]] = True
+    return keep[ids]

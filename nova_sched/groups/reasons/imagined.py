@@ -1,0 +1,86 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A group on a cluster that nobody has: as many domains of every level as the group can make use of.
+
+For authors without a cluster at hand: policies that cannot be kept there cannot be kept anywhere.
+"""
+
+import itertools
+
+import numpy as np
+
+from nova_sched.groups.arrays.problem import Problem, Rule
+from nova_sched.groups.reasons import why
+from nova_sched.groups.topology import HOST
+
+MOST_HOSTS = 20_000  # to look through; a group that could make use of more is not looked at
+
+
+def contradiction(definition, topology, limits=None, solver=None):
+    """Which required policies collide whatever cluster there is, in words; None: none, as far as is known.
+
+    ``topology`` has the levels; ``limits`` and ``solver`` are as of ``why.contradiction``.
+    """
+    found = problem(definition, topology)
+    return None if found is None else why.contradiction(found, limits, solver)
+
+
+def problem(definition, topology):
+    """The required policies of a group on that cluster; None if it would have too many hosts.
+
+    Each level that they name is an axis with a value for each member; a domain has a value on its own axis
+    and on those of the levels that it lies in, and a host on all of them.
+    """
+    rules = [policy for policy in definition.policies if policy.is_required]
+    levels = [name for name in topology.levels if name == HOST or any(rule.level == name for rule in rules)]
+    members = list(definition.members)
+    if len(members) ** len(levels) > MOST_HOSTS:
+        return None
+    hosts = np.array(list(itertools.product(range(len(members)), repeat=len(levels))), dtype=np.int64)
+    domains = [
+        _domains(hosts, [levels.index(one) for one in _around(name, levels, topology)]) for name in levels
+    ]
+    index = {path: number for number, path in enumerate(members)}
+    return Problem(
+        names=members,
+        kind=np.zeros(len(members), dtype=np.int32),
+        demand=np.zeros((1, 1, 1), dtype=np.int64),
+        mask=np.ones((1, len(hosts)), dtype=bool),
+        score=np.zeros((1, len(hosts)), dtype=np.float32),
+        free=np.zeros((len(hosts), 1), dtype=np.int64),
+        domains=domains,
+        levels=levels,
+        domain_names=[[f'{name} {number}' for number in range(ids.max() + 1)]
+                      for name, ids in zip(levels, domains, strict=True)],
+        occupied=np.zeros(len(hosts), dtype=bool),
+        rules=[Rule.of(policy, index, levels) for policy in rules],
+    )  # fmt: skip
+
+
+def _around(name, levels, topology):
+    """A level and those above it; a host lies in all."""
+    if name == HOST:
+        return levels
+    found = [name]
+    for level in levels:  # a narrower one comes before all that are above it
+        at = level
+        while at not in (HOST, name):
+            at = topology.below[at]
+        if at == name and level != name:
+            found.append(level)
+    return found
+
+
+def _domains(hosts, axes):
+    """Which domain each host is in: one for each combination of values on these axes."""
+    _, ids = np.unique(hosts[:, axes], axis=0, return_inverse=True)
+    return ids.ravel().astype(np.int32)

@@ -1,0 +1,216 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Says why a group cannot be placed: the count that fails, the policies that collide, how many would fit."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from nova_sched.groups.arrays import bounds, policies
+from nova_sched.groups.arrays.bounds import Failure
+from nova_sched.groups.arrays.compile import compile
+from nova_sched.groups.arrays.problem import Problem
+from nova_sched.groups.limits import Limits
+from nova_sched.groups.quick import greedy
+from nova_sched.groups.reasons import collision, ideal
+from nova_sched.groups.reasons.collision import Settle
+
+# (problem, seconds) -> hosts [M] of as many as fit, -1 for the others, or None; and whether no more do.
+Largest = Callable[[Problem, float], tuple[np.ndarray | None, bool]]
+
+CONTRADICTION_SHARE, CORE_SHARE = 0.3, 0.8  # of the time, until when
+FITS_S = 0.5
+QUICK_S = 0.1  # of the greedy search
+CONTRADICTION = 'nova_sched.groups.exact.model:contradiction'
+
+
+@dataclasses.dataclass(frozen=True)
+class Reason:
+    """Why there is no placement, or none was found.
+
+    ``words`` are for the user: they name members, policies and domains, but no host. ``core``: names of
+    required policies that cannot be kept together (none: there is no room even without policies); None when
+    that is not known. ``minimal``: without any one of them the others could be kept (see ``collision``).
+    ``contradicts``: they could not be kept on an empty cluster of the same domains either. ``fits``: how many
+    members could be placed at once.
+    """
+
+    words: str
+    failing: Failure | None = None
+    core: tuple[str, ...] | None = None
+    minimal: bool = False
+    contradicts: bool = False
+    fits: str | None = None
+
+    def to_plain(self) -> dict[str, Any]:
+        """The same as mappings, lists and plain values, which JSON can carry."""
+        failing = None
+        if self.failing is not None:
+            failing = {
+                'members': self.failing.members,
+                'dimension': self.failing.dimension,
+                'domain': self.failing.domain,
+                'held': int(self.failing.held),
+                'asked': int(self.failing.asked),
+            }
+        return {
+            'words': self.words,
+            'failing': failing,
+            'core': None if self.core is None else list(self.core),
+            'minimal': self.minimal,
+            'contradicts': self.contradicts,
+            'fits': self.fits,
+        }
+
+
+def explain(
+    problem: Problem,
+    settle: Settle,
+    largest: Largest | None,
+    seconds: float,
+    proven: bool,
+) -> tuple[Reason, np.ndarray | None]:
+    """The reason, as far as the time goes; and a whole placement, should one turn up on the way.
+
+    ``proven``: whether it is known that there is none; else only what would fit is looked for.
+    """
+    began = time.monotonic()
+    families, minimal, contradicts = None, False, False
+    if proven:
+        until = began + CONTRADICTION_SHARE * seconds
+        whole = ideal.cluster(problem)
+        contradicts = settle(whole, max(until - time.monotonic(), 0.0)) is False
+        families, minimal = collision.core(
+            whole if contradicts else problem, (counted, settle), began + CORE_SHARE * seconds
+        )
+    failing = None if contradicts else failure(problem, _flat(families))
+    hosts, is_most = None, False
+    left = began + seconds - time.monotonic()
+    if largest is not None and left > 0:
+        hosts, is_most = largest(problem, min(left, FITS_S))
+    fits = None if hosts is None else _fits(problem, hosts, is_most)
+    words = _words(failing, _names(problem, families), contradicts, fits)
+    names = None if families is None else tuple(_name(problem, number) for number in _flat(families))
+    whole_placement = hosts if hosts is not None and (hosts >= 0).all() else None
+    return Reason(words, failing, names, minimal, contradicts, fits), whole_placement
+
+
+def quick(problem: Problem, seconds: float) -> bool | None:
+    """Settle by counting and by the greedy search alone."""
+    compiled = compile(problem)
+    if bounds.first(compiled) is not None:
+        return False
+    # Of all that it finds, nearly all comes at its first attempt.
+    found = greedy.Search(compiled, 0, time.monotonic() + min(seconds, QUICK_S)).attempt(0)
+    return None if found is None or policies.broken(problem, found) else True
+
+
+def counted(problem: Problem, seconds: float = 0.0) -> bool | None:  # noqa: ARG001 it is a Settle
+    """Settle by counting alone, which can only say no."""
+    return None if bounds.first(problem) is None else False
+
+
+def contradiction(problem: Problem, limits: Limits | None = None, solver=None) -> str | None:
+    """Why the policies could not be kept on any cluster of these domains, in words; None if they could.
+
+    ``solver``: a ``worker.Solver``, for what is not plain to see; a doubt that remains is None too.
+    """
+    limits = limits or Limits()
+    whole = ideal.cluster(problem)
+    known = quick(whole, QUICK_S)
+    if known:
+        return None
+    if solver is not None and limits.explain_s > 0:
+        answer = solver.ask(CONTRADICTION, problem, seconds=limits.explain_s, wait_s=limits.explain_s)
+        if answer is not None:
+            return answer or None
+    return clash(problem, counted, limits.explain_s) if known is False else None
+
+
+def clash(problem: Problem, settle: Settle, seconds: float) -> str:
+    """What ``contradiction`` says; '' when the policies can be kept or it is not known."""
+    until = time.monotonic() + seconds
+    whole = ideal.cluster(problem)
+    if settle(whole, seconds * CONTRADICTION_SHARE) is not False:
+        return ''
+    families, _ = collision.core(whole, (counted, settle), until)
+    return _words(None, _names(whole, families), True, None)
+
+
+def failure(problem: Problem, core: Iterable[int] | None = None) -> Failure | None:
+    """A count that fails, without names of hosts; of the policies in ``core``, if that is given."""
+    found = None if core is None else bounds.first(collision.only(problem, core))
+    found = found or bounds.first(problem)
+    if found is None:
+        return None
+    level, _, name = found.domain.partition(' ')
+    # A node that tells no domain of its own is one, by its own name.
+    if name and name in problem.domain_names[0]:
+        plain = f'a {level} of one host'
+        found = dataclasses.replace(found, words=found.words.replace(found.domain, plain), domain=plain)
+    return found
+
+
+def _fits(problem: Problem, hosts: np.ndarray, is_most: bool) -> str:
+    """How many members are placed, of all and of each group that misses some."""
+    groups: dict[str, list[int]] = {}
+    for name, host in zip(problem.names, hosts.tolist(), strict=True):
+        counts = groups.setdefault(name.rpartition('/')[0] or name, [0, 0])
+        counts[0] += host >= 0
+        counts[1] += 1
+    short = [f'{group} {placed} of {count}' for group, (placed, count) in groups.items() if placed < count]
+    total = f'{"" if is_most else "at least "}{int((hosts >= 0).sum())} of {len(hosts)} members'
+    some = ', '.join(short[:5]) + (f', and {len(short) - 5} more groups' if len(short) > 5 else '')
+    return f'{total} ({some})' if short else total
+
+
+def _flat(families: list[list[int]] | None) -> list[int] | None:
+    return None if families is None else sorted(number for family in families for number in family)
+
+
+def _name(problem: Problem, number: int) -> str:
+    return problem.rules[number].policy.name
+
+
+def _names(problem: Problem, families: list[list[int]] | None) -> list[str] | None:
+    """One name of each family, and how many are like it."""
+    if families is None:
+        return None
+    return [
+        _name(problem, family[0]) + (f' (and {len(family) - 1} like it)' if len(family) > 1 else '')
+        for family in families
+    ]
+
+
+def _words(failing, core, contradicts, fits) -> str:
+    told = []
+    if failing is not None:
+        told.append(f'{failing.words}.')
+    if contradicts:
+        told.append(f'These policies contradict each other, whatever is free: {_listed(core)}.')
+    elif core:
+        told.append(f'What cannot be kept with what is free: {_listed(core)}.')
+    elif core is not None:
+        told.append('There is no room for all members, whatever the policies.')
+    if not told:
+        told.append('No placement was found in the time given; it is not proven that there is none.')
+    if fits is not None:
+        told.append(f'What would fit: {fits}.')
+    return ' '.join(told)
+
+
+def _listed(names, most=8):
+    rest = f', and {len(names) - most} more' if len(names) > most else ''
+    return ', '.join(names[:most]) + rest
