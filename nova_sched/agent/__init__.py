@@ -57,6 +57,7 @@ class Settings:
         default_factory=dict
     )  # by class, beside those that are read
     traits: Collection[str] = ()  # beside those that are read
+    facts: Mapping[str, str] = dataclasses.field(default_factory=dict)  # told among the stats: rack, room
     metrics: bool = False  # report the CPU's metrics
     packing: bool = False  # guests go into the fuller NUMA cells first
     hypervisor_type: str = 'QEMU'

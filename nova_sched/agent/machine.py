@@ -111,7 +111,7 @@ def describe(machine: Machine, settings: Settings, used: usage.Usage) -> objects
         disk_allocation_ratio=settings.disk_allocation_ratio or 1.0,
         current_workload=used.busy,
         running_vms=used.instances,
-        stats=dict(used.stats),
+        stats={**settings.facts, **used.stats},
         metrics=machine.metrics,
         numa_topology=json.dumps(cells.obj_to_primitive()),
         pci_device_pools=pools.pools(machine.devices, pools.parse(settings.device_spec), used.devices),

@@ -165,6 +165,13 @@ OPTS = [
         default=[],
         help='Traits of this node, such as `CUSTOM_GOLD`, beside those that are read from its CPUs.',
     ),
+    cfg.Opt(
+        'facts',
+        type=types.Dict(),
+        default={},
+        help='What else the node tells of itself among its stats, such as the failure domains that it is in: '
+        '`rack:r12,room:north`. See [topology].',
+    ),
     cfg.StrOpt(
         'hypervisor_type',
         default='QEMU',

@@ -18,6 +18,8 @@ import numpy as np
 
 from nova_sched.groups.definition import Policy
 
+NOWHERE = np.array(-1, dtype=np.int32)  # for ``Problem.fixed`` or ``home`` where no member has one
+
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Rule:
@@ -81,15 +83,14 @@ class Problem:
     occupied: np.ndarray  # bool [H]: has instances from outside of the group
     rules: list[Rule]
     cap: np.ndarray | None = None  # int32 [K, H]: most members of the kind on the host, whatever free says
-    fixed: np.ndarray | None = None  # int32 [M]: host of a member that stays, else -1
-    home: np.ndarray | None = None  # int32 [M]: host of a member that may leave, else -1
+    fixed: np.ndarray = dataclasses.field(default_factory=NOWHERE.copy)  # int32 [M]: host if it stays, else -1
+    home: np.ndarray = dataclasses.field(default_factory=NOWHERE.copy)  # int32 [M]: host if it may leave, else -1
     resources: list[str] = dataclasses.field(default_factory=list)  # [R], for words
     kind_names: list[str] = dataclasses.field(default_factory=list)  # [K], for words
 
     def __post_init__(self):
-        nowhere = np.full(len(self.names), -1, dtype=np.int32)
-        self.fixed = nowhere if self.fixed is None else self.fixed
-        self.home = nowhere.copy() if self.home is None else self.home
+        self.fixed = np.full(len(self.names), self.fixed, dtype=np.int32)
+        self.home = np.full(len(self.names), self.home, dtype=np.int32)
         self.resources = self.resources or [f'resource {number}' for number in range(self.demand.shape[2])]
         self.kind_names = self.kind_names or [f'kind {number}' for number in range(len(self.demand))]
 

@@ -22,7 +22,7 @@ from ortools.sat.python import cp_model
 
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.compile import compile
-from nova_sched.groups.arrays.problem import Problem
+from nova_sched.groups.arrays.problem import NOWHERE, Problem
 from nova_sched.groups.exact import candidates, dominated, model_answer, model_goal, model_rules
 from nova_sched.groups.exact.crowds import Crew, gather
 from nova_sched.groups.exact.model_variables import Variables
@@ -39,7 +39,7 @@ Answer = tuple[np.ndarray | None, bool]  # hosts [M], or None; whether None is a
 def repair(problem: Problem, seconds: float) -> Answer:
     """A placement that keeps all required rules, or None; with time enough, one is found if there is any."""
     deadline = time.monotonic() + seconds
-    compiled = compile(dataclasses.replace(problem, home=None))
+    compiled = compile(dataclasses.replace(problem, home=NOWHERE))
     if compiled.hopeless:
         return None, True
     keep = dominated.useful(compiled)
@@ -64,7 +64,7 @@ def repair(problem: Problem, seconds: float) -> Answer:
 def improve(problem: Problem, hosts: np.ndarray, seconds: float) -> np.ndarray:
     """A placement that is no worse than ``hosts``, by ``policies.cost``."""
     deadline = time.monotonic() + seconds
-    compiled = compile(dataclasses.replace(problem, home=None))
+    compiled = compile(dataclasses.replace(problem, home=NOWHERE))
     compiled.problem = problem
     if any(rows.shape[1] > 1 and (problem.home[rows] >= 0).any() for rows in compiled.members):
         compiled = compile(problem)  # of units of several members it matters which of them have a home
@@ -87,7 +87,7 @@ def largest(problem: Problem, seconds: float) -> Answer:
     Blocks are placed whole or not at all, save those that hold other blocks or everybody.
     """
     deadline = time.monotonic() + seconds
-    compiled = compile(dataclasses.replace(problem, home=None))
+    compiled = compile(dataclasses.replace(problem, home=NOWHERE))
 
     def attempt(apart):
         crew = gather(compiled, apart, partial=True)

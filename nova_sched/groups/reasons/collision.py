@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from nova_sched.groups.arrays.problem import Problem
+from nova_sched.groups.arrays.problem import NOWHERE, Problem
 
 # (problem, seconds) -> True: there is a placement; False: there is none; None: not known.
 Settle = Callable[[Problem, float], bool | None]
@@ -44,7 +44,7 @@ def core(problem: Problem, ways: Iterable[Settle], until: float) -> tuple[list[l
 
 def only(problem: Problem, numbers: Iterable[int]) -> Problem:
     """The problem with these of its rules and no other."""
-    return dataclasses.replace(problem, rules=[problem.rules[number] for number in numbers], home=None)
+    return dataclasses.replace(problem, rules=[problem.rules[number] for number in numbers], home=NOWHERE)
 
 
 def _families(problem: Problem) -> list[list[int]]:

@@ -15,7 +15,7 @@ import dataclasses
 
 import numpy as np
 
-from nova_sched.groups.arrays.problem import Problem
+from nova_sched.groups.arrays.problem import NOWHERE, Problem
 
 
 def cluster(problem: Problem) -> Problem:
@@ -43,8 +43,8 @@ def cluster(problem: Problem) -> Problem:
         occupied=np.zeros(len(hosts), dtype=bool),
         rules=rules,
         cap=None,
-        fixed=None,
-        home=None,
+        fixed=NOWHERE,
+        home=NOWHERE,
         resources=['room'],
         kind_names=['any'],
     )

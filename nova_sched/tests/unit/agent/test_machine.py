@@ -194,6 +194,11 @@ def test_a_ratio_of_zero_is_the_usual_one():
     )
 
 
+def test_facts_stand_among_the_stats_and_hide_none_of_them():
+    made = node(guests=[guest()], facts={'rack': 'r12', 'num_instances': 'many'})
+    assert (made.stats['rack'], made.stats['num_instances']) == ('r12', '1')
+
+
 def test_the_node_may_have_a_name_of_its_own():
     made = node(node='cmp1.example.org')
     assert (made.host, made.hypervisor_hostname) == ('cmp1', 'cmp1.example.org')

@@ -88,6 +88,7 @@ def said(made):
             id='physnet_cells',
         ),
         pytest.param('tunnel_cells = 0, 1', 'tunnel_cells', [0, 1], id='tunnel_cells'),
+        pytest.param('facts = rack:r12,room:north', 'facts', {'rack': 'r12', 'room': 'north'}, id='facts'),
         pytest.param(
             'resources = CUSTOM_GOLD:3, CUSTOM_FPGA:1',
             'resources',

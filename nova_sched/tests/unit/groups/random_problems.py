@@ -16,7 +16,7 @@ import random
 import numpy as np
 
 from nova_sched.groups import definition
-from nova_sched.groups.arrays.problem import Problem, Rule
+from nova_sched.groups.arrays.problem import NOWHERE, Problem, Rule
 from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, NEAR, SPREAD, Policy
 
 LEVELS = ['host', 'rack', 'zone', 'feed']  # feeds cross racks and zones
@@ -64,8 +64,8 @@ def mixture(seed, members=(2, 9), hosts=(2, 12), preferred=True):
         cap=np.array([[chance.randint(0, 3) for _ in range(h)] for _ in range(kinds)], dtype=np.int32)
         if some() < 0.3
         else None,
-        fixed=fixed if some() < 0.4 else None,
-        home=home if some() < 0.3 else None,
+        fixed=fixed if some() < 0.4 else NOWHERE,
+        home=home if some() < 0.3 else NOWHERE,
     )
 
 
@@ -143,7 +143,7 @@ def cells(seed):
         domain_names=_names(domains),
         occupied=np.zeros(h, dtype=bool),
         rules=[Rule.of(policy, index, LEVELS) for policy in policies],
-        home=np.array(homes, dtype=np.int32) if chance.random() < 0.2 else None,
+        home=np.array(homes, dtype=np.int32) if chance.random() < 0.2 else NOWHERE,
     )
 
 
@@ -193,5 +193,5 @@ def shards(seed):
         domain_names=_names(domains),
         occupied=np.zeros(h, dtype=bool),
         rules=[Rule.of(policy, index, LEVELS) for policy in policies],
-        home=np.array(homes, dtype=np.int32) if chance.random() < 0.2 else None,
+        home=np.array(homes, dtype=np.int32) if chance.random() < 0.2 else NOWHERE,
     )
