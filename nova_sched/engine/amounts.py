@@ -11,9 +11,9 @@
 # under the License.
 """What each kind of member takes of a host and what hosts have free, as columns of whole numbers.
 
-Resource classes are columns of their own. So are the CPUs and the memory of each NUMA cell, where a guest's
-cells share CPUs: one that fits into several has an alternative for each. What else is taken piece by piece
-(dedicated CPUs, pages, devices, child providers) no column tells: such a kind is ``vague``.
+Resource classes are columns of their own. So are the CPUs and the memory of each NUMA cell: a guest that fits
+into several cells has an alternative for each. What else is taken piece by piece (pages, devices, whole
+cores, child providers) no column tells: such a kind is ``vague``.
 """
 
 import dataclasses
@@ -21,10 +21,14 @@ import itertools
 
 import numpy as np
 
+from nova_sched.hardware.numa.guest import DEDICATED, ISOLATE, PREFER, SHARED
 from nova_sched.objects.claim import PCPU, VCPU
 
 MOST_CELLS = 4  # of a host that is told cell by cell
 MOST_WAYS = 24  # alternatives of one kind
+
+# Of each cell. What guests with dedicated CPUs take must be free, and not only within the allocation ratio.
+OF_A_CELL = 'CPUs', 'dedicated CPUs', 'memory', 'free memory'
 
 
 @dataclasses.dataclass(slots=True)
@@ -50,7 +54,7 @@ def figures(hosts, requests, mask):
     if any(celled):
         count, more = _cells(hosts, mask[celled].any(axis=0))
         free += more
-        names += [f'{what} of NUMA cell {cell}' for cell in range(count) for what in ('CPUs', 'memory')]
+        names += [f'{what} of NUMA cell {cell}' for cell in range(count) for what in OF_A_CELL]
     ways = [_ways(request, count) if is_celled and count else [()]
             for request, is_celled in zip(requests, celled, strict=True)]  # fmt: skip
     demand = np.zeros((len(requests), max(map(len, ways), default=1), len(names)), dtype=np.int64)
@@ -58,9 +62,9 @@ def figures(hosts, requests, mask):
         for way in range(demand.shape[1]):
             taken = ways[number][way if way < len(ways[number]) else 0]
             demand[number, way, : len(classes)] = [amounts.get(name, 0) for name in classes]
-            for cell, cpus, memory_mb in taken:
-                column = len(classes) + 2 * cell
-                demand[number, way, column : column + 2] += cpus, memory_mb
+            for cell, size in taken:
+                column = len(classes) + len(OF_A_CELL) * cell
+                demand[number, way, column : column + len(OF_A_CELL)] += size
     vague = [_is_vague(hosts, request) and not (is_celled and count)
              for request, is_celled in zip(requests, celled, strict=True)]  # fmt: skip
     return Figures(
@@ -92,18 +96,30 @@ def _is_vague(hosts, request):
 
 
 def _is_celled(request):
-    """Whether all that it takes piece by piece is room in cells that it shares with others."""
+    """Whether all that it takes piece by piece is so many CPUs and so much memory of some cells."""
     pieces = request.pieces
     guest = pieces.guest
     if guest is None or pieces.requests or pieces.physnets or pieces.tunneled or request.groups:
         return False
-    return len(guest.cells) <= MOST_CELLS and not any(
-        cell.is_pinned or cell.pcpuset or cell.pagesize_kb is not None for cell in guest.cells
-    )
+    few = len(guest.cells) <= MOST_CELLS and guest.emulator_policy != ISOLATE and not pieces.needs_siblings
+    return few and all(map(_is_plain, guest.cells))
+
+
+def _is_plain(cell):
+    if cell.pagesize_kb is not None:
+        return False
+    own = cell.cpu_policy == DEDICATED and cell.thread_policy == PREFER and not cell.cpuset
+    return own or (cell.cpu_policy == SHARED and not cell.pcpuset)
+
+
+def _size(cell):
+    """What a guest cell takes, as OF_A_CELL."""
+    own = cell.cpu_policy == DEDICATED
+    return len(cell.cpuset), len(cell.pcpuset), cell.memory_mb, cell.memory_mb if own else 0
 
 
 def _cells(hosts, rows):
-    """Number of cells of the hosts that have most, and for each cell two columns: CPUs and memory free."""
+    """Number of cells of the hosts that have most, and for each cell the columns of OF_A_CELL."""
     values = hosts.interned['machine'].values
     slots = np.unique(hosts.machine[rows])
     topologies = {slot: values[slot].topology for slot in slots.tolist()
@@ -111,23 +127,27 @@ def _cells(hosts, rows):
     count = max((len(one.cells) for one in topologies.values()), default=0)
     if not 0 < count <= MOST_CELLS:
         return 0, []
-    table = np.zeros((len(values), 2 * count), dtype=np.int64)
+    table = np.zeros((len(values), count, len(OF_A_CELL)), dtype=np.int64)
     for slot, topology in topologies.items():
         machine = values[slot]
         for place, cell in enumerate(topology.cells):
-            table[slot, 2 * place] = int(len(cell.cpuset) * machine.cpu_ratio) - cell.cpu_usage
-            table[slot, 2 * place + 1] = int(cell.memory_mb * machine.ram_ratio) - cell.memory_usage_mb
-    found = table[hosts.machine]
-    return count, [found[:, column] for column in range(2 * count)]
+            table[slot, place] = (
+                int(len(cell.cpuset) * machine.cpu_ratio) - cell.cpu_usage,
+                len(cell.free_pcpus),
+                int(cell.memory_mb * machine.ram_ratio) - cell.memory_usage_mb,
+                int(cell.free_plain_memory_mb),
+            )
+    found = table[hosts.machine].reshape(len(hosts), -1)
+    return count, list(found.T)
 
 
 def _ways(request, count):
-    """Each way to put the guest's cells into different cells of a host: (cell, CPUs, MiB) of each."""
-    sizes = [(len(cell.cpuset), cell.memory_mb) for cell in request.pieces.guest.cells]
+    """Each way to put the guest's cells into different cells of a host: (cell, size) of each."""
+    sizes = [_size(cell) for cell in request.pieces.guest.cells]
     if len(sizes) > count:
         return [()]
     found = (
-        tuple((cell, *size) for cell, size in zip(chosen, sizes, strict=True))
+        tuple(sorted(zip(chosen, sizes, strict=True)))
         for chosen in itertools.permutations(range(count), len(sizes))
     )
-    return [*dict.fromkeys(tuple(sorted(one)) for one in found)][:MOST_WAYS]
+    return [*dict.fromkeys(found)][:MOST_WAYS]

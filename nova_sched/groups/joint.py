@@ -13,13 +13,15 @@
 
 import dataclasses
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
 from nova_sched.groups.arrays import bounds, policies
 from nova_sched.groups.arrays.compile import compile
 from nova_sched.groups.arrays.problem import Problem
+from nova_sched.groups.exact.worker import Solver
 from nova_sched.groups.limits import Limits
 from nova_sched.groups.quick import greedy
 from nova_sched.groups.reasons import why
@@ -28,6 +30,7 @@ from nova_sched.groups.reasons.why import Reason
 REPAIR, IMPROVE, EXPLAIN = (
     f'nova_sched.groups.exact.model:{task}' for task in ('repair', 'improve', 'explain')
 )
+T = TypeVar('T')
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -44,7 +47,7 @@ class Result:
     figures: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def plan(problem: Problem, limits: Limits | None = None, solver=None) -> Result:
+def plan(problem: Problem, limits: Limits | None = None, solver: Solver | None = None) -> Result:
     """Place all members, or none. Takes as long as the limits say, and some milliseconds.
 
     ``solver`` is a ``worker.Solver``; without one, or while it is busy with others, what greedy finds is
@@ -54,34 +57,37 @@ def plan(problem: Problem, limits: Limits | None = None, solver=None) -> Result:
 
 
 class _Planner:
-    def __init__(self, problem, limits, solver):
+    def __init__(self, problem: Problem, limits: Limits, solver: Solver | None) -> None:
         self._problem, self._limits, self._solver = problem, limits, solver
-        self._figures = {'by': 'nobody', 'improved': False}
+        self._figures: dict[str, Any] = {'by': 'nobody', 'improved': False}
 
-    def plan(self):
+    def plan(self) -> Result:
+        if why.has_no_hosts(self._problem):
+            self._figures['by'] = 'counts'
+            reason, _ = why.explain(self._problem, why.counted, None, 0.0, True)
+            return Result(None, True, reason, self._figures)
         hosts = self._timed('greedy_s', self._greedy)
         proven = False
         if hosts is None:
             hosts, proven = self._timed('repair_s', self._repair)
-        reason = None
         if hosts is None:
             reason, hosts = self._timed('explain_s', self._explain, proven)
-        if hosts is None:
-            return Result(None, proven, reason, self._figures)
+            if hosts is None:
+                return Result(None, proven, reason, self._figures)
         return Result(self._timed('improve_s', self._improve, hosts), figures=self._figures)
 
-    def _timed(self, name, part, *arguments):
+    def _timed(self, name: str, part: Callable[..., T], *arguments: object) -> T:
         began = time.monotonic()
         try:
             return part(*arguments)
         finally:
             self._figures[name] = time.monotonic() - began
 
-    def _greedy(self):
+    def _greedy(self) -> np.ndarray | None:
         self._compiled = compile(self._problem)
         return self._good(greedy.place(self._compiled, self._limits.greedy_s), 'greedy')
 
-    def _repair(self):
+    def _repair(self) -> tuple[np.ndarray | None, bool]:
         """A placement, or None and whether that is a proof."""
         if bounds.first(self._compiled) is not None:
             self._figures['by'] = 'counts'
@@ -92,7 +98,7 @@ class _Planner:
             self._figures['by'] = 'solver'
         return self._good(hosts, 'solver'), proven
 
-    def _explain(self, proven):
+    def _explain(self, proven: bool) -> tuple[Reason, np.ndarray | None]:
         """The reason, and a placement if one was found after all."""
         limit_s = self._limits.explain_s
         answer = self._ask(EXPLAIN, proven, seconds=limit_s, wait_s=limit_s)
@@ -102,7 +108,7 @@ class _Planner:
         reason, hosts = answer
         return reason, None if proven else self._good(hosts, 'solver')
 
-    def _improve(self, hosts):
+    def _improve(self, hosts: np.ndarray) -> np.ndarray:
         """The better of the placement and the solver's. Nobody waits for its turn only to have it better."""
         better = self._ask(IMPROVE, hosts, seconds=self._limits.improve_s)
         if better is None or policies.cost(self._problem, better) >= policies.cost(self._problem, hosts):
@@ -112,12 +118,12 @@ class _Planner:
         self._figures['improved'] = True
         return better
 
-    def _ask(self, task, *arguments, seconds, wait_s=0.0):
+    def _ask(self, task: str, *arguments: object, seconds: float, wait_s: float = 0.0) -> Any:
         if self._solver is None or seconds <= 0:
             return None
         return self._solver.ask(task, self._problem, *arguments, seconds=seconds, wait_s=wait_s)
 
-    def _good(self, hosts, by):
+    def _good(self, hosts: np.ndarray | None, by: str) -> np.ndarray | None:
         """The placement, if nothing is wrong with it: whoever made it, it is checked here."""
         if hosts is None or policies.broken(self._problem, hosts):
             return None

@@ -18,11 +18,12 @@ together have at most as many in a domain as their number times what each may ha
 
 import collections
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from nova_sched.groups import definition
+from nova_sched.groups.arrays.active import Active
 from nova_sched.groups.arrays.compile import Compiled
 
 
@@ -33,7 +34,7 @@ def alike(compiled: Compiled, classes: Iterable[int]) -> list[list[int]]:
         touched.sum() == 1 and not (one.fixed_a.any() or one.fixed_b.any())
         for one, touched in zip(compiled.active, concerns, strict=True)
     ]
-    found = collections.defaultdict(list)
+    found: dict[tuple[object, ...], list[int]] = collections.defaultdict(list)
     for c in (int(c) for c in classes):
         mine = [number for number, touched in enumerate(concerns) if touched[c]]
         own = [compiled.active[number] for number in mine if is_own[number]]
@@ -56,7 +57,7 @@ def alike(compiled: Compiled, classes: Iterable[int]) -> list[list[int]]:
     return list(found.values())
 
 
-def _can_be_dealt(compiled: Compiled, own) -> bool:
+def _can_be_dealt(compiled: Compiled, own: Sequence[Active]) -> bool:
     """Whether a class's own rules are all required anti-affinity, each at a level that nests in the next."""
     if not all(one.is_required and one.kind == definition.ANTI_AFFINITY for one in own):
         return False
@@ -65,7 +66,7 @@ def _can_be_dealt(compiled: Compiled, own) -> bool:
     return all(nests[fine, coarse] for coarse, fine in itertools.pairwise(levels))
 
 
-def chain(compiled: Compiled, own) -> list[int]:
+def chain(compiled: Compiled, own: Iterable[Active]) -> list[int]:
     """Levels of the rules, coarse ones first."""
     return sorted({one.level for one in own}, key=lambda level: compiled.layout.levels[level].count)
 

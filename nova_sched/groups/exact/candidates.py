@@ -11,10 +11,13 @@
 # under the License.
 """Fewer hosts for the solver to choose from, where all are too many. It can prove nothing by them."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from nova_sched.groups import definition
-from nova_sched.groups.exact.crowds import Crew
+from nova_sched.groups.arrays.layout import Layout, Level
+from nova_sched.groups.exact.crowds import Crew, Team
 from nova_sched.groups.exact.model_answer import Counts
 
 SPARE_DOMAINS, SPARE_BLOCK_DOMAINS = 3, 4
@@ -41,12 +44,12 @@ def roomy(crew: Crew) -> Crew:
         slack = _slack(crew, team, level)
         best[np.argsort(-slack, kind='stable')[: PLENTY * team.count + SPARE_BLOCK_DOMAINS]] = True
         if not team.inner:
-            for crowd in team.crowds:
-                masks[crowd] = masks[crowd] | best[level.ids]
+            for number in team.crowds:
+                masks[number] = masks[number] | best[level.ids]
     return crew.within(masks)
 
 
-def _grain(layout):
+def _grain(layout: Layout) -> tuple[Level, list[np.ndarray]]:
     """The finest level above the host, and its domains by those of the widest level around it."""
     above = [number for number, level in enumerate(layout.levels) if number and level.count > 1]
     if not above:
@@ -61,13 +64,13 @@ def _grain(layout):
     return fine, [np.flatnonzero(inside == domain) for domain in range(layout.levels[widest].count)]
 
 
-def _richest(domains, places, enough, spare):
+def _richest(domains: np.ndarray, places: np.ndarray, enough: int, spare: int) -> np.ndarray:
     """Those with most places until there are enough, and some more."""
     order = domains[np.argsort(-places[domains], kind='stable')]
     return order[: int(np.searchsorted(np.cumsum(places[order]), enough)) + 1 + spare]
 
 
-def _slack(crew, team, level):
+def _slack(crew: Crew, team: Team, level: Level) -> np.ndarray:
     """Of each domain of a team: blocks that it takes, then how many times the need of the scarcest crowd."""
     rows = [crew.crowds[number] for number in team.crowds]
     times = np.min([level.sum(row.most) / team.need(row) for row in rows], axis=0)
@@ -85,13 +88,13 @@ def promising(crew: Crew, counts: Counts, budget: int) -> Crew:
         mask[np.argsort(-score, kind='stable')[: max(2 * crowd.count + 20, share)]] = True
         mask[list(mine)] = True
         masks.append(mask)
-    for crowd, mask in _partners(crew, counts):
-        masks[crowd] |= mask
+    for number, mask in _partners(crew, counts):
+        masks[number] |= mask
     for team in crew.teams:
         if not team.inner:
             best = _best_domains(crew, team, counts)
-            for crowd in team.crowds:
-                masks[crowd] = best.copy()
+            for number in team.crowds:
+                masks[number] = best.copy()
     homes = compiled.problem.home[compiled.problem.home >= 0]
     at = layout.position[homes]
     for mask in masks:
@@ -99,7 +102,7 @@ def promising(crew: Crew, counts: Counts, budget: int) -> Crew:
     return _trimmed(crew, masks, counts, budget)
 
 
-def _partners(crew: Crew, counts: Counts):
+def _partners(crew: Crew, counts: Counts) -> Iterator[tuple[int, np.ndarray]]:
     """Crowds with hosts in the domains that those are in with which they share a policy."""
     layout = crew.compiled.layout
     for one in crew.compiled.active:
@@ -116,7 +119,7 @@ def _partners(crew: Crew, counts: Counts):
                 yield number, used[level.ids]
 
 
-def _best_domains(crew: Crew, team, counts: Counts) -> np.ndarray:
+def _best_domains(crew: Crew, team: Team, counts: Counts) -> np.ndarray:
     """Hosts in the domains that a team has, and in the best by what scores could come to."""
     compiled, level = crew.compiled, crew.compiled.layout.levels[team.level]
     worth = np.zeros(level.count)
@@ -131,7 +134,7 @@ def _best_domains(crew: Crew, team, counts: Counts) -> np.ndarray:
     return used[level.ids]
 
 
-def _trimmed(crew: Crew, masks, counts, budget) -> Crew:
+def _trimmed(crew: Crew, masks: list[np.ndarray], counts: Counts, budget: int) -> Crew:
     """Within the budget: the same share of each crowd's candidates, the best by score, and its own hosts."""
     sizes = [
         int(np.count_nonzero(mask & (crowd.most > 0))) for mask, crowd in zip(masks, crew.crowds, strict=True)

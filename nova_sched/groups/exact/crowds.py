@@ -18,6 +18,7 @@ import numpy as np
 
 from nova_sched.groups import definition
 from nova_sched.groups.arrays.compile import Compiled
+from nova_sched.groups.arrays.layout import Level
 from nova_sched.groups.exact.alike import alike
 
 ROUNDS = 3  # of bounds that follow from each other
@@ -171,11 +172,11 @@ def _merge(compiled: Compiled, apart: set[int], named: np.ndarray) -> tuple[list
 def _private(crew: Crew) -> dict[int, int]:
     """How many are alike, of each rule on units of one of them alone."""
     in_team = {crowd for team in crew.teams if team.count > 1 for crowd in team.crowds}
-    owner: dict[int, tuple] = {}
+    owner: dict[int, tuple[int, str, int, int]] = {}
     for number, team in enumerate(crew.teams):
         if team.count > 1:
-            for crowd in team.crowds:
-                for block, c in enumerate(crew.crowds[crowd].classes):
+            for place in team.crowds:
+                for block, c in enumerate(crew.crowds[place].classes):
                     owner[c] = (team.count, 'team', number, block)
     for number, crowd in enumerate(crew.crowds):
         if number not in in_team and len(crowd.classes) > 1:
@@ -183,8 +184,9 @@ def _private(crew: Crew) -> dict[int, int]:
     found = {}
     for position, one in enumerate(crew.compiled.active):
         owners = {owner.get(c) for c in np.flatnonzero((one.a > 0) | (one.b > 0)).tolist()}
-        if len(owners) == 1 and None not in owners and not (one.fixed_a.any() or one.fixed_b.any()):
-            found[position] = next(iter(owners))[0]
+        mine = next(iter(owners), None)
+        if len(owners) == 1 and mine is not None and not (one.fixed_a.any() or one.fixed_b.any()):
+            found[position] = mine[0]
     return found
 
 
@@ -216,7 +218,7 @@ def _tighten(crew: Crew) -> None:
             return
 
 
-def _blocks(crew: Crew, team: Team, level) -> np.ndarray:
+def _blocks(crew: Crew, team: Team, level: Level) -> np.ndarray:
     """Int64 [D]: how many blocks of a team each domain could take, by places and by each resource."""
     compiled = crew.compiled
     most = np.full(level.count, team.count, dtype=np.int64)

@@ -16,6 +16,8 @@ Only the worker process imports this module and those it builds on: the solver i
 
 import dataclasses
 import time
+from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -44,7 +46,7 @@ def repair(problem: Problem, seconds: float) -> Answer:
         return None, True
     keep = dominated.useful(compiled)
 
-    def attempt(apart):
+    def attempt(apart: Collection[int]) -> Answer:
         crew = gather(compiled, apart)
         crew = crew.within([keep] * len(crew.crowds))
         if crew.is_hopeless:
@@ -71,7 +73,7 @@ def improve(problem: Problem, hosts: np.ndarray, seconds: float) -> np.ndarray:
     if not compiled.class_count:
         return hosts
 
-    def attempt(apart):
+    def attempt(apart: Collection[int]) -> Answer:
         return _better(gather(compiled, apart, by_home=True), hosts, deadline), False
 
     found, _ = _unmerging(attempt)
@@ -89,7 +91,7 @@ def largest(problem: Problem, seconds: float) -> Answer:
     deadline = time.monotonic() + seconds
     compiled = compile(dataclasses.replace(problem, home=NOWHERE))
 
-    def attempt(apart):
+    def attempt(apart: Collection[int]) -> Answer:
         crew = gather(compiled, apart, partial=True)
         part = candidates.roomy(crew) if crew.size > 2 * LARGE else crew
         these = Variables(part)
@@ -169,7 +171,9 @@ def _hint(these: Variables, counts: model_answer.Counts) -> bool:
     return True
 
 
-def _solve(model: cp_model.CpModel, seconds: float, **parameters):
+def _solve(
+    model: cp_model.CpModel, seconds: float, **parameters: Any
+) -> tuple[cp_model.CpSolver, cp_model.CpSolverStatus]:
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = max(seconds, 0.001)
     solver.parameters.num_workers = WORKERS
@@ -180,7 +184,7 @@ def _solve(model: cp_model.CpModel, seconds: float, **parameters):
     return solver, solver.solve(model)
 
 
-def _has_answer(status) -> bool:
+def _has_answer(status: cp_model.CpSolverStatus) -> bool:
     return status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
 
 
@@ -189,7 +193,7 @@ def _placement(these: Variables, solver: cp_model.CpSolver) -> np.ndarray:
     return model_answer.placement(these.crew, counts)
 
 
-def _unmerging(attempt):
+def _unmerging(attempt: Callable[[Collection[int]], Answer]) -> Answer:
     """Try until the counts can be split into blocks, which is nearly always at once."""
     apart: set[int] = set()
     while True:

@@ -12,23 +12,26 @@
 """From counts to names and back: which member goes to which of the hosts that the model counted."""
 
 import collections
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from ortools.sat.python import cp_model
 
+from nova_sched.groups.arrays.compile import Compiled
 from nova_sched.groups.exact import alike
 from nova_sched.groups.exact.crowds import Crew, Team
 
 SPLIT_S = 1.0  # for blocks of one rack: a handful of variables each
 
-Counts = list[dict[int, int]]  # of each crowd: units by live position
+Counts = Sequence[Mapping[int, int]]  # of each crowd: units by live position
+Shares = list[list[list[int]]]  # of each block: for each of its crowds the live positions of its units
+Caps = list[tuple[int, list[int]]]  # see _caps
 
 
 class CannotSplitError(Exception):
     """The blocks of this team cannot be told apart in the counts: their numbers are in ``blocks``."""
 
-    def __init__(self, blocks: list[int]):
+    def __init__(self, blocks: list[int]) -> None:
         super().__init__(f'blocks {blocks}')
         self.blocks = blocks
 
@@ -52,15 +55,18 @@ def placement(crew: Crew, counts: Counts) -> np.ndarray:
 
 def counts(crew: Crew, hosts: np.ndarray) -> Counts:
     """Of each crowd: units by live position, as a placement [M] has them."""
-    layout, found = crew.compiled.layout, []
+    layout = crew.compiled.layout
+    found = []
     for crowd in crew.crowds:
         heads = np.concatenate([crew.compiled.members[c][:, 0] for c in crowd.classes])
         found.append(collections.Counter(layout.position[hosts[heads]].tolist()))
     return found
 
 
-def _name(compiled, c: int, here: Mapping[int, int], hosts: np.ndarray) -> None:
+def _name(compiled: Compiled, c: int, here: Mapping[int, int], hosts: np.ndarray) -> None:
     """Give units of one class the places ``here``: first those that are at home, then the others in order."""
+    if not here:
+        return
     left = collections.Counter(here)
     units = compiled.members[c]
     homes = compiled.layout.position[compiled.problem.home[units]]
@@ -78,11 +84,12 @@ def _name(compiled, c: int, here: Mapping[int, int], hosts: np.ndarray) -> None:
         hosts[unit] = compiled.layout.live[h]
 
 
-def _split(crew: Crew, team: Team, counts: Counts) -> dict[int, collections.Counter]:
+def _split(crew: Crew, team: Team, counts: Counts) -> dict[int, collections.Counter[int]]:
     """Places of each class of a team of several blocks, domain by domain."""
     ids = crew.compiled.layout.levels[team.level].ids
     caps = _caps(crew, team)
-    found = {c: collections.Counter() for crowd in team.crowds for c in crew.crowds[crowd].classes}
+    classes = (c for crowd in team.crowds for c in crew.crowds[crowd].classes)
+    found: dict[int, collections.Counter[int]] = {c: collections.Counter() for c in classes}
     by_domain: dict[int, list[list[int]]] = {}
     for place, crowd in enumerate(team.crowds):
         for h, count in sorted(counts[crowd].items()):
@@ -93,9 +100,10 @@ def _split(crew: Crew, team: Team, counts: Counts) -> dict[int, collections.Coun
         blocks = len(rows[0]) // crew.crowds[team.crowds[0]].each
         shares = _deal(rows, blocks)
         if blocks > 1 and not _kept(shares, caps):
-            shares = _search(rows, blocks, caps)
-            if shares is None:
+            searched = _search(rows, blocks, caps)
+            if searched is None:
                 raise CannotSplitError(team.blocks)
+            shares = searched
         for share in shares:
             for crowd, places in zip(team.crowds, share, strict=True):
                 found[crew.crowds[crowd].classes[block]].update(places)
@@ -103,7 +111,7 @@ def _split(crew: Crew, team: Team, counts: Counts) -> dict[int, collections.Coun
     return found
 
 
-def _caps(crew: Crew, team: Team) -> list[tuple[int, list[int]]]:
+def _caps(crew: Crew, team: Team) -> Caps:
     """Anti-affinity within a block: the most on a host, and members of each crowd's units that count."""
     found = []
     for position in crew.private:
@@ -114,15 +122,15 @@ def _caps(crew: Crew, team: Team) -> list[tuple[int, list[int]]]:
     return found
 
 
-def _deal(rows: list[list[int]], blocks: int) -> list[list[list[int]]]:
+def _deal(rows: list[list[int]], blocks: int) -> Shares:
     """Deal each crowd's places, host by host, as cards: no block gets more of a host than it must."""
     return [[row[block::blocks] for row in rows] for block in range(blocks)]
 
 
-def _kept(shares, caps) -> bool:
+def _kept(shares: Shares, caps: Caps) -> bool:
     for share in shares:
         for most, members in caps:
-            on = collections.Counter()
+            on = collections.Counter[int]()
             for row, weight in zip(share, members, strict=True):
                 for h in row:
                     on[h] += weight
@@ -131,7 +139,7 @@ def _kept(shares, caps) -> bool:
     return True
 
 
-def _search(rows: list[list[int]], blocks: int, caps) -> list[list[list[int]]] | None:
+def _search(rows: list[list[int]], blocks: int, caps: Caps) -> Shares | None:
     """The same by the solver, where several crowds of a block have anti-affinity together."""
     model = cp_model.CpModel()
     held = [collections.Counter(row) for row in rows]

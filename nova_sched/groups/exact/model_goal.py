@@ -22,7 +22,7 @@ from ortools.sat.python import cp_model
 from nova_sched.groups import definition
 from nova_sched.groups.arrays.active import Active
 from nova_sched.groups.exact.model_rules import extremes
-from nova_sched.groups.exact.model_variables import Variables
+from nova_sched.groups.exact.model_variables import Literal, Variables
 
 STEPS = 1000  # that scores are counted in, from the least to the highest of all candidates
 FINEST = 1000  # denominator of weights of policies, which are rounded to it
@@ -49,18 +49,19 @@ def add(these: Variables) -> None:
 
 
 def _preferred(these: Variables) -> Tier:
-    found = [
-        (one, list(_breaches(these, one)))
-        for one in these.crew.compiled.active
-        if not one.is_required and one.rule.weight > 0
-    ]
-    weights = _whole([one.rule.weight for one, _ in found])
+    found, given = [], []
+    for one in these.crew.compiled.active:
+        weight = one.rule.weight
+        if weight is not None and weight > 0:
+            found.append((one, list(_breaches(these, one))))
+            given.append(weight)
+    weights = _whole(given)
     tier = Tier([], [], 0)
-    for weight, (one, breaches) in zip(weights, found, strict=True):
+    for each, (one, breaches) in zip(weights, found, strict=True):
         members = len(these.crew.compiled.problem.names)
         tier.variables += breaches
-        tier.weights += [weight] * len(breaches)
-        tier.span += weight * (members + one.rule.min_domains)
+        tier.weights += [each] * len(breaches)
+        tier.span += each * (members + one.rule.min_domains)
     return tier
 
 
@@ -75,7 +76,7 @@ def _whole(weights: list[float]) -> list[int]:
     return [max(1, number // shared) for number in whole]
 
 
-def _breaches(these: Variables, one: Active) -> Iterator:
+def _breaches(these: Variables, one: Active) -> Iterator[Literal]:
     """Terms whose sum says how often a preferred policy is broken, up to a number that nobody can change."""
     costs = {
         definition.AFFINITY: _domains_used,
@@ -88,12 +89,12 @@ def _breaches(these: Variables, one: Active) -> Iterator:
     return costs[one.kind](these, one)
 
 
-def _domains_used(these, one):
+def _domains_used(these: Variables, one: Active) -> Iterator[Literal]:
     side = these.a(one)
     return (side.used(domain) for domain in side)
 
 
-def _members_above(these, one):
+def _members_above(these: Variables, one: Active) -> Iterator[cp_model.IntVar]:
     side = these.a(one)
     for domain in side:
         above = side.bound(domain) - one.rule.most
@@ -103,7 +104,7 @@ def _members_above(these, one):
             yield excess
 
 
-def _short_of_spread(these, one):
+def _short_of_spread(these: Variables, one: Active) -> Iterator[cp_model.IntVar]:
     side = these.a(one)
     least, skew = one.rule.min_domains, one.rule.max_skew
     if least > 1:
@@ -118,7 +119,7 @@ def _short_of_spread(these, one):
         yield excess
 
 
-def _shared_domains(these, one):
+def _shared_domains(these: Variables, one: Active) -> Iterator[cp_model.IntVar]:
     side, other = these.a(one), these.b(one)
     for domain in side.domains:
         used, shared = side.used(domain), 1 if one.outside[domain] else other.used(domain)
@@ -133,7 +134,7 @@ def _shared_domains(these, one):
             yield both
 
 
-def _members_alone(these, one):
+def _members_alone(these: Variables, one: Active) -> Iterator[cp_model.IntVar]:
     side, other = these.a(one), these.b(one)
     for domain in side.domains:
         if not other.fixed[domain]:

@@ -47,14 +47,16 @@ def _room(these: Variables) -> None:
     worst = sum(np.outer(crowd.most, ways.max(axis=0)) for crowd, ways in zip(crowds, asks, strict=True))
     over = worst > compiled.free
     several = [number for number, ways in enumerate(asks) if len(ways) > 1]
-    touched = np.any([crowds[number].most > 0 for number in several], axis=0) if several else False
+    touched = np.zeros(len(over), dtype=bool)
+    for number in several:
+        touched |= crowds[number].most > 0
     here: dict[int, list[int]] = {}
     for number in range(len(crowds)):
         for h in these.x[number]:
             here.setdefault(h, []).append(number)
     for h in np.flatnonzero(over.any(axis=1)).tolist():
         resources = np.flatnonzero(over[h])
-        if several and touched[h]:
+        if touched[h]:
             _room_by_ways(these, h, resources, here[h])
             continue
         variables = [these.x[number][h] for number in here[h]]
@@ -142,7 +144,7 @@ def _spread(these: Variables, one: Active) -> None:
         model.add(largest - smallest <= skew)
 
 
-def extremes(these: Variables, one: Active):
+def extremes(these: Variables, one: Active) -> tuple[cp_model.IntVar, cp_model.IntVar]:
     """A bound from above on the largest count of a side, and from below on the smallest, of domains used."""
     side = these.a(one)
     top = max(side.bound(domain) for domain in side.domains)

@@ -26,6 +26,7 @@ from nova_sched.groups.arrays.layout import Level
 from nova_sched.groups.exact.crowds import Crew
 
 Literal = cp_model.IntVar | int  # 0 or 1, known or not
+Amount = cp_model.LinearExpr | int
 
 
 @dataclasses.dataclass(eq=False)
@@ -51,11 +52,11 @@ class Sums:
         """Domains that may be used, or are by fixed members."""
         return sorted({*self.terms, *np.flatnonzero(self.fixed).tolist()})
 
-    def placed(self, domain: int):
+    def placed(self, domain: int) -> Amount:
         """How many of those to be placed go to the domain."""
         return cp_model.LinearExpr.weighted_sum(*self.terms[domain]) if domain in self.terms else 0
 
-    def total(self, domain: int):
+    def total(self, domain: int) -> Amount:
         return self.placed(domain) + int(self.fixed[domain])
 
     def bound(self, domain: int) -> int:
@@ -72,7 +73,7 @@ class Sums:
             self.literals[domain] = self._literal(domain)
         return self.literals[domain]
 
-    def _literal(self, domain):
+    def _literal(self, domain: int) -> cp_model.IntVar:
         if self.most[domain] == 1 and len(self.terms[domain][0]) == 1:
             return self.terms[domain][0][0]
         used, placed = self.model.new_bool_var(''), self.placed(domain)
@@ -87,7 +88,7 @@ class Variables:
     ``x[crowd]``: by live position, units there. ``y[team]``: by domain, blocks there.
     """
 
-    def __init__(self, crew: Crew):
+    def __init__(self, crew: Crew) -> None:
         self.crew = crew
         self.model = cp_model.CpModel()
         self._sums: dict[tuple, Sums] = {}
@@ -124,7 +125,7 @@ class Variables:
                 coefficients.append(weight)
         return terms
 
-    def _everybody_is_placed(self):
+    def _everybody_is_placed(self) -> None:
         # Rule: every unit has one host, every block one domain; or at most one.
         places = [(x, crowd.count) for x, crowd in zip(self.x, self.crew.crowds, strict=True)]
         places += [(y, team.count) for y, team in zip(self.y, self.crew.teams, strict=True)]
@@ -132,7 +133,7 @@ class Variables:
             total = cp_model.LinearExpr.sum(list(variables.values()))
             self.model.add(total <= count if self.crew.partial else total == count)
 
-    def _blocks_are_together(self, number):
+    def _blocks_are_together(self, number: int) -> None:
         team, y = self.crew.teams[number], self.y[number]
         # Rule: where a block is, all its units are.
         for crowd in team.crowds:
@@ -151,10 +152,10 @@ class Variables:
             for domain, variable in self.y[other].items():
                 inside.setdefault(int(around[domain]), []).append(variable)
             for domain, variables in inside.items():
-                placed, room = cp_model.LinearExpr.sum(variables), inner.count * y.get(domain, 0)
-                self.model.add(placed <= room if self.crew.partial else placed == room)
+                total, most = cp_model.LinearExpr.sum(variables), inner.count * y.get(domain, 0)
+                self.model.add(total <= most if self.crew.partial else total == most)
 
-    def _sums_of(self, number, counts, fixed) -> Sums:
+    def _sums_of(self, number: int, counts: np.ndarray, fixed: np.ndarray) -> Sums:
         weights = {
             crowd: int(counts[row.first]) for crowd, row in enumerate(self.crew.crowds) if counts[row.first]
         }
@@ -172,7 +173,7 @@ class Variables:
             )
         return self._sums[key]
 
-    def _known(self, number, crowds) -> dict[int, Literal]:
+    def _known(self, number: int, crowds: set[int]) -> dict[int, Literal]:
         """Crowds of one block use the domain that the block has."""
         for team, y in zip(self.crew.teams, self.y, strict=True):
             is_exact = team.count == 1 and team.level == number and team.whole

@@ -35,6 +35,7 @@ import threading
 import time
 import traceback
 from pathlib import Path
+from typing import Any, Self
 
 LOG = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ class Solver:
     waits for its turn, but no longer than it says. A process that was forked from this one gets its own.
     """
 
-    def __init__(self, grace_s: float = GRACE_S, start_s: float = START_S):
+    def __init__(self, grace_s: float = GRACE_S, start_s: float = START_S) -> None:
         self._grace_s = grace_s
         self._start_s = start_s
         self._turn = threading.Lock()
@@ -63,12 +64,12 @@ class Solver:
         self._rest_until = 0.0
         self._closed = False
 
-    def start(self):
+    def start(self) -> None:
         """Start the process, if it is not there, without waiting for it to be ready."""
         with self._turn:
             self._running()
 
-    def ask(self, task: str, *arguments, seconds: float, wait_s: float = 0.0):
+    def ask(self, task: str, *arguments: object, seconds: float, wait_s: float = 0.0) -> Any:
         """The answer of ``function(*arguments, seconds=seconds)``, where ``task`` is 'module:function'.
 
         None: nobody knows. The process was busy for longer than ``wait_s``, or it died, or it was killed
@@ -83,7 +84,7 @@ class Solver:
         finally:
             self._turn.release()
 
-    def close(self):
+    def close(self) -> None:
         """End the process, even in the middle of a task; nothing is answered any more."""
         self._closed = True
         process = self._process
@@ -92,13 +93,13 @@ class Solver:
         with self._turn:
             self._drop()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _running(self):
+    def _running(self) -> '_Process | None':
         if self._process is not None and not (self._process.is_ours and self._process.is_alive):
             self._drop()
         if self._process is None and not self._closed and time.monotonic() >= self._rest_until:
@@ -109,12 +110,12 @@ class Solver:
                 self._rest_until = time.monotonic() + REST_S
         return self._process
 
-    def _drop(self):
+    def _drop(self) -> None:
         process, self._process = self._process, None
         if process is not None:
             process.end()
 
-    def _done(self, process, task, arguments, seconds):
+    def _done(self, process: '_Process', task: str, arguments: tuple[object, ...], seconds: float) -> Any:
         try:
             self._wait_until_ready(process)
             deadline = time.monotonic() + seconds + self._grace_s
@@ -133,7 +134,7 @@ class Solver:
             LOG.error('the solver failed in %s: %s', task, answer)
         return answer if good else None
 
-    def _wait_until_ready(self, process):
+    def _wait_until_ready(self, process: '_Process') -> None:
         if not process.ready:
             try:
                 process.ready = process.receive(time.monotonic() + self._start_s)
@@ -145,7 +146,7 @@ class Solver:
 class _Process:
     """The running process and our end of the channel to it."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._channel, far = socket.socketpair()
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')]))
         try:
@@ -165,31 +166,31 @@ class _Process:
         self.ready = False
 
     @property
-    def pid(self):
+    def pid(self) -> int:
         return self._popen.pid
 
     @property
-    def is_ours(self):
+    def is_ours(self) -> bool:
         """Not one of the process that we were forked from."""
         return self._owner == os.getpid()
 
     @property
-    def is_alive(self):
+    def is_alive(self) -> bool:
         return self._popen.poll() is None
 
-    def send(self, message, deadline):
+    def send(self, message: object, deadline: float) -> None:
         send(self._channel, message, deadline)
 
-    def receive(self, deadline):
+    def receive(self, deadline: float) -> Any:
         return receive(self._channel, deadline)
 
-    def stop(self):
+    def stop(self) -> None:
         """Kill it; who waits for its answer learns so."""
         self._popen.kill()
         with contextlib.suppress(OSError):
             self._channel.shutdown(socket.SHUT_RDWR)
 
-    def end(self):
+    def end(self) -> None:
         """Kill it and see it off, or only forget it if it belongs to the process that we were forked from."""
         if self.is_ours:
             self.stop()
@@ -199,20 +200,20 @@ class _Process:
         self._channel.close()
 
 
-def send(channel, message, deadline=None):
+def send(channel: socket.socket, message: object, deadline: float | None = None) -> None:
     """Write a pickle after its length. Raises OSError; TimeoutError when the deadline passes."""
     body = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     channel.settimeout(_left(deadline))
     channel.sendall(LENGTH.pack(len(body)) + body)
 
 
-def receive(channel, deadline=None):
+def receive(channel: socket.socket, deadline: float | None = None) -> Any:
     """Read one pickle. Raises EOFError when the other end is closed, else as ``send``."""
     (length,) = LENGTH.unpack(_read(channel, LENGTH.size, deadline))
     return pickle.loads(_read(channel, length, deadline))
 
 
-def _read(channel, length, deadline):
+def _read(channel: socket.socket, length: int, deadline: float | None) -> bytearray:
     body = bytearray(length)
     view, got = memoryview(body), 0
     while got < length:
@@ -224,7 +225,7 @@ def _read(channel, length, deadline):
     return body
 
 
-def _left(deadline):
+def _left(deadline: float | None) -> float | None:
     """Seconds until the deadline, of ``time.monotonic``. Raises TimeoutError when there are none."""
     if deadline is None:
         return None
@@ -234,7 +235,7 @@ def _left(deadline):
     return left
 
 
-def main():
+def main() -> None:
     """The process: do one task after the other until the other end closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then closes the channel
     channel = socket.socket(fileno=int(sys.argv[1]))
@@ -246,7 +247,7 @@ def main():
             send(channel, _do(task, arguments, seconds))
 
 
-def _do(task, arguments, seconds):
+def _do(task: str, arguments: tuple[object, ...], seconds: float) -> tuple[bool, Any]:
     module, _, name = task.partition(':')
     try:
         return True, getattr(importlib.import_module(module), name)(*arguments, seconds=seconds)

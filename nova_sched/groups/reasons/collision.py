@@ -21,11 +21,12 @@ from nova_sched.groups.arrays.problem import NOWHERE, Problem
 
 # (problem, seconds) -> True: there is a placement; False: there is none; None: not known.
 Settle = Callable[[Problem, float], bool | None]
+Families = list[list[int]]  # numbers of rules that are alike
 
 SETTLE_S = 0.3  # for one question of the many
 
 
-def core(problem: Problem, ways: Iterable[Settle], until: float) -> tuple[list[list[int]], bool]:
+def core(problem: Problem, ways: Iterable[Settle], until: float) -> tuple[Families, bool]:
     """Numbers of required rules that cannot be kept together, of a problem that has no placement.
 
     They come by families of rules that are alike: one kind, one level, members of the same flavors, as of
@@ -47,9 +48,9 @@ def only(problem: Problem, numbers: Iterable[int]) -> Problem:
     return dataclasses.replace(problem, rules=[problem.rules[number] for number in numbers], home=NOWHERE)
 
 
-def _families(problem: Problem) -> list[list[int]]:
+def _families(problem: Problem) -> Families:
     """Required rules that are alike, in their order."""
-    found: dict[tuple, list[int]] = {}
+    found: dict[tuple[object, ...], list[int]] = {}
     for number, rule in enumerate(problem.rules):
         if rule.is_required:
             sides = (np.sort(problem.kind[side]).tobytes() for side in (rule.a, rule.b))
@@ -59,11 +60,11 @@ def _families(problem: Problem) -> list[list[int]]:
 
 
 class _Search:
-    def __init__(self, problem, settle, until):
+    def __init__(self, problem: Problem, settle: Settle, until: float) -> None:
         self._problem, self._settle, self._until = problem, settle, until
         self.is_sure = True  # every rule that was kept is known to be needed
 
-    def is_impossible(self, families) -> bool:
+    def is_impossible(self, families: Families) -> bool:
         """Whether it is proven that these cannot be kept together."""
         left = self._until - time.monotonic()
         answer = None
@@ -73,13 +74,13 @@ class _Search:
         self.is_sure &= answer is not None
         return answer is False
 
-    def shrink(self, families):
+    def shrink(self, families: Families) -> Families:
         self.is_sure = True
         families = self._without_spare(families)
         families = self._shortened(families)
         return self._trimmed(families)
 
-    def _without_spare(self, families):
+    def _without_spare(self, families: Families) -> Families:
         """Leave families out by halves, quarters, and so on, for as long as there is a proof without them."""
         size = max(len(families) // 2, 1)
         while families:
@@ -93,7 +94,7 @@ class _Search:
             size //= 2
         return families
 
-    def _shortened(self, families):
+    def _shortened(self, families: Families) -> Families:
         """The least number that does it when every family has so many: a cell mostly has a rule of each."""
         low, high = 1, max(map(len, families), default=1)
         while low < high:
@@ -104,7 +105,7 @@ class _Search:
                 low = middle + 1
         return [family[:high] for family in families]
 
-    def _trimmed(self, families):
+    def _trimmed(self, families: Families) -> Families:
         """Leave out single rules, from the end of each family, until one is needed."""
         for place, family in enumerate(families):
             while len(family) > 1:

@@ -77,7 +77,7 @@ def _firsts(rows: np.ndarray, most: int) -> np.ndarray:
     return rank < most
 
 
-def _in_large(domains, hosts, level, most) -> np.ndarray:
+def _in_large(domains: list[np.ndarray], hosts: np.ndarray, level: int, most: int) -> np.ndarray:
     """Bool [n]: hosts that stay when each set of alike domains of a level keeps its largest."""
     ids = domains[level][hosts]
     others = [each[hosts] for number, each in enumerate(domains) if number not in (0, level)]
@@ -89,6 +89,6 @@ def _in_large(domains, hosts, level, most) -> np.ndarray:
     size = np.bincount(ids)[numbers]
     first = np.flatnonzero(one_place)
     order = first[np.argsort(-size[np.searchsorted(numbers, ids[first])], kind='stable')]
-    keep = np.zeros(int(ids.max()) + 1, dtype=bool)
+    keep = np.zeros(int(ids.max(initial=-1)) + 1, dtype=bool)
     keep[ids[order[_firsts(around[order], most)]]] = True
     return keep[ids]

@@ -15,17 +15,23 @@ For authors without a cluster at hand: policies that cannot be kept there cannot
 """
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
 from nova_sched.groups.arrays.problem import Problem, Rule
+from nova_sched.groups.definition import Definition
+from nova_sched.groups.exact.worker import Solver
+from nova_sched.groups.limits import Limits
 from nova_sched.groups.reasons import why
-from nova_sched.groups.topology import HOST
+from nova_sched.groups.topology import HOST, Topology
 
 MOST_HOSTS = 20_000  # to look through; a group that could make use of more is not looked at
 
 
-def contradiction(definition, topology, limits=None, solver=None):
+def contradiction(
+    definition: Definition, topology: Topology, limits: Limits | None = None, solver: Solver | None = None
+) -> str | None:
     """Which required policies collide whatever cluster there is, in words; None: none, as far as is known.
 
     ``topology`` has the levels; ``limits`` and ``solver`` are as of ``why.contradiction``.
@@ -34,8 +40,8 @@ def contradiction(definition, topology, limits=None, solver=None):
     return None if found is None else why.contradiction(found, limits, solver)
 
 
-def problem(definition, topology):
-    """The required policies of a group on that cluster; None if it would have too many hosts.
+def problem(definition: Definition, topology: Topology) -> Problem | None:
+    """The required policies of a group on that cluster; None if it would have too many hosts, or none.
 
     Each level that they name is an axis with a value for each member; a domain has a value on its own axis
     and on those of the levels that it lies in, and a host on all of them.
@@ -43,7 +49,7 @@ def problem(definition, topology):
     rules = [policy for policy in definition.policies if policy.is_required]
     levels = [name for name in topology.levels if name == HOST or any(rule.level == name for rule in rules)]
     members = list(definition.members)
-    if len(members) ** len(levels) > MOST_HOSTS:
+    if not 0 < len(members) ** len(levels) <= MOST_HOSTS:
         return None
     hosts = np.array(list(itertools.product(range(len(members)), repeat=len(levels))), dtype=np.int64)
     domains = [
@@ -66,7 +72,7 @@ def problem(definition, topology):
     )  # fmt: skip
 
 
-def _around(name, levels, topology):
+def _around(name: str, levels: list[str], topology: Topology) -> list[str]:
     """A level and those above it; a host lies in all."""
     if name == HOST:
         return levels
@@ -80,7 +86,7 @@ def _around(name, levels, topology):
     return found
 
 
-def _domains(hosts, axes):
+def _domains(hosts: np.ndarray, axes: Sequence[int]) -> np.ndarray:
     """Which domain each host is in: one for each combination of values on these axes."""
     _, ids = np.unique(hosts[:, axes], axis=0, return_inverse=True)
     return ids.ravel().astype(np.int32)

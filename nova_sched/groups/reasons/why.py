@@ -13,7 +13,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from nova_sched.groups.arrays import bounds, policies
 from nova_sched.groups.arrays.bounds import Failure
 from nova_sched.groups.arrays.compile import compile
 from nova_sched.groups.arrays.problem import Problem
+from nova_sched.groups.exact.worker import Solver
 from nova_sched.groups.limits import Limits
 from nova_sched.groups.quick import greedy
 from nova_sched.groups.reasons import collision, ideal
@@ -33,6 +34,7 @@ Largest = Callable[[Problem, float], tuple[np.ndarray | None, bool]]
 CONTRADICTION_SHARE, CORE_SHARE = 0.3, 0.8  # of the time, until when
 FITS_S = 0.5
 QUICK_S = 0.1  # of the greedy search
+NO_HOSTS = 'There are no hosts.'  # and somebody to place: no policy is to blame
 CONTRADICTION = 'nova_sched.groups.exact.model:contradiction'
 
 
@@ -86,23 +88,25 @@ def explain(
 
     ``proven``: whether it is known that there is none; else only what would fit is looked for.
     """
+    if has_no_hosts(problem):
+        return Reason(NO_HOSTS, failure(problem), core=(), minimal=True), None
     began = time.monotonic()
-    families, minimal, contradicts = None, False, False
+    families: list[list[int]] | None = None
+    minimal, contradicts, at = False, False, problem
     if proven:
         until = began + CONTRADICTION_SHARE * seconds
         whole = ideal.cluster(problem)
         contradicts = settle(whole, max(until - time.monotonic(), 0.0)) is False
-        families, minimal = collision.core(
-            whole if contradicts else problem, (counted, settle), began + CORE_SHARE * seconds
-        )
-    failing = None if contradicts else failure(problem, _flat(families))
+        at = whole if contradicts else problem  # each numbers its own rules
+        families, minimal = collision.core(at, (counted, settle), began + CORE_SHARE * seconds)
+    failing = None if contradicts else failure(problem, None if families is None else _flat(families))
     hosts, is_most = None, False
     left = began + seconds - time.monotonic()
     if largest is not None and left > 0:
         hosts, is_most = largest(problem, min(left, FITS_S))
     fits = None if hosts is None else _fits(problem, hosts, is_most)
-    words = _words(failing, _names(problem, families), contradicts, fits)
-    names = None if families is None else tuple(_name(problem, number) for number in _flat(families))
+    words = _words(failing, _names(at, families), contradicts, fits)
+    names = None if families is None else tuple(_name(at, number) for number in _flat(families))
     whole_placement = hosts if hosts is not None and (hosts >= 0).all() else None
     return Reason(words, failing, names, minimal, contradicts, fits), whole_placement
 
@@ -122,11 +126,13 @@ def counted(problem: Problem, seconds: float = 0.0) -> bool | None:  # noqa: ARG
     return None if bounds.first(problem) is None else False
 
 
-def contradiction(problem: Problem, limits: Limits | None = None, solver=None) -> str | None:
+def contradiction(problem: Problem, limits: Limits | None = None, solver: Solver | None = None) -> str | None:
     """Why the policies could not be kept on any cluster of these domains, in words; None if they could.
 
     ``solver``: a ``worker.Solver``, for what is not plain to see; a doubt that remains is None too.
     """
+    if has_no_hosts(problem):
+        return NO_HOSTS
     limits = limits or Limits()
     whole = ideal.cluster(problem)
     known = quick(whole, QUICK_S)
@@ -141,6 +147,8 @@ def contradiction(problem: Problem, limits: Limits | None = None, solver=None) -
 
 def clash(problem: Problem, settle: Settle, seconds: float) -> str:
     """What ``contradiction`` says; '' when the policies can be kept or it is not known."""
+    if has_no_hosts(problem):
+        return NO_HOSTS
     until = time.monotonic() + seconds
     whole = ideal.cluster(problem)
     if settle(whole, seconds * CONTRADICTION_SHARE) is not False:
@@ -151,6 +159,8 @@ def clash(problem: Problem, settle: Settle, seconds: float) -> str:
 
 def failure(problem: Problem, core: Iterable[int] | None = None) -> Failure | None:
     """A count that fails, without names of hosts; of the policies in ``core``, if that is given."""
+    if has_no_hosts(problem):
+        return Failure('there are no hosts', 'all members', 'hosts', 'the cluster', 0, problem.member_count)
     found = None if core is None else bounds.first(collision.only(problem, core))
     found = found or bounds.first(problem)
     if found is None:
@@ -161,6 +171,11 @@ def failure(problem: Problem, core: Iterable[int] | None = None) -> Failure | No
         plain = f'a {level} of one host'
         found = dataclasses.replace(found, words=found.words.replace(found.domain, plain), domain=plain)
     return found
+
+
+def has_no_hosts(problem: Problem) -> bool:
+    """Whether there is not one host for those who are to be placed."""
+    return bool(problem.member_count) and not problem.host_count
 
 
 def _fits(problem: Problem, hosts: np.ndarray, is_most: bool) -> str:
@@ -176,8 +191,8 @@ def _fits(problem: Problem, hosts: np.ndarray, is_most: bool) -> str:
     return f'{total} ({some})' if short else total
 
 
-def _flat(families: list[list[int]] | None) -> list[int] | None:
-    return None if families is None else sorted(number for family in families for number in family)
+def _flat(families: list[list[int]]) -> list[int]:
+    return sorted(number for family in families for number in family)
 
 
 def _name(problem: Problem, number: int) -> str:
@@ -194,11 +209,11 @@ def _names(problem: Problem, families: list[list[int]] | None) -> list[str] | No
     ]
 
 
-def _words(failing, core, contradicts, fits) -> str:
+def _words(failing: Failure | None, core: Sequence[str] | None, contradicts: bool, fits: str | None) -> str:
     told = []
     if failing is not None:
         told.append(f'{failing.words}.')
-    if contradicts:
+    if contradicts and core:
         told.append(f'These policies contradict each other, whatever is free: {_listed(core)}.')
     elif core:
         told.append(f'What cannot be kept with what is free: {_listed(core)}.')
@@ -211,6 +226,6 @@ def _words(failing, core, contradicts, fits) -> str:
     return ' '.join(told)
 
 
-def _listed(names, most=8):
+def _listed(names: Sequence[str], most: int = 8) -> str:
     rest = f', and {len(names) - most} more' if len(names) > most else ''
     return ', '.join(names[:most]) + rest

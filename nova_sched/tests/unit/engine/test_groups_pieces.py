@@ -98,6 +98,19 @@ def test_dedicated_cpus():
             assert made.build(group, path, found=member)[0] == made.places(group)[path]
 
 
+def test_dedicated_cpus_of_different_sizes():
+    """Each of two cells has four: a guest of three leaves one, and no cell has room for two of three."""
+    sizes = [3, 1, 3, 1, 4, 4, 2, 2, 2, 2]
+    found = of(**{f'm{n}': flavor(size, hw__cpu_policy='dedicated') for n, size in enumerate(sizes)})
+    with cloud(0, chain=STRICT) as made:
+        for number in range(3):
+            made.join(number, **{**two_cells((0, 0), 4), 'vcpus': 8})
+        group = made.create(found)
+        assert len(group.members) == 10
+        with pytest.raises(errors.GroupRefused):
+            made.create(of(more=flavor(1, hw__cpu_policy='dedicated')))
+
+
 def test_picks_of_others_do_not_take_a_plan_away():
     """What was planned is held: that somebody else picks on the node meanwhile is no race."""
     found = of(a=flavor(1, hw__cpu_policy='dedicated'))

@@ -72,3 +72,10 @@ def test_a_group_that_could_use_more_than_can_be_looked_through():
     large = definition(policy('anti-affinity', 'rack'), policy('affinity', 'zone'), members=200)
     assert imagined.problem(large, TOPOLOGY) is None
     assert imagined.contradiction(large, TOPOLOGY) is None
+
+
+def test_a_group_of_nobody_is_not_looked_at():
+    assert (
+        imagined.contradiction(definition(policy('spread', 'rack', min_domains=2), members=0), TOPOLOGY)
+        is None
+    )

@@ -11,6 +11,7 @@
 # under the License.
 """Why a group cannot be placed: counts, policies that collide, contradictions, and what would fit."""
 
+import dataclasses
 import json
 import re
 
@@ -180,3 +181,68 @@ def test_the_ideal_cluster_is_no_larger_than_the_group_can_use():
 def test_contradiction(solver, kept, words, has_solver):
     one = problem([4], 0, {'a': 4}, *kept)
     assert why.contradiction(one, LIMITS, solver if has_solver else None) == words
+
+
+@pytest.mark.parametrize('has_solver', [True, False])
+def test_a_wish_is_not_blamed_for_what_required_policies_do(solver, has_solver):
+    """The ideal cluster has no wishes, so that it numbers its rules in another way."""
+    wish = policy(NEAR, 'rack', A4, ['b/0'], weight=1.0)
+    unmet = policy(SPREAD, 'rack', A4, min_domains=3)
+    one = problem([2, 2], 9, {'a': 4, 'b': 1}, wish, unmet)
+    reason = joint.plan(one, LIMITS, solver if has_solver else None).reason
+    assert (reason.core, reason.contradicts) == (('spread rack',), True)
+    assert 'whatever is free: spread rack.' in reason.words
+    assert 'near' not in reason.words
+    assert 'free: spread rack.' in why.contradiction(one, LIMITS, solver if has_solver else None)
+
+
+def hostless(*kept, members=4):
+    """A problem on a cluster that has not one host."""
+    one = problem([1], 1, {'a': members}, *kept)
+    return dataclasses.replace(
+        one,
+        mask=one.mask[:, :0],
+        score=one.score[:, :0],
+        free=one.free[:0],
+        domains=[ids[:0] for ids in one.domains],
+        domain_names=[[] for _ in one.domains],
+        occupied=one.occupied[:0],
+    )
+
+
+NO_HOSTS = [
+    pytest.param(hostless(), id='no policies'),
+    pytest.param(hostless(policy(AFFINITY, 'rack', A4), policy(ANTI_AFFINITY, 'rack', A4)), id='a collision'),
+    pytest.param(hostless(policy(SPREAD, 'rack', A4, min_domains=9)), id='hopeless'),
+    pytest.param(hostless(policy(NEAR, 'rack', A4, A4, weight=1.0)), id='a wish'),
+]
+
+
+@pytest.mark.parametrize('one', NO_HOSTS)
+@pytest.mark.parametrize('limits', [LIMITS, Limits(0.0, 0.0, 0.0, 0.0)])
+@pytest.mark.parametrize('has_solver', [True, False])
+def test_without_hosts_that_is_the_reason(solver, one, limits, has_solver):
+    by = solver if has_solver else None
+    result = joint.plan(one, limits, by)
+    assert (result.hosts, result.proven, result.figures['by']) == (None, True, 'counts')
+    assert (result.reason.words, result.reason.core) == ('There are no hosts.', ())
+    assert json.loads(json.dumps(result.reason.to_plain()))['failing']['asked'] == 4
+    assert why.contradiction(one, limits, by) == 'There are no hosts.'
+
+
+@pytest.mark.parametrize('one', NO_HOSTS)
+@pytest.mark.parametrize('settle, largest', [(why.counted, None), (model._settle, model.largest)])
+def test_without_hosts_nothing_is_looked_for(one, settle, largest):
+    for proven in (True, False):
+        reason, hosts = why.explain(one, settle, largest, 1.0, proven)
+        assert (reason.words, reason.contradicts, hosts) == ('There are no hosts.', False, None)
+    assert why.clash(one, settle, 1.0) == 'There are no hosts.'
+    assert why.quick(one, 1.0) is why.counted(one) is False
+    assert why.failure(one).words == 'there are no hosts'
+    assert model.repair(one, 1.0) == (None, True)
+    assert model.largest(one, 1.0)[0].tolist() == [-1] * 4
+
+
+def test_nobody_needs_no_hosts():
+    assert not why.has_no_hosts(hostless(members=0))
+    assert why.failure(hostless(members=0)) is None
