@@ -19,7 +19,7 @@ from typing import Any
 from nova_sched import errors
 from nova_sched.engine import explain, slices
 from nova_sched.engine.loop import Message
-from nova_sched.engine.seating import Unseated, is_member
+from nova_sched.engine.seating import MEMBER, Unseated, group_of, is_member, member_of
 from nova_sched.engine.trails import PLACED, REFUSED, trail
 
 LOG = logging.getLogger(__name__)
@@ -66,8 +66,8 @@ class Batches:
         self._figures.batches += 1
         now, later = self._next(messages)
         doubted: list = []  # (message, error): refused, by what is known here
-        decided = [(message, decision) for message in now
-                   if (decision := self._decide(message, settings, doubted)) is not None]  # fmt: skip
+        decided = [(message, made) for message, requests in self._seat(now)
+                   if (made := self._decide(message, requests, settings, doubted)) is not None]  # fmt: skip
         outcomes = self._commit([decision for _, decision in decided])
         lost = [(*pair, outcome) for pair, outcome in zip(decided, outcomes, strict=True) if not outcome.won]
         again = self._take_back(lost, settings)
@@ -118,13 +118,12 @@ class Batches:
         self._log(message, error.trail, explain.in_short(error.details))
         self._keep(message.work, REFUSED, error.details, settings)
 
-    def _decide(self, message, settings, doubted):
+    def _decide(self, message, requests, settings, doubted):
         """The decision, if it has claims to commit; None if the message has its answer, or is ``doubted``."""
         order, begin_s = message.work, time.perf_counter()
         noted = self._trails.sampled(settings.explain_sample)
         try:
             chosen_by = slices.settings_for(settings, self._crowd(), message.attempts)
-            requests = [self._seated(request, order.settled) for request in order.requests]
             decision = self._placer.decide(
                 requests,
                 chosen_by,
@@ -137,7 +136,7 @@ class Batches:
             if order.claim and decision.claims:
                 return decision
             self._only_asked(message, decision, settings)
-        except (Unseated, errors.MemberRefused) as error:
+        except Unseated as error:
             message.fail(error)
         except errors.NoValidHost as error:
             if message.looked:
@@ -153,11 +152,48 @@ class Batches:
             self._figures.decided_s.append(time.perf_counter() - begin_s)
         return None
 
-    def _seated(self, request, settled):
-        """The request as that of a top group's member, if it is one."""
-        if not is_member(request):
-            return request
-        return self._patience.until_done(self._seating.seated, request, settled)
+    def _seat(self, messages):
+        """The messages that can be decided, with their requests: those of top groups' members have seats.
+
+        All are seated before anything is booked. A look at a group may bring nodes back to what the store
+        says, and change rows.
+        """
+        looks: dict = {}
+        for work in (self._look, self._seated):
+            found = [(message, done) for message in messages
+                     if (done := self._try(message, work, looks)) is not None]  # fmt: skip
+            messages = [message for message, _ in found]
+        return found
+
+    def _try(self, message, work, *args):
+        """What the work makes of the message's order; None if the message has failed."""
+        try:
+            return work(message.work, *args)
+        except (Unseated, errors.SchedError) as error:
+            message.fail(error)
+        except Exception as error:
+            LOG.exception('Request %s failed on a top group', message.work.request_id)
+            message.fail(error)
+        return None
+
+    def _look(self, order, looks):
+        """See where the members of the top groups are that the order is about."""
+        members = [request for request in order.requests if is_member(request)]
+        if members and len(order.requests) > 1:
+            raise errors.MemberRefused(str(members[0].hint(MEMBER)), 'several servers cannot be one member')
+        for request in members:
+            if group_of(request) not in looks:
+                looks[group_of(request)] = self._patience.until_done(self._seating.look, request)
+        return True
+
+    def _seated(self, order, looks):
+        """The order's requests, as those of top groups' members where they are such."""
+        return [
+            self._seating.seated(request, order.settled, looks[group_of(request)])
+            if is_member(request)
+            else request
+            for request in order.requests
+        ]
 
     def _only_asked(self, message, decision, settings):
         """Answer a request that claims nothing; those after it see no trace of it."""
@@ -242,10 +278,12 @@ class Batches:
 
 
 def _apart(messages):
-    """Messages that share no instance, and those that must wait because an earlier one is about the same."""
-    seen, now, later = set[str](), list[Message](), list[Message]()
+    """Messages that share no instance and no member of a top group, and those that must wait because an
+    earlier one is about the same."""
+    seen, now, later = set(), list[Message](), list[Message]()
     for message in messages:
         instances = {request.instance_uuid for request in message.work.requests}
+        instances |= {member_of(request) for request in message.work.requests if is_member(request)}
         (now if seen.isdisjoint(instances) else later).append(message)
         seen |= instances
     return now, later

@@ -102,18 +102,20 @@ def room(rules, hosts, request, default_zone):
 
 
 def _one_more(rules, request):
-    """The request for an instance that nobody knows yet, another of which is in its group already.
-
-    Of its pieces only those stay that an enabled filter judges: the others keep no host out.
-    """
-    group, pieces = request.group, request.pieces
+    """The request for an instance that nobody knows yet, another of which is in its group already."""
+    group, request = request.group, judged(rules, request)
     if group is not None:
         group = dataclasses.replace(group, members=group.members | {GUEST})
+    return dataclasses.replace(request, instance_uuid=str(uuid.uuid4()), group=group)
+
+
+def judged(rules, request):
+    """The request with those pieces only that an enabled filter judges: the others keep no host out."""
     enabled = {type(rule) for rule in chain(rules, request)}
-    if NUMATopologyFilter not in enabled:
-        judged = PciPassthroughFilter in enabled
-        pieces = dataclasses.replace(pieces, guest=None) if judged else NO_PIECES
-    return dataclasses.replace(request, instance_uuid=str(uuid.uuid4()), group=group, pieces=pieces)
+    if NUMATopologyFilter in enabled:
+        return request
+    left = dataclasses.replace(request.pieces, guest=None) if PciPassthroughFilter in enabled else NO_PIECES
+    return dataclasses.replace(request, pieces=left)
 
 
 def _places(aggregates, default_zone):

@@ -236,7 +236,7 @@ class Groups:
         if not replan:
             return self.show(uuid, project_id)
         for _ in range(self._settings().plan_attempts):
-            known = self._find(uuid, project_id)
+            known = self._alive(self._find(uuid, project_id))
             try:
                 return self._plan(known, dry_run)
             except _Changed:
@@ -258,8 +258,8 @@ class Groups:
         for uuid in self._call(self._plans.fenced):
             try:
                 self._call(self._plans.mend_fences, self._call(self._library.find, uuid))
-            except errors.GroupNotFound:
-                LOG.debug('Group %s has gone meanwhile', uuid)
+            except (errors.GroupNotFound, errors.IncompatibleObject) as error:
+                LOG.debug('Fences of group %s are left as they are: %s', uuid, error)
 
     # Second phase.
 
@@ -268,7 +268,10 @@ class Groups:
         be."""
         seat = request.seat
         for _ in range(self._settings().plan_attempts):
-            known = self._find(seat.top_group)
+            try:
+                known = self._alive(self._find(seat.top_group))
+            except (errors.GroupNotFound, errors.IncompatibleObject) as error:
+                raise errors.MemberRefused(seat.member, str(error)) from None
             try:
                 self._plan(known, asked=request)
             except _Changed:
@@ -292,6 +295,14 @@ class Groups:
             raise errors.GroupChanged(uuid, generation, known.record.generation)
         return known
 
+    def _alive(self, known):
+        """The same; if its plan has expired, what is planned now lasts as long as a new one."""
+        now_s, expires_s = self._clock(), known.record.expires_s
+        if expires_s is None or expires_s > now_s:
+            return known
+        record = dataclasses.replace(known.record, expires_s=self._expiry(now_s, None))
+        return dataclasses.replace(known, record=record)
+
     def _claims(self, uuid):
         return self._call(self._plans.claims, uuid)
 
@@ -301,6 +312,9 @@ class Groups:
         expires_s, begin_s = known.record.expires_s, time.perf_counter()
         for _ in range(settings.plan_attempts):
             draft = self._call(self._plans.draft, known, caps, may_move, asked, changed)
+            stays = {spot.member for spot in draft.spots if spot.stays}
+            if closed := {path: why for path, why in draft.survey.closed.items() if path not in stays}:
+                raise _closed(closed)
             found = joint.plan(draft.survey.problem, settings.plan_limits, self._solver)
             if found.hosts is None:
                 refusal = _refusal(found, draft.survey)
@@ -319,7 +333,9 @@ class Groups:
                     len(set(found.hosts.tolist())),
                     (time.perf_counter() - begin_s) * 1000,
                 )
-                self._library.keep(known)
+                self._call(self._library.keep, known)
+                if any(spot.planned and _differs(spot.planned.expires_s, expires_s) for spot in draft.spots):
+                    self._call(self._plans.renew, known, expires_s)
                 moves = _moves(draft, found.hosts, self._cluster)
                 view = self.show(known.uuid)
                 return dataclasses.replace(
@@ -427,6 +443,12 @@ def _refusal(found, survey):
     return errors.GroupRefused(words, {**details, 'proven': bool(found.proven and survey.exact)})
 
 
+def _closed(closed):
+    """No host takes these members (by path, with the reason), whatever becomes of the others."""
+    words = ' '.join(f'Member {path}: {why}' for path, why in closed.items())
+    return errors.GroupRefused(words, {'words': words, 'proven': True, 'closed': dict(closed)})
+
+
 def _changed(old, new):
     """Members that are described in another way than before."""
     return frozenset(path for path, kind in new.kinds.items() if old.kinds.get(path, kind) != kind)
@@ -442,6 +464,13 @@ def _bound(spot, cluster):
     source, target = (cluster.node(claim.node_uuid) for claim in (spot.held[0], spot.planned))
     why_so = 'its group was planned anew'
     return Move(spot.member, _host(source), _host(target), spot.held[0].consumer_uuid, why_so)
+
+
+def _differs(expires_s, other_s):
+    """Whether plans expire at different times, the moments of one answer aside."""
+    if expires_s is None or other_s is None:
+        return expires_s is not other_s
+    return abs(expires_s - other_s) > 1
 
 
 def _host(node):

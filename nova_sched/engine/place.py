@@ -184,7 +184,7 @@ class Placer:
             decision.winners.append(explain.winners(weights, notes, places))
         if not request.is_rebuild:
             marks = decision.marks if request.seat is None else decision.marks | request.seat.marks(row)
-            booking = self._book(hosts.nodes[row], request, settings.pending_ttl_s, marks)
+            booking = self.book(hosts.nodes[row], request, settings.pending_ttl_s, marks)
             decision.bookings.append(booking)
         decision.rows.append(row)
         decision.requests.append(request)
@@ -213,7 +213,7 @@ class Placer:
                 return place if place < len(rows) and rows[place] == node.row else None
         return None
 
-    def _book(self, node, request, lifetime_s, marks):
+    def book(self, node, request, lifetime_s, marks):
         """Claim. NUMA cells and devices that do not fit are not claimed, but left to the compute node.
 
         That is so in Nova where no filter judges them, or a forced host skips the filters.

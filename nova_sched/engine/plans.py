@@ -86,9 +86,13 @@ class Plans:
 
         What instances have stays where it is, unless it ``may_move``. ``asked``: a Request that takes the
         place of its member's own: that of an instance that is being built, whose own try elsewhere has
-        failed.
+        failed. Raises GroupRefused if a policy is on a level that is none.
         """
+        levels = self.levels()
+        if gone := known.unknown_level(levels):
+            raise errors.GroupRefused(gone[0].upper() + gone[1:])
         claims = self.claims(known.uuid)
+        levels = self.levels()  # of the rows that there are now
         retried = asked and asked.instance_uuid
 
         def settled(claim):
@@ -104,16 +108,19 @@ class Plans:
                      if claim.member not in known.definition.members and claim.state == PLANNED)  # fmt: skip
         hosts = self._cluster.hosts
         hosts.now_s = self._clock()
+        own = [claim for claim in claims
+               if known.has_inside(claim, self._cluster.node(claim.node_uuid).row, levels)]  # fmt: skip
         movable = [spot.position for spot in found if not spot.stays and spot.position]
         with self._lifted([*movable, *left]):
             seen = survey(
                 self._cluster,
                 self._placer.rules,
-                self.levels(),
+                levels,
                 found,
                 known.definition.policies,
                 self._settings(),
                 caps,
+                own,
             )
         return Draft(known, found, seen, left, changed)
 
@@ -210,15 +217,8 @@ class Plans:
             key = spot.kind, node.uuid
             request = dataclasses.replace(spot.request, instance_uuid=_consumer(spot, draft))
             try:
-                booking = self._cluster.book(
-                    node,
-                    request,
-                    lifetime_s,
-                    **marks,
-                    member=spot.member,
-                    fences=tokens,
-                    group_uuid=_server_group(request),
-                )
+                own = {'member': spot.member, 'fences': tokens, 'group_uuid': _server_group(request)}
+                booking = self._placer.book(node, request, lifetime_s, marks | own)
             except errors.ComputeResourcesUnavailable:
                 short[key] = taken.get(key, 0)
             else:

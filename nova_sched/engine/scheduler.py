@@ -152,6 +152,9 @@ class Scheduler:
             try:
                 return self.loop.send(PLACE, order).result()
             except Unseated as member:
+                if not claim:
+                    path = member.request.seat.member
+                    raise errors.MemberRefused(path, 'its group would be planned anew for it') from None
                 self.groups.settle(member.request)
                 order = dataclasses.replace(order, settled=True)
         raise errors.TooManyConflicts(self._settings().plan_attempts)

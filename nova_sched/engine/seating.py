@@ -43,6 +43,16 @@ def is_member(request):
     return TOP_GROUP in request.hints and not request.is_rebuild
 
 
+def group_of(request):
+    """The top group that a member's request names, and the project that it is to be of."""
+    return str(request.hint(TOP_GROUP)), request.project_id
+
+
+def member_of(request):
+    """Which member a request is for: the group's UUID and the path."""
+    return str(request.hint(TOP_GROUP)), str(request.hint(MEMBER) or '')
+
+
 def _says(request, hint):
     """Whether the caller says so: that the plan shall follow if he asks for something else (``replan``), or
     that the server takes the place of one that is there, and will go (``replace``)."""
@@ -55,15 +65,25 @@ class Seating:
     def __init__(self, cluster, plans, library):
         self._cluster, self._plans, self._library = cluster, plans, library
 
-    def seated(self, request, settled=False):
+    def look(self, request):
+        """The Known of a request's group, and its claims; the cluster is brought up to these.
+
+        In this order: what moves members raises the serial, and it must not be younger than the claims.
+        Raises MemberRefused.
+        """
+        known = self._find(request)
+        return known, self._plans.claims(known.uuid)
+
+    def seated(self, request, settled=False, looked=None):
         """The request with its seat, and with the marks of its exclusive domains.
 
-        ``settled``: its group was planned anew for this very request. Raises MemberRefused if it is not what
-        was planned, and Unseated if its group has to be planned anew.
+        ``settled``: its group was planned anew for this very request. ``looked``: what a look has seen in
+        this turn. Raises MemberRefused if it is not what was planned, and Unseated if its group has to be
+        planned anew.
         """
+        known, claims = looked or self.look(request)
         path = str(request.hint(MEMBER) or '')
-        known = self._find(request, path)
-        claims = self._plans.claims(known.uuid)
+        self._check_group(known, path)
         here = spots(known, claims)
         spot = next(spot for spot in here if spot.member == path)
         own = [claim for claim in spot.held if claim.consumer_uuid == request.instance_uuid]
@@ -79,7 +99,7 @@ class Seating:
             member=path,
             consumer=known.requests[path].instance_uuid,
             serial=known.record.serial,
-            allowed=self._allowed(known, here, path),
+            allowed=self._allowed(known, claims, here, path),
             fences=functools.partial(self._walls, known, path),
             row=node.row if node else None,
             instead_of=tuple(claim.consumer_uuid for claim in others if claim.state == PENDING),
@@ -87,21 +107,30 @@ class Seating:
         )
         tokens = self._tokens(known, claims, path)
         request = dataclasses.replace(request, seat=seat, fences=tokens)
-        if not own and (node is None or (_says(request, REPLAN) and not settled)):
+        if not own and (node is None or (not settled and self._is_outdated(known, spot, node, request))):
             raise Unseated(request)
         return request
 
-    def _find(self, request, path):
-        uuid = str(request.hint(TOP_GROUP))
+    def _is_outdated(self, known, spot, node, request):
+        """Whether it has to be planned anew though it has a place: as the caller says so, or as its exclusive
+        domains there are others by now."""
+        tokens = known.tokens(spot.member, node.row, self._plans.levels())
+        return _says(request, REPLAN) or set(tokens) != set(spot.planned.fences)
+
+    def _find(self, request):
+        uuid, path = member_of(request)
         try:
-            known = self._library.find(uuid, request.project_id)
-        except errors.GroupNotFound as error:
+            return self._library.find(uuid, request.project_id)
+        except (errors.GroupNotFound, errors.IncompatibleObject) as error:
             raise errors.MemberRefused(path or '?', str(error)) from None
+
+    def _check_group(self, known, path):
         if known.record.deleted:
-            raise errors.MemberRefused(path or '?', f'group {uuid} is being deleted')
+            raise errors.MemberRefused(path or '?', f'group {known.uuid} is being deleted')
         if path not in known.definition.members:
-            raise errors.MemberRefused(path or '?', f'group {uuid} has no such member')
-        return known
+            raise errors.MemberRefused(path or '?', f'group {known.uuid} has no such member')
+        if gone := known.unknown_level(self._plans.levels()):
+            raise errors.MemberRefused(path, gone)
 
     def _check(self, known, path, request):
         found = member_spec.differs(known.definition.members[path], request.spec)
@@ -121,16 +150,17 @@ class Seating:
     def _walls(self, known, path, row):
         return known.walls(path, row, self._plans.levels(), self._cluster.hosts.nodes)
 
-    def _allowed(self, known, here, path):
+    def _allowed(self, known, claims, here, path):
         """Rows where the member keeps all required policies, the others being where they are."""
         hosts, levels = self._cluster.hosts, self._plans.levels()
         index = {spot.member: place for place, spot in enumerate(here)}
         names = list(levels)
         own = np.zeros(len(hosts), dtype=np.int64)
         rows = np.full(len(here), -1, dtype=np.int32)
+        for claim in claims:
+            row = self._cluster.node(claim.node_uuid).row
+            own[row] += known.has_inside(claim, row, levels)
         for place, spot in enumerate(here):
-            for claim in spot.booked:
-                own[self._cluster.node(claim.node_uuid).row] += 1
             if spot.position is not None:
                 rows[place] = self._cluster.node(spot.node_uuid).row
         fixed = rows.copy()

@@ -80,14 +80,29 @@ class Known:
         return tuple(
             token(self.uuid, policy, _domain(levels[policy.level], row))
             for policy in self.exclusive
-            if path in policy.a
+            if path in policy.a and policy.level in levels
         )
+
+    def unknown_level(self, levels):
+        """Which policy is on a level that the configuration does not name any more, in words; else None."""
+        for policy in self.definition.policies:
+            if policy.level not in levels:
+                return f'policy {policy.name} is on level {policy.level}, which is not configured any more'
+        return None
+
+    def has_inside(self, claim, row, levels):
+        """Whether a claim of the group, on that row, is of no outsider: of a member, or of one that was and
+        is still behind the fences of today."""
+        if claim.member in self.requests:
+            return True
+        today = {token(self.uuid, policy, _domain(levels[policy.level], row)) for policy in self.exclusive}
+        return bool(claim.fences) and today.issuperset(claim.fences)
 
     def walls(self, path, row, levels, nodes):
         """The same with all nodes (UUIDs) of each domain."""
         found = {}
         for policy in self.exclusive:
-            if path in policy.a:
+            if path in policy.a and policy.level in levels:
                 level = levels[policy.level]
                 rows = (level.ids == level.ids[row]).nonzero()[0]
                 inside = frozenset(nodes[one].uuid for one in rows.tolist())
@@ -110,6 +125,16 @@ def _request(path, member, record):
     return Request(**facts, spec=spec)
 
 
+def _read(record):
+    try:
+        plain = json.loads(record.definition)
+        definition, source = Definition.from_plain(plain['definition']), plain['source']
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        what = f'definition of top group {record.uuid}'
+        raise errors.IncompatibleObject(what, f'another release ({error})', 'that of this one') from None
+    return Known.of(record, definition, source)
+
+
 class Library:
     """Top groups, read from the store when they are asked for; what their text means is kept for a while."""
 
@@ -118,7 +143,10 @@ class Library:
         self._read: dict[tuple[str, int], Known] = {}
 
     def find(self, uuid, project_id=None):
-        """The Known of that UUID, of this project if one is named. Raises GroupNotFound."""
+        """The Known of that UUID, of this project if one is named.
+
+        Raises GroupNotFound, and IncompatibleObject for one that another release has written.
+        """
         record = self._store.top_group(uuid, whole=False)
         if record is None or (project_id is not None and record.project_id != project_id):
             raise errors.GroupNotFound(uuid)
@@ -127,8 +155,7 @@ class Library:
             record = self._store.top_group(uuid)
             if record is None:
                 raise errors.GroupNotFound(uuid)
-            plain = json.loads(record.definition)
-            known = Known.of(record, Definition.from_plain(plain['definition']), plain['source'])
+            known = _read(record)
             self.keep(known)
         return dataclasses.replace(known, record=record)
 

@@ -16,7 +16,7 @@ import time
 
 import numpy as np
 
-from nova_sched.engine import amounts, capacity
+from nova_sched.engine import amounts, capacity, explain
 from nova_sched.engine.decide import chain, survivors, weigh
 from nova_sched.filters.aggregate_io_ops import AggregateIoOpsFilter
 from nova_sched.filters.aggregate_num_instances import AggregateNumInstancesFilter
@@ -46,13 +46,15 @@ OURS = 'nova_sched.filters.'
 class Survey:
     """A problem, the ``nodes`` (UUIDs) of its hosts, and each member's ``request`` in order.
 
-    ``exact`` False: some host may take more than the problem says, so that it proves nothing.
+    ``exact`` False: some host may take more than the problem says, so that it proves nothing. ``closed``:
+    members (one of each kind) that no host takes, whatever the others do, with the reason.
     """
 
     problem: Problem
     nodes: list[str]
     requests: list
     exact: bool = True
+    closed: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 def unsettled(rules, request):
@@ -61,12 +63,13 @@ def unsettled(rules, request):
             if isinstance(rule, COUNTING) or not type(rule).__module__.startswith(OURS)]  # fmt: skip
 
 
-def survey(cluster, rules, levels, spots, policies, settings, caps=None):
+def survey(cluster, rules, levels, spots, policies, settings, caps=None, own=None):
     """Look at the whole cluster once, for a group. Runs in the loop; nothing of the group may be booked that
     may move.
 
     ``spots``: for each member a Spot of ``engine.spots``; ``levels``: Topology.look; ``caps``: (kind, node
-    UUID) to the most members of the kind there, as far as earlier plans have failed on it.
+    UUID) to the most members of the kind there, as far as earlier plans have failed on it; ``own``: the
+    claims that are of no outsiders, None: those of the spots.
     """
     hosts = cluster.hosts
     numbers: dict[str, int] = {}
@@ -75,10 +78,16 @@ def survey(cluster, rules, levels, spots, policies, settings, caps=None):
     requests = [spots[place].request for place in firsts]
     mask = np.zeros((len(requests), len(hosts)), dtype=bool)
     score = np.zeros((len(requests), len(hosts)), dtype=np.float32)
+    closed = {}
     for number, request in enumerate(requests):
-        rows = survivors(rules, hosts, request).rows()
+        field = survivors(rules, hosts, request)
+        if not field.left:
+            closed[spots[firsts[number]].member] = explain.refusal(field, rules, hosts, request).reason
+            continue
+        rows = field.rows()
         mask[number, rows] = True
         score[number, rows] = weigh(rules.weighers, hosts, rows, request)
+    requests = [capacity.judged(rules, request) for request in requests]
     figures = amounts.figures(hosts, requests, mask)
     cap, exact = _caps(cluster, rules, requests, mask, figures, settings, np.bincount(kind))
     rows_of = {node.uuid: node.row for node in hosts.nodes} if caps else {}
@@ -99,7 +108,7 @@ def survey(cluster, rules, levels, spots, policies, settings, caps=None):
         domains=[levels[name].ids for name in names],
         levels=names,
         domain_names=[list(levels[name].names) for name in names],
-        occupied=_occupied(cluster, spots),
+        occupied=_occupied(cluster, _booked(spots) if own is None else own),
         rules=[Rule.of(policy, index, names) for policy in policies],
         cap=cap,
         fixed=_rows(cluster, (spot.node_uuid if spot.stays else None for spot in spots)),
@@ -107,7 +116,8 @@ def survey(cluster, rules, levels, spots, policies, settings, caps=None):
         resources=figures.names,
         kind_names=[_words(request) for request in requests],
     )
-    return Survey(problem, [node.uuid for node in hosts.nodes], [spot.request for spot in spots], exact)
+    nodes = [node.uuid for node in hosts.nodes]
+    return Survey(problem, nodes, [spot.request for spot in spots], exact, closed)
 
 
 def _rows(cluster, nodes):
@@ -115,14 +125,17 @@ def _rows(cluster, nodes):
     return np.array([node.row if node else -1 for node in known], dtype=np.int32)
 
 
-def _occupied(cluster, spots):
-    """Rows with instances, or planned ones, that are no members."""
+def _booked(spots):
+    return [claim for spot in spots for claim in spot.booked]
+
+
+def _occupied(cluster, claims):
+    """Rows with instances, or planned ones, other than these."""
     own = np.zeros(len(cluster.hosts), dtype=np.int64)
-    for spot in spots:
-        for claim in spot.booked:
-            node = cluster.node(claim.node_uuid)
-            if node is not None and node.claims.get(claim.consumer_uuid) is not None:
-                own[node.row] += 1
+    for claim in claims:
+        node = cluster.node(claim.node_uuid)
+        if node is not None and node.claims.get(claim.consumer_uuid) is not None:
+            own[node.row] += 1
     return cluster.hosts.num_instances > own
 
 

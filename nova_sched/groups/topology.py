@@ -25,6 +25,7 @@ import numpy as np
 
 from nova_sched import errors
 from nova_sched.state import aggregates
+from nova_sched.state.hosts import Hosts
 
 HOST, ZONE = 'host', 'zone'
 LEVELS = (HOST, 'rack', 'room', ZONE)
@@ -87,7 +88,7 @@ class Topology:
         """Names of stats that may tell a node's domain: lasting facts, here."""
         return frozenset(self.levels) - {HOST, ZONE}
 
-    def look(self, hosts, default_zone) -> dict[str, Level]:
+    def look(self, hosts: Hosts, default_zone: str) -> dict[str, Level]:
         """Every level by name, over all rows of the hosts; kept until a lasting fact changes."""
         return hosts.kept.get(
             ('topology', self.levels, default_zone), lambda: self._look(hosts, default_zone)
@@ -104,7 +105,7 @@ class Topology:
             found[name] = _level(name, told, found[self.below[name]])
         return found
 
-    def _told(self, hosts, name, default_zone) -> list[frozenset[str]]:
+    def _told(self, hosts: Hosts, name: str, default_zone: str) -> list[frozenset[str]]:
         """What each row tells of its domain: sets of names."""
         key = aggregates.ZONE_KEY if name == ZONE else name
         of_set: dict[int, frozenset] = {}
@@ -131,7 +132,7 @@ def _level(name: str, told: Sequence[frozenset[str]], below: Level) -> Level:
     return Level(name, ids, tuple(own for _, own in numbers), missing, torn)
 
 
-def warnings(levels: Mapping[str, Level], most=20) -> list[str]:
+def warnings(levels: Mapping[str, Level], most: int = 20) -> list[str]:
     """What an operator should know: nodes that tell no domain of a level, and those that tell several."""
     hosts, told = levels[HOST].names, []
     for level in levels.values():

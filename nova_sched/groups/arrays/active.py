@@ -77,7 +77,7 @@ def activate(problem: Problem, layout: Layout, number: int, a: np.ndarray, b: np
     if rule.kind == definition.EXCLUSIVE:
         others = np.setdiff1d(np.arange(problem.member_count), rule.a)
 
-    def count(members):
+    def count(members: np.ndarray) -> np.ndarray:
         at = layout.position[problem.fixed[members[fixed[members]]]]
         return np.bincount(level.ids[at], minlength=level.count)
 

@@ -13,10 +13,17 @@
 
 import collections
 import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nova_sched.groups import definition
+from nova_sched.groups.arrays.active import Active
+from nova_sched.groups.arrays.together import Together
+
+if TYPE_CHECKING:  # it imports this module
+    from nova_sched.groups.arrays.compile import Compiled
 
 
 @dataclasses.dataclass(eq=False)
@@ -42,12 +49,13 @@ class BlockType:
     classes: np.ndarray
 
 
-def find(compiled, together) -> list[Block]:
+def find(compiled: 'Compiled', together: Together) -> list[Block]:
     """Every component of two or more units, fine levels first, but none that a finer level says as well."""
-    layout, found = compiled.layout, []
+    layout = compiled.layout
+    found: list[Block] = []
     fine_first = sorted(range(1, len(layout.levels)), key=lambda level: -layout.levels[level].count)
     for level in fine_first:
-        components = collections.defaultdict(list)
+        components: dict[int, list[int]] = collections.defaultdict(list)
         for c, members in enumerate(compiled.members):
             components[int(together.labels[level, members[0, 0]])].append(c)
         for classes in components.values():
@@ -67,13 +75,13 @@ def find(compiled, together) -> list[Block]:
     return found
 
 
-def _joined(compiled, together, level: int, c: int) -> bool:
+def _joined(compiled: 'Compiled', together: Together, level: int, c: int) -> bool:
     """Whether a class that is a whole component has two units or more, which then must stay together."""
     heads = compiled.members[c][:, 0]
     return len(heads) > 1 and len(np.unique(together.labels[level, heads])) == 1
 
 
-def types(compiled) -> list[BlockType]:
+def types(compiled: 'Compiled') -> list[BlockType]:
     """All blocks by type; a block like no other is a type of its own."""
     within = np.zeros((len(compiled.blocks), compiled.class_count), dtype=np.int64)
     for block in compiled.blocks:
@@ -83,7 +91,7 @@ def types(compiled) -> list[BlockType]:
     fixed = np.array([one.fixed_a.any() or one.fixed_b.any() for one in compiled.active], dtype=bool)
     inside = touch @ within.T  # [rules, blocks]: classes of the block that the rule concerns
     private = (inside == touch.sum(axis=1)[:, None]) & ~fixed[:, None]
-    alike = collections.defaultdict(list)
+    alike: dict[tuple, list[tuple[Block, list[int]]]] = collections.defaultdict(list)
     for block, here, own in zip(compiled.blocks, (inside > 0).T, private.T, strict=True):
         caps = [compiled.active[number] for number in np.flatnonzero(here & own)]
         common = [compiled.active[number] for number in np.flatnonzero(here & ~own)]
@@ -104,18 +112,24 @@ def types(compiled) -> list[BlockType]:
     ]
 
 
-def _host_caps(rules) -> bool:
+def _host_caps(rules: Iterable[Active]) -> bool:
     return all(one.kind == definition.ANTI_AFFINITY and one.is_required and not one.level for one in rules)
 
 
-def _signature(compiled, block: Block, caps, common, around) -> tuple[list[int], tuple]:
+def _signature(
+    compiled: 'Compiled',
+    block: Block,
+    caps: list[Active],
+    common: list[Active],
+    around: Mapping[int, np.ndarray],
+) -> tuple[list[int], tuple]:
     """The block's classes in an order of their own, and a key that is equal for blocks of one type.
 
     ``caps``: rules on this block alone; ``common``: others that concern it; ``around``: of each
     block that shares classes with it, int64 [C], which ones it has.
     """
 
-    def plain(c):
+    def plain(c: int) -> tuple:
         return (
             int(compiled.shape[c]),
             int(compiled.count[c]),

@@ -21,9 +21,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from nova_sched.groups import definition
+from nova_sched.groups.arrays.active import Active
 from nova_sched.groups.arrays.blocks import Block
 from nova_sched.groups.arrays.compile import Compiled, compile
-from nova_sched.groups.arrays.layout import ENDLESS, Level
+from nova_sched.groups.arrays.layout import ENDLESS, Layout, Level
 from nova_sched.groups.arrays.problem import Problem
 from nova_sched.groups.arrays.tally import Tally, Wiring
 
@@ -72,8 +73,8 @@ def first(given: Problem | Compiled) -> Failure | None:
         return None
     tally = Tally(Wiring(compiled))
     every = np.arange(compiled.class_count)
-    failure = _failing(tally, every, compiled.layout.whole, None, None)
     passing: dict[int, np.ndarray] = {}
+    failure = _failing(tally, every, compiled.layout.whole, None, passing)
     for block in compiled.blocks:  # fine levels first
         if failure is None:
             failure = _failing(tally, block.classes, compiled.layout.levels[block.level], block, passing)
@@ -86,8 +87,8 @@ def passing(tally: Tally, block: Block, inner: dict[int, np.ndarray] | None = No
     passes = np.ones(level.count, dtype=bool)
     for check in checks(tally, block.classes, level, block.level):
         passes &= check.held >= check.asked
-    for number in block.inner if inner else ():
-        if number in inner:
+    for number in block.inner:
+        if inner and number in inner:
             passes &= _inside(tally, number, block.level, inner[number])
     return passes
 
@@ -100,23 +101,25 @@ def checks(tally: Tally, classes: np.ndarray, level: Level, number: int | None) 
     compiled = tally.compiled
     left = np.array([compiled.count[c] - len(tally.at[c]) for c in classes])
     room = np.array([tally.room(c) for c in classes])
-    usable = room.any(axis=0)
+    usable = np.any(room, axis=0)
     for c, n, here in zip(classes, left.tolist(), room, strict=True):
         yield Check(level.sum(here), n, 'hosts', np.array([c]))
     yield from _resources(tally, classes, left, level, usable)
     yield from _rules(tally, classes, left, room, number)
 
 
-def _resources(tally, classes, left, level, usable) -> Iterator[Check]:
+def _resources(
+    tally: Tally, classes: np.ndarray, left: np.ndarray, level: Level, usable: np.ndarray
+) -> Iterator[Check]:
     """Free amounts, also measured in slots of each shape: what is left between large units is lost."""
     compiled = tally.compiled
     shapes: dict[int, int] = {}
     for c, n in zip(classes, left.tolist(), strict=True):
         shapes[int(compiled.shape[c])] = shapes.get(int(compiled.shape[c]), 0) + n
     least = {s: compiled.shapes[s].least for s in shapes}
-    total = sum(n * least[s] for s, n in shapes.items())
+    total = sum((n * least[s] for s, n in shapes.items()), np.zeros(tally.free.shape[1], dtype=np.int64))
     names = compiled.problem.resources
-    for number in np.flatnonzero(total):
+    for number in np.flatnonzero(total).tolist():
         name = names[number] if number < len(names) else 'servers of one kind'
         held = level.sum(np.where(usable, tally.free[:, number], 0))
         yield Check(held, int(total[number]), name, classes)
@@ -133,7 +136,9 @@ def _resources(tally, classes, left, level, usable) -> Iterator[Check]:
         yield Check(held, asked, words, classes)
 
 
-def _rules(tally, classes, left, room, number) -> Iterator[Check]:
+def _rules(
+    tally: Tally, classes: np.ndarray, left: np.ndarray, room: np.ndarray, number: int | None
+) -> Iterator[Check]:
     """What anti-affinity leaves, the domains that a spread needs, and who may not be together."""
     layout = tally.compiled.layout
     for position in sorted({p for c in classes for p in tally.wiring.concerns[c]}):
@@ -142,15 +147,15 @@ def _rules(tally, classes, left, room, number) -> Iterator[Check]:
         each = one.a[classes]
         members = int((each * left).sum())
         if members and one.is_required and one.kind == definition.ANTI_AFFINITY:
-            held, asked = np.maximum(one.rule.most - standing.a, 0), members
+            most, asked = np.maximum(one.rule.most - standing.a, 0), members
             fine = layout.levels[one.level].sum((each[:, None] * room).sum(axis=0))
-            held = _lift(layout, np.minimum(held, fine), held, one.level, number)
+            held = _lift(layout, np.minimum(most, fine), most, one.level, number)
         elif members == standing.left_a and one.is_required and one.kind == definition.SPREAD:
             used = standing.a > 0
             fresh = ~used & layout.levels[one.level].any(room[each > 0].any(axis=0))
             asked = one.rule.min_domains - int(used.sum())
             held = _lift(layout, fresh.astype(np.int64), ~used, one.level, number)
-        elif members and one.is_required and _forbids(layout, one, classes, left, number):
+        elif number is not None and members and _forbids(layout, one, classes, left, number):
             held, asked = np.zeros(layout.levels[number].count, dtype=np.int64), members
         else:
             continue
@@ -158,14 +163,15 @@ def _rules(tally, classes, left, room, number) -> Iterator[Check]:
             yield Check(held, asked, one.rule.policy.name, classes, one.number)
 
 
-def _forbids(layout, one, classes, left, number: int | None) -> bool:
-    """Whether a rule keeps units apart that are to be in one domain of a level."""
-    within = number is not None and layout.nests[number, one.level]
-    rivals = one.kind in (definition.APART, definition.EXCLUSIVE)
-    return bool(within and rivals and (one.b[classes] * left).any())
+def _forbids(layout: Layout, one: Active, classes: np.ndarray, left: np.ndarray, number: int) -> bool:
+    """Whether a required rule keeps units apart that are to be in one domain of a level."""
+    rivals = one.is_required and one.kind in (definition.APART, definition.EXCLUSIVE)
+    return bool(layout.nests[number, one.level] and rivals and (one.b[classes] * left).any())
 
 
-def _lift(layout, values: np.ndarray, alone: np.ndarray, level: int, number: int | None) -> np.ndarray | None:
+def _lift(
+    layout: Layout, values: np.ndarray, alone: np.ndarray, level: int, number: int | None
+) -> np.ndarray | None:
     """What the domains of a level hold, by those of level ``number`` (None: the whole cluster).
 
     Sums of ``values`` over the domains inside; of a domain around, what it holds ``alone``; else None.
@@ -180,7 +186,7 @@ def _lift(layout, values: np.ndarray, alone: np.ndarray, level: int, number: int
     return None
 
 
-def _inside(tally, number: int, level: int, fits: np.ndarray) -> np.ndarray:
+def _inside(tally: Tally, number: int, level: int, fits: np.ndarray) -> np.ndarray:
     """Domains of a level that have a domain in them where an inner block fits."""
     inner = tally.compiled.blocks[number]
     around = tally.compiled.layout.around(inner.level, level)
@@ -189,7 +195,9 @@ def _inside(tally, number: int, level: int, fits: np.ndarray) -> np.ndarray:
     return found
 
 
-def _failing(tally, classes, level, block, known) -> Failure | None:
+def _failing(
+    tally: Tally, classes: np.ndarray, level: Level, block: Block | None, known: dict[int, np.ndarray]
+) -> Failure | None:
     """The condition that no domain passes, or that the best domain fails; None if some domain passes all."""
     number = None if block is None else block.level
     every = list(checks(tally, classes, level, number))
@@ -199,13 +207,14 @@ def _failing(tally, classes, level, block, known) -> Failure | None:
     passes = (share >= 1) | np.array([[check.asked <= 0] for check in every])
     good = passes.all(axis=0)
     if block is not None:
+        had = good.any()
         for inner in block.inner:
             good &= _inside(tally, inner, block.level, known[inner])
         known[block.number] = good
+        if had and not good.any():
+            return _scattered(tally, block, known)
     if good.any():
         return None
-    if passes.all(axis=0).any():
-        return _scattered(tally, block, known)
     hardest = np.argmin(passes.sum(axis=1))
     if passes[hardest].any():
         domain = int(np.argmax(passes.sum(axis=0)))
@@ -215,7 +224,7 @@ def _failing(tally, classes, level, block, known) -> Failure | None:
     return _failure(tally, every[hardest], domain, int(every[hardest].held[domain]), block)
 
 
-def _failure(tally, check: Check, domain: int, held: int, block: Block | None) -> Failure:
+def _failure(tally: Tally, check: Check, domain: int, held: int, block: Block | None) -> Failure:
     compiled = tally.compiled
     problem = compiled.problem
     where = 'the cluster'
@@ -234,12 +243,12 @@ def _failure(tally, check: Check, domain: int, held: int, block: Block | None) -
     return Failure(words, members, check.dimension, where, held, check.asked, check.rule, number)
 
 
-def _scattered(tally, block: Block, known) -> Failure:
+def _scattered(tally: Tally, block: Block, known: dict[int, np.ndarray]) -> Failure:
     """Some domain has room enough for a block, but for none of those in which an inner block fits."""
     problem = tally.compiled.problem
     level = problem.levels[block.level]
     members = f'{int(tally.compiled.count[block.classes].sum())} members'
-    fits = sum(_inside(tally, inner, block.level, known[inner]).astype(np.int64) for inner in block.inner)
+    fits = np.sum([_inside(tally, inner, block.level, known[inner]) for inner in block.inner], axis=0)
     held = int(fits.max())
     words = f'{members}: no {level} has room for all, and for the parts of them that must be together'
     return Failure(words, members, 'parts', f'a {level}', held, len(block.inner), None, block.number)

@@ -163,7 +163,12 @@ def _sides(problem: Problem, rule: Rule, units: list[np.ndarray]) -> tuple[np.nd
     )
 
 
-def _classes(problem, together, units, sides) -> tuple[np.ndarray, np.ndarray]:
+def _classes(
+    problem: Problem,
+    together: Together,
+    units: list[np.ndarray],
+    sides: list[tuple[np.ndarray, np.ndarray]],
+) -> tuple[np.ndarray, np.ndarray]:
     """The first unit of each class, and each unit's class: equal in all that rules tell apart."""
     heads = np.array([unit[0] for unit in units], dtype=np.intp)
     labels = together.labels[1:, heads]  # a copy
@@ -178,7 +183,8 @@ def _classes(problem, together, units, sides) -> tuple[np.ndarray, np.ndarray]:
     ).astype(np.int32)
     columns = np.ascontiguousarray(columns.T)
     seen: dict[tuple, int] = {}
-    firsts, class_of = [], np.zeros(len(units), dtype=np.intp)
+    firsts: list[int] = []
+    class_of = np.zeros(len(units), dtype=np.intp)
     for number, (unit, row) in enumerate(zip(units, columns, strict=True)):
         own = sorted(zip(problem.kind[unit].tolist(), problem.home[unit].tolist(), strict=True))
         key = (tuple(own), row.tobytes())
@@ -207,7 +213,9 @@ def _with_caps(problem: Problem, layout: Layout) -> tuple[np.ndarray, list[int]]
     return np.hstack([free, caps[capped].T.astype(np.int64)]), capped
 
 
-def _shapes(problem, layout, free, capped, firsts) -> tuple[list[Shape], np.ndarray]:
+def _shapes(
+    problem: Problem, layout: Layout, free: np.ndarray, capped: list[int], firsts: list[np.ndarray]
+) -> tuple[list[Shape], np.ndarray]:
     """The different shapes among the classes, and which each class has."""
     seen: dict[tuple[int, ...], int] = {}
     shape = [seen.setdefault(tuple(sorted(problem.kind[unit].tolist())), len(seen)) for unit in firsts]
@@ -222,14 +230,21 @@ def _shapes(problem, layout, free, capped, firsts) -> tuple[list[Shape], np.ndar
                 kinds=kinds,
                 ways=ways,
                 slots=slots(ways, columns),
-                mask=problem.mask[list(kinds)][:, layout.live].all(axis=0),
+                mask=np.all(problem.mask[list(kinds)][:, layout.live], axis=0),
                 score=problem.score[list(kinds)][:, layout.live].sum(axis=0, dtype=np.float64),
             )
         )
     return made, np.array(shape, dtype=np.intp)
 
 
-def _open(layout, together, shapes, shape, active, members) -> np.ndarray:
+def _open(
+    layout: Layout,
+    together: Together,
+    shapes: list[Shape],
+    shape: np.ndarray,
+    active: list[Active],
+    members: list[np.ndarray],
+) -> np.ndarray:
     """Where the first unit of each class may go as far as masks, pins, fixed members and outsiders tell."""
     open_ = np.array([shapes[s].mask for s in shape], dtype=bool).reshape(len(shape), len(layout.live))
     torn = set(together.torn)
@@ -243,7 +258,7 @@ def _open(layout, together, shapes, shape, active, members) -> np.ndarray:
     for one in active:
         if one.is_required:
             ids = layout.levels[one.level].ids
-            for c in np.flatnonzero((one.a > 0) | (one.b > 0)):
+            for c in np.flatnonzero((one.a > 0) | (one.b > 0)).tolist():
                 closed = shut(one, int(one.a[c]), int(one.b[c]))
                 if closed is not None and closed.any():
                     open_[c] &= ~closed[ids]
@@ -257,7 +272,7 @@ def _stay(problem: Problem, layout: Layout, unit: np.ndarray) -> tuple[np.ndarra
     return np.unique(at[at >= 0], return_counts=True)
 
 
-def _hopeless(problem, layout, together, active) -> list[int]:
+def _hopeless(problem: Problem, layout: Layout, together: Together, active: list[Active]) -> list[int]:
     found = {one.number for one in active if one.is_required and is_hopeless(one)}
     for level, label in together.torn:
         for number in together.spoken:

@@ -18,6 +18,7 @@ import numpy as np
 
 from nova_sched.groups.arrays.problem import Problem
 
+Rows = slice | np.ndarray  # hosts, to index with
 ENDLESS = 1 << 40  # slots of a host for something that asks for nothing
 
 
@@ -57,7 +58,7 @@ class Level:
         """Whether each domain is one host."""
         return self.count == len(self.ids)
 
-    def rows(self, domain: int) -> slice | np.ndarray:
+    def rows(self, domain: int) -> Rows:
         """The hosts of a domain, to index with."""
         if self.order is None:
             return slice(self.bounds[domain], self.bounds[domain + 1])

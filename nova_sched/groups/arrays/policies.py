@@ -63,7 +63,7 @@ def counts(problem: Problem, rule: Rule, hosts: np.ndarray) -> Counts:
 def _counts(problem: Problem, rule: Rule, at: np.ndarray, is_placed: np.ndarray, size: int) -> Counts:
     """``at`` [M]: the domain of each member, among ``size``; it is no matter where one is not placed."""
 
-    def count(members):
+    def count(members: np.ndarray | slice) -> np.ndarray:
         return np.bincount(at[members][is_placed[members]], minlength=size)
 
     a = count(rule.a)
@@ -129,7 +129,7 @@ def cost(problem: Problem, hosts: np.ndarray) -> Cost:
     settled[problem.home[homed]] = True
     return Cost(
         preferred=round(
-            sum(rule.weight * times for _, rule, times in _tallied(problem, hosts, required=False)),
+            sum(rule.penalty * times for _, rule, times in _tallied(problem, hosts, required=False)),
             6,
         ),
         moves=int((hosts[homed] != problem.home[homed]).sum()),

@@ -12,7 +12,7 @@
 """A group and a cluster in numbers: what the planner reads, and all that it reads."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class Rule:
     def of(cls, policy: Policy, index: Mapping[str, int], levels: Sequence[str]) -> 'Rule':
         """The rule of a policy; ``index`` gives each member's number by its path."""
 
-        def numbers(paths):
+        def numbers(paths: Iterable[str]) -> np.ndarray:
             return np.unique(np.array([index[path] for path in paths], dtype=np.int32))
 
         return cls(
@@ -59,6 +59,11 @@ class Rule:
     @property
     def is_required(self) -> bool:
         return self.weight is None
+
+    @property
+    def penalty(self) -> float:
+        """What each miss of a preferred policy costs."""
+        return 0.0 if self.weight is None else self.weight
 
 
 @dataclasses.dataclass(eq=False)
@@ -83,12 +88,12 @@ class Problem:
     occupied: np.ndarray  # bool [H]: has instances from outside of the group
     rules: list[Rule]
     cap: np.ndarray | None = None  # int32 [K, H]: most members of the kind on the host, whatever free says
-    fixed: np.ndarray = dataclasses.field(default_factory=NOWHERE.copy)  # int32 [M]: host if it stays, else -1
-    home: np.ndarray = dataclasses.field(default_factory=NOWHERE.copy)  # int32 [M]: host if it may leave, else -1
+    fixed: np.ndarray = dataclasses.field(default_factory=NOWHERE.copy)  # int32 [M]: where one stays, or -1
+    home: np.ndarray = dataclasses.field(default_factory=NOWHERE.copy)  # int32 [M]: what one may leave, or -1
     resources: list[str] = dataclasses.field(default_factory=list)  # [R], for words
     kind_names: list[str] = dataclasses.field(default_factory=list)  # [K], for words
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.fixed = np.full(len(self.names), self.fixed, dtype=np.int32)
         self.home = np.full(len(self.names), self.home, dtype=np.int32)
         self.resources = self.resources or [f'resource {number}' for number in range(self.demand.shape[2])]

@@ -24,10 +24,10 @@ def sums(demands: Iterable[np.ndarray], free: np.ndarray | None = None) -> np.nd
     ``demands``: [V, R] per member. ``free`` [R]: rows that exceed it are left out, so that no row means that
     they do not fit; what nobody asks for is no matter.
     """
-    reached = None
+    reached = np.zeros((1, 1), dtype=np.int64)  # nobody takes nothing, of however many resources
     for ways in demands:
         ways = np.unique(ways, axis=0)
-        reached = ways if reached is None else (reached[:, None, :] + ways[None]).reshape(-1, ways.shape[1])
+        reached = (reached[:, None, :] + ways[None]).reshape(-1, ways.shape[1])
         if len(reached) > 1:
             reached = np.unique(reached, axis=0)
         if free is not None:
@@ -39,8 +39,7 @@ def sums(demands: Iterable[np.ndarray], free: np.ndarray | None = None) -> np.nd
 
 def fit(demands: Iterable[np.ndarray], free: np.ndarray) -> bool:
     """Whether the members, [V, R] each, find room in ``free`` [R] together."""
-    reached = sums(demands, free)
-    return reached is None or len(reached) > 0
+    return len(sums(demands, free)) > 0
 
 
 def thrifty(ways: np.ndarray) -> np.ndarray:

@@ -15,6 +15,8 @@
 (anti-affinity, exclusive, apart) keep it up to date. Spread and near may open again, so they are asked.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from nova_sched.groups import definition
@@ -25,7 +27,7 @@ from nova_sched.groups.arrays.layout import Level
 class Standing:
     """One rule. ``a``, ``b`` int64 [D]: members so far; ``left_a``, ``left_b``: members to come."""
 
-    def __init__(self, active: Active, level: Level, closed: np.ndarray):
+    def __init__(self, active: Active, level: Level, closed: np.ndarray) -> None:
         self.rule, self.active, self.level = active.rule, active, level
         self.a, self.b = active.fixed_a.copy(), active.fixed_b.copy()
         self.left_a, self.left_b = active.left_a, active.left_b
@@ -63,13 +65,13 @@ class Standing:
         """How often more the rule is broken, [D], with so many members more in a domain: an estimate."""
         raise NotImplementedError
 
-    def _a_changed(self, domain, before, after) -> None:
+    def _a_changed(self, domain: int, before: int, after: int) -> None:
         pass
 
-    def _b_changed(self, domain, before, after) -> None:
+    def _b_changed(self, domain: int, before: int, after: int) -> None:
         pass
 
-    def _close(self, classes, domain, sign: int) -> None:
+    def _close(self, classes: slice | np.ndarray, domain: int, sign: int) -> None:
         """``classes``: a slice, or intp [n]."""
         if self.level.is_host:
             self._closed[classes, domain] += sign
@@ -84,33 +86,33 @@ class Standing:
 class Affinity(Standing):
     """Only preferred ones come here: blocks see to the others."""
 
-    def allowed(self, a, b):
+    def allowed(self, a: int, b: int) -> np.ndarray | None:
         return None
 
-    def price(self, a, b):
+    def price(self, a: int, b: int) -> np.ndarray | float:
         used = self.a > 0
         return (~used).astype(np.float64) if a and used.any() else 0.0
 
 
 class AntiAffinity(Standing):
-    def __init__(self, active, level, closed):
+    def __init__(self, active: Active, level: Level, closed: np.ndarray) -> None:
         super().__init__(active, level, closed)
         self._by_count = [
             (int(count), _index(np.flatnonzero(active.a == count)))
             for count in np.unique(active.a[active.a > 0])
         ]
 
-    def _a_changed(self, domain, before, after):
+    def _a_changed(self, domain: int, before: int, after: int) -> None:
         if self.is_required:
             low, high, sign = (before, after, 1) if after > before else (after, before, -1)
             for count, classes in self._by_count:
                 if low + count <= self.rule.most < high + count:
                     self._close(classes, domain, sign)
 
-    def allowed(self, a, b):
+    def allowed(self, a: int, b: int) -> np.ndarray | None:
         return self.a + a <= self.rule.most if a else None
 
-    def price(self, a, b):
+    def price(self, a: int, b: int) -> np.ndarray | float:
         if not a:
             return 0.0
         return np.maximum(self.a + a - self.rule.most, 0) - np.maximum(self.a - self.rule.most, 0)
@@ -119,27 +121,27 @@ class AntiAffinity(Standing):
 class Rivals(Standing):
     """Apart, and exclusive, whose ``b`` are all others of the group: no domain has both."""
 
-    def __init__(self, active, level, closed):
+    def __init__(self, active: Active, level: Level, closed: np.ndarray) -> None:
         super().__init__(active, level, closed)
         self._classes_a = _index(np.flatnonzero(active.a > 0))
         self._classes_b = _index(np.flatnonzero(active.b > 0))
 
-    def _a_changed(self, domain, before, after):
+    def _a_changed(self, domain: int, before: int, after: int) -> None:
         if self.is_required and (before == 0) != (after == 0):
             self._close(self._classes_b, domain, 1 if after else -1)
 
-    def _b_changed(self, domain, before, after):
+    def _b_changed(self, domain: int, before: int, after: int) -> None:
         if self.is_required and (before == 0) != (after == 0):
             self._close(self._classes_a, domain, 1 if after else -1)
 
-    def allowed(self, a, b):
+    def allowed(self, a: int, b: int) -> np.ndarray | None:
         if a and b:
             return np.zeros(len(self.a), dtype=bool)
         if a:
             return (self.b == 0) & ~self.active.outside
         return self.a == 0 if b else None
 
-    def price(self, a, b):
+    def price(self, a: int, b: int) -> np.ndarray | float:
         outside = self.active.outside
         before = (self.a > 0) & ((self.b > 0) | outside)
         after = ((self.a > 0) | bool(a)) & ((self.b > 0) | bool(b) | outside)
@@ -147,13 +149,13 @@ class Rivals(Standing):
 
 
 class Near(Standing):
-    def allowed(self, a, b):
+    def allowed(self, a: int, b: int) -> np.ndarray | None:
         """A domain may be without a ``b`` as long as there are enough of them to come."""
         alone = (self.a > 0) & (self.b == 0)
         then = ((self.a > 0) | bool(a)) & (self.b == 0) & (not b)
         return int(alone.sum()) - alone + then <= self.left_b - b
 
-    def price(self, a, b):
+    def price(self, a: int, b: int) -> np.ndarray | float:
         if b:
             return -np.where(self.b == 0, self.a, 0.0)
         return np.where(self.b == 0, float(a), 0.0) if a and self.left_b <= 0 else 0.0
@@ -162,12 +164,12 @@ class Near(Standing):
 class Spread(Standing):
     """``plan`` bool [D] and ``ceiling``: domains to use, and the most members in each, once planned."""
 
-    def __init__(self, active, level, closed):
+    def __init__(self, active: Active, level: Level, closed: np.ndarray) -> None:
         super().__init__(active, level, closed)
         self.plan: np.ndarray | None = None
         self.ceiling = 0
 
-    def allowed(self, a, b):
+    def allowed(self, a: int, b: int) -> np.ndarray | None:
         """Where the rest can still level out what is uneven, and fill what is missing; and as planned."""
         if not a:
             return None
@@ -176,11 +178,11 @@ class Spread(Standing):
             allowed &= self.plan & (self.a + a <= self.ceiling)
         return allowed
 
-    def price(self, a, b):
+    def price(self, a: int, b: int) -> np.ndarray | float:
         """One where the spread cannot be kept any more, though it could be elsewhere."""
         return (~self._by_count(self._is_mendable, a)).astype(np.float64) if a else 0.0
 
-    def _by_count(self, verdict, a) -> np.ndarray:
+    def _by_count(self, verdict: Callable[[np.ndarray, int, int], bool], a: int) -> np.ndarray:
         """Bool [D]: a verdict on ``a`` members more, which is the same for domains that have equally many."""
         sizes = np.bincount(self.a)  # domains by the number of members that they have
         found = np.zeros(len(sizes), dtype=bool)
@@ -188,18 +190,19 @@ class Spread(Standing):
             found[count] = verdict(sizes, count, a)
         return found[self.a]
 
-    def _is_not_too_late(self, sizes, count, a) -> bool:
+    def _is_not_too_late(self, sizes: np.ndarray, count: int, a: int) -> bool:
         """Whether members are left to bring all domains that are used up to the largest, less the skew."""
         used = int(sizes[1:].sum())
         missing = max(self.rule.min_domains - used - (count == 0), 0)
-        floor = max(len(sizes) - 1, count + a) - self.rule.max_skew
+        skew = self.rule.max_skew
+        floor = 1 if skew is None else max(len(sizes) - 1, count + a) - skew
         short = missing * max(floor, 1)
         if floor > 1:
             short += int((np.maximum(floor - np.arange(1, len(sizes)), 0) * sizes[1:]).sum())
             short += max(floor - count - a, 0) - (max(floor - count, 0) if count else 0)
         return short <= self.left_a - a
 
-    def _is_mendable(self, sizes, count, a) -> bool:
+    def _is_mendable(self, sizes: np.ndarray, count: int, a: int) -> bool:
         """Whether members to come can fill some number of domains, each between a ceiling and its floor."""
         left, skew = self.left_a - a, self.rule.max_skew
         sizes = np.append(sizes, np.zeros(a, dtype=sizes.dtype))

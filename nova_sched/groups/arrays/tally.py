@@ -17,7 +17,7 @@ import numpy as np
 
 from nova_sched.groups import definition
 from nova_sched.groups.arrays.compile import Compiled
-from nova_sched.groups.arrays.layout import ENDLESS
+from nova_sched.groups.arrays.layout import ENDLESS, Rows
 from nova_sched.groups.arrays.standing import STANDINGS, Standing
 
 
@@ -101,7 +101,7 @@ class Tally:
         ]
         self.at: list[list[int]] = [[] for _ in range(compiled.class_count)]
 
-    def usable(self, c: int, rows=slice(None)) -> np.ndarray:
+    def usable(self, c: int, rows: Rows = slice(None)) -> np.ndarray:
         """Bool: hosts among ``rows`` with room for a unit of the class that nothing has closed."""
         return (self.slots[self.compiled.shape[c], rows] > 0) & (self.closed[c, rows] == 0)
 
@@ -110,7 +110,7 @@ class Tally:
         most = min(int(self.wiring.at_most[c]), int(self.compiled.count[c]))
         return np.where(self.closed[c] == 0, np.minimum(self.slots[self.compiled.shape[c]], most), 0)
 
-    def value(self, c: int, rows=slice(None)) -> np.ndarray:
+    def value(self, c: int, rows: Rows = slice(None)) -> np.ndarray:
         """Float64 over ``rows``: score of a unit, and what it is worth to be at home."""
         value = self.wiring.score[self.compiled.shape[c], rows]
         at, members = self.compiled.stay[c]
@@ -125,15 +125,17 @@ class Tally:
 
         -inf: they do not fit. Each class counts by itself, unless host anti-affinity binds them together.
         """
-        classes = classes.tolist()
-        total = sum(self._reach([c], int(self.wiring.at_most[c]), number) for c in classes)
-        if len(classes) == 1:
+        every = classes.tolist()
+        total = self._reach(every[:1], int(self.wiring.at_most[every[0]]), number)
+        if len(every) == 1:
             return total
-        for n in self.wiring.concerns[classes[0]]:
+        for c in every[1:]:
+            total += self._reach([c], int(self.wiring.at_most[c]), number)
+        for n in self.wiring.concerns[every[0]]:
             one = self.compiled.active[n]
-            least = int(one.a[classes].min())
+            least = int(one.a[every].min())
             if one.is_required and one.kind == definition.ANTI_AFFINITY and one.level == 0 and least:
-                total = np.minimum(total, self._reach(classes, one.rule.most // least, number))
+                total = np.minimum(total, self._reach(every, one.rule.most // least, number))
         return total
 
     def _reach(self, classes: list[int], each: int, number: int) -> np.ndarray:
@@ -174,7 +176,7 @@ class Tally:
         self.free[host] += self.wiring.ways[self.compiled.shape[c], way]
         self._moved(c, host, rules, -1)
 
-    def _moved(self, c, host, rules, sign):
+    def _moved(self, c: int, host: int, rules: list[int], sign: int) -> None:
         self.slots[:, host] = self.wiring.slots_of(self.free[host])
         for number in rules:
             self.rules[number].move(c, host, sign)

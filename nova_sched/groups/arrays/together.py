@@ -70,10 +70,10 @@ def _merge(labels: np.ndarray, layout: Layout, level: int, members: np.ndarray) 
         row[hit[row]] = row[members[0]]
 
 
-def _nail(problem: Problem, layout: Layout, labels: np.ndarray):
+def _nail(problem: Problem, layout: Layout, labels: np.ndarray) -> tuple[np.ndarray, list[tuple[int, int]]]:
     """Pins from the fixed members, and the labels that these tear apart."""
     pins = np.full(labels.shape, -1, dtype=np.intp)
-    torn = []
+    torn: list[tuple[int, int]] = []
     fixed = np.flatnonzero(problem.fixed >= 0)
     at = layout.position[problem.fixed[fixed]]
     for level, row in enumerate(labels):

@@ -24,7 +24,7 @@ from nova_sched.groups.arrays.tally import Tally, Wiring
 from nova_sched.groups.quick import sequential
 from nova_sched.groups.quick.greedy_block import Packer
 from nova_sched.groups.quick.greedy_class import RANDOM, SCORE, TIGHT, Taste, place_class, plan_spreads
-from nova_sched.groups.quick.greedy_order import items, order, passing_of, split
+from nova_sched.groups.quick.greedy_order import Item, items, order, passing_of, split
 from nova_sched.groups.quick.greedy_region import promise
 
 FOR_SCORE = 3  # attempts that choose by score; later ones cycle
@@ -52,7 +52,7 @@ def place(
     return min(found, other, key=lambda hosts: policies.cost(problem, hosts))
 
 
-def _at_home(problem: Problem, seconds, attempts, seed) -> np.ndarray | None:
+def _at_home(problem: Problem, seconds: float | None, attempts: int, seed: int) -> np.ndarray | None:
     """A placement in which all who are at home, and may be, stay; None if nobody is, or it is not found."""
     held = _held(problem)
     if held is None:
@@ -70,9 +70,10 @@ def _held(problem: Problem) -> Problem | None:
     hosts, kinds = problem.home[stays], problem.kind[stays]
     free = problem.free.copy()
     np.subtract.at(free, hosts, problem.demand[kinds, 0])
-    full = (free < 0).any(axis=1)
-    cap = None if problem.cap is None else problem.cap.copy()
-    if cap is not None:
+    full = np.any(free < 0, axis=1)
+    cap = problem.cap
+    if problem.cap is not None:
+        cap = problem.cap.copy()
         np.subtract.at(cap, (kinds, hosts), 1)
         full |= (cap < 0).any(axis=0)
         cap[:, full] = problem.cap[:, full]
@@ -85,7 +86,7 @@ def _held(problem: Problem) -> Problem | None:
     return dataclasses.replace(problem, fixed=fixed, free=free, cap=cap, home=np.full_like(problem.home, -1))
 
 
-def _search(compiled: Compiled, until, attempts, seed) -> np.ndarray | None:
+def _search(compiled: Compiled, until: float | None, attempts: int, seed: int) -> np.ndarray | None:
     if compiled.hopeless or (compiled.class_count and not len(compiled.layout.live)):
         return None
     search = Search(compiled, seed, until)
@@ -168,12 +169,12 @@ class Search:
             tally.closed[block.classes] += level.ids != domain
         return True
 
-    def _rows(self, tally: Tally, item) -> slice:
+    def _rows(self, tally: Tally, item: Item) -> slice:
         """The smallest slice that has all hosts where a class may go: its region, mostly."""
         open_ = np.flatnonzero(tally.closed[item.classes[0]] == 0)
         return slice(int(open_[0]), int(open_[-1]) + 1) if len(open_) else slice(0, 1)
 
-    def _learn(self, item) -> None:
+    def _learn(self, item: Item) -> None:
         """An item that failed comes sooner next time, and what was chosen beforehand is chosen otherwise."""
         self._weights[item.number] += 1
         for other in self._items:

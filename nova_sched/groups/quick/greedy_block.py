@@ -16,6 +16,7 @@ import numpy as np
 from nova_sched.groups import definition
 from nova_sched.groups.arrays import bounds
 from nova_sched.groups.arrays.blocks import Block
+from nova_sched.groups.arrays.layout import Level, Rows
 from nova_sched.groups.arrays.tally import Tally
 from nova_sched.groups.quick.greedy_class import SCORE, TIGHT, Anchor, Chooser, Taste
 
@@ -44,7 +45,7 @@ class Packer:
         for domain in ranked[np.argsort(-self._rank(block, level, reach)[ranked], kind='stable')[:TRIES]]:
             if works and (works >= ENOUGH or self.taste.mode != SCORE or reach[domain] <= worth):
                 break
-            found = self._try(block, level.rows(int(domain)), finer)
+            found = self._try(level.rows(int(domain)), finer)
             if found is None:
                 continue
             works += 1
@@ -54,9 +55,11 @@ class Packer:
             tally.settle(c, host)
         return best is not None
 
-    def _rules(self, block):
+    def _rules(self, block: Block) -> tuple[list[int], dict[int, list[int]]]:
         """Positions of the rules that see the block as one, and by class those that see its units apart."""
-        layout, outer, finer = self.tally.compiled.layout, set(), {}
+        layout = self.tally.compiled.layout
+        outer: set[int] = set()
+        finer = {}
         for c in block.classes.tolist():
             concerns = self.tally.wiring.concerns[c]
             whole = {n for n in concerns if layout.nests[block.level, self.tally.rules[n].active.level]}
@@ -64,7 +67,7 @@ class Packer:
             finer[c] = [n for n in concerns if n not in whole]
         return sorted(outer), finer
 
-    def _allowed(self, block, outer):
+    def _allowed(self, block: Block, outer: list[int]) -> tuple[np.ndarray, np.ndarray]:
         """Domains, bool [D], that bounds and policies allow for all of the block, and what it costs there."""
         tally, layout = self.tally, self.tally.compiled.layout
         passes = bounds.passing(tally, block)
@@ -78,7 +81,7 @@ class Packer:
             around = layout.around(block.level, rule.active.level)
             if not rule.is_required and self.taste.wishes:
                 price += np.broadcast_to(rule.price(a, b), rule.level.count)[around] * (
-                    tally.wiring.weight[1] * rule.rule.weight
+                    tally.wiring.weight[1] * rule.rule.penalty
                 )
             elif rule.is_required:
                 allowed = rule.allowed(a, b)
@@ -92,7 +95,7 @@ class Packer:
             passes &= wanted
         return passes, price
 
-    def _rank(self, block, level, reach):
+    def _rank(self, block: Block, level: Level, reach: np.ndarray) -> np.ndarray:
         """Float64 [D]: which domains to try first."""
         if self.taste.mode == SCORE:
             return reach
@@ -104,27 +107,29 @@ class Packer:
             rank = rank + 2 * level.max(self.taste.noise)
         return rank
 
-    def _try(self, block, rows, finer):
+    def _try(self, rows: Rows, finer: dict[int, list[int]]) -> tuple[float, list[tuple[int, int]]] | None:
         """Pack by taste, then those with few hosts first and by best fit: (worth, [(class, host)]), or None.
 
         The tally is as before.
         """
         for taste in (self.taste, Taste(TIGHT, wishes=False)) if self.taste.mode == SCORE else (self.taste,):
-            worth, done = self._pack(block, rows, finer, taste)
+            worth, done = self._pack(rows, finer, taste)
             for c, host, way in reversed(done):
                 self.tally.take_back(c, host, way, finer[c])
             if worth is not None:
                 return worth, [(c, host) for c, host, _ in done]
         return None
 
-    def _pack(self, block, rows, finer, taste):
+    def _pack(
+        self, rows: Rows, finer: dict[int, list[int]], taste: Taste
+    ) -> tuple[float | None, list[tuple[int, int, int]]]:
         """Place unit after unit, large ones first; the worth is None when one had no host."""
         tally, compiled = self.tally, self.tally.compiled
-        urgency = {c: -float((compiled.shapes[compiled.shape[c]].least / self._mean).max()) for c in finer}
-        if taste.mode != SCORE:
-            urgency = {c: (tally.usable(c, rows).sum(), size) for c, size in urgency.items()}
-        worth, done = 0.0, []
-        for c in sorted(urgency, key=urgency.__getitem__):
+        size = {c: float((compiled.shapes[compiled.shape[c]].least / self._mean).max()) for c in finer}
+        few = {c: 0 if taste.mode == SCORE else int(tally.usable(c, rows).sum()) for c in finer}
+        worth = 0.0
+        done: list[tuple[int, int, int]] = []
+        for c in sorted(finer, key=lambda c: (few[c], -size[c])):
             chooser = Chooser(tally, taste, c, rows, finer[c])
             for _ in range(int(compiled.count[c])):
                 found = chooser.best()

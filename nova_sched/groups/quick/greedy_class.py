@@ -12,10 +12,12 @@
 """Where the next unit goes: the best host that every policy allows, with an eye on who comes later."""
 
 import dataclasses
+import functools
 
 import numpy as np
 
 from nova_sched.groups import definition
+from nova_sched.groups.arrays.layout import Rows
 from nova_sched.groups.arrays.standing import Spread, Standing
 from nova_sched.groups.arrays.tally import Tally
 from nova_sched.groups.quick.spread_plan import plans
@@ -35,13 +37,13 @@ class Taste:
     wishes: bool = True
 
 
-def values(tally: Tally, taste: Taste, c: int, rows=slice(None)) -> np.ndarray:
+def values(tally: Tally, taste: Taste, c: int, rows: Rows = slice(None)) -> np.ndarray:
     """Float64 over ``rows``: how much the taste likes each host for a unit, preferred policies aside."""
     if taste.mode == SCORE:
         return tally.value(c, rows)
     free = tally.free[rows]
     left = (free / np.maximum(tally.compiled.free.mean(axis=0), 1e-9)).sum(axis=1)
-    value = -left if taste.mode == TIGHT else taste.noise[rows] - 0.5 * left / max(left.mean(), 1e-9)
+    value = -left if taste.noise is None else taste.noise[rows] - 0.5 * left / max(left.mean(), 1e-9)
     at, members = tally.compiled.stay[c]
     if len(at) and taste.wishes:
         home = np.zeros(tally.slots.shape[1])
@@ -53,7 +55,7 @@ def values(tally: Tally, taste: Taste, c: int, rows=slice(None)) -> np.ndarray:
 class Chooser:
     """Chooses hosts among ``rows`` for units of one class, by some ``rules`` (positions in ``active``)."""
 
-    def __init__(self, tally: Tally, taste: Taste, c: int, rows, rules: list[int]):
+    def __init__(self, tally: Tally, taste: Taste, c: int, rows: Rows, rules: list[int]):
         self._tally, self._taste, self._c, self._rows = tally, taste, c, rows
         active = tally.compiled.active
         self._asked = [tally.rules[n] for n in tally.wiring.asked[c] if n in rules]
@@ -76,7 +78,7 @@ class Chooser:
             self._value = values(tally, self._taste, c, rows)
         value, cost = self._value, None
         if self._priced:
-            cost = sum(self._price(rule) for rule in self._priced)
+            cost = functools.reduce(np.add, map(self._price, self._priced))
             value = value - cost
         best = int(np.where(usable, value, -np.inf).argmax())
         if not usable[best]:
@@ -86,11 +88,11 @@ class Chooser:
 
     def _price(self, rule: Standing) -> np.ndarray:
         price = rule.price(int(rule.active.a[self._c]), int(rule.active.b[self._c]))
-        weighed = price * (self._tally.wiring.weight[1] * rule.rule.weight)
+        weighed = price * (self._tally.wiring.weight[1] * rule.rule.penalty)
         return np.broadcast_to(weighed, rule.level.count)[rule.level.ids[self._rows]]
 
 
-def place_class(tally: Tally, taste: Taste, c: int, rows=slice(None)) -> bool:
+def place_class(tally: Tally, taste: Taste, c: int, rows: Rows = slice(None)) -> bool:
     """Place every unit of a class, one after the other; False as soon as one has no host."""
     chooser = Chooser(tally, taste, c, rows, tally.wiring.concerns[c])
     for _ in range(int(tally.compiled.count[c])):
@@ -111,13 +113,14 @@ class Anchor:
 
     def __init__(self, tally: Tally, number: int):
         self.rule, self._tally = tally.rules[number], tally
-        self._classes = np.flatnonzero(self.rule.active.a)
+        self._classes = np.flatnonzero(self.rule.active.a).tolist()
         self.room = self._room()
 
     def _room(self) -> np.ndarray:
         """Int64 [D]: followers that each domain could take, counted kind by kind."""
         each = self.rule.active.a
-        return self.rule.level.sum(sum(each[c] * self._tally.room(c) for c in self._classes))
+        none = np.zeros(self._tally.slots.shape[1], dtype=np.int64)
+        return self.rule.level.sum(sum((each[c] * self._tally.room(c) for c in self._classes), none))
 
     def wanted(self) -> np.ndarray | None:
         """Domains, bool [D], that take at least the average of what is missing; None: nothing is."""
@@ -128,7 +131,7 @@ class Anchor:
             return None
         return ~covered & (self.room * max(self.rule.left_b, 1) >= missing)
 
-    def narrowed(self, usable: np.ndarray, rows=slice(None)) -> np.ndarray:
+    def narrowed(self, usable: np.ndarray, rows: Rows = slice(None)) -> np.ndarray:
         """The usable hosts in domains that are wanted; else those in the richest domain."""
         wanted = self.wanted()
         if wanted is None:
@@ -149,7 +152,7 @@ def plan_spreads(tally: Tally, classes: np.ndarray, choice: dict[int, int]) -> N
         if not isinstance(rule, Spread) or rule.rule.max_skew is None or rule.plan is not None:
             continue
         active = rule.active
-        mine = np.flatnonzero(active.a)
+        mine = np.flatnonzero(active.a).tolist()
         open_ = [c for c in mine if len(tally.at[c]) < tally.compiled.count[c]]
         room = sum(
             (active.a[c] * tally.room(c) for c in open_), np.zeros(tally.slots.shape[1], dtype=np.int64)

@@ -46,7 +46,8 @@ def split(compiled: Compiled) -> tuple[list[Block], list[Block]]:
     """Blocks that are packed at once, no two of which share a class; and the others, coarse levels first, of
     which greedy chooses the domains before it places anything.
     """
-    packed, regions = [], []
+    packed: list[Block] = []
+    regions: list[Block] = []
     taken = np.zeros(compiled.class_count, dtype=bool)
     for block in compiled.blocks:  # fine levels first
         level = compiled.layout.levels[block.level]
@@ -65,7 +66,7 @@ def items(tally: Tally, packed: list[Block], passing: dict[int, np.ndarray]) -> 
     item_of = np.full(compiled.class_count, -1, dtype=np.intp)
     made: list[Item] = []
 
-    def add(classes, block, options):
+    def add(classes: np.ndarray, block: Block | None, options: float) -> None:
         item_of[classes] = len(made)
         need = sum(compiled.count[c] * compiled.shapes[compiled.shape[c]].least for c in classes)
         at_home = any(len(compiled.stay[c][0]) for c in classes)

@@ -17,6 +17,7 @@ import numpy as np
 
 from nova_sched.groups import definition
 from nova_sched.groups.arrays.blocks import Block
+from nova_sched.groups.arrays.compile import Compiled
 from nova_sched.groups.arrays.tally import Tally
 
 
@@ -67,10 +68,10 @@ def _times(tally: Tally, block: Block, count: int) -> np.ndarray:
     return times
 
 
-def _by_type(compiled, blocks: list[Block]) -> list[tuple[Block, int]]:
+def _by_type(compiled: Compiled, blocks: list[Block]) -> list[tuple[Block, int]]:
     """One block of each type, and how many there are."""
     type_of = {number: place for place, one in enumerate(compiled.block_types) for number in one.blocks}
-    found = collections.defaultdict(list)
+    found: dict[int, list[Block]] = collections.defaultdict(list)
     for block in blocks:
         found[type_of[block.number]].append(block)
     return [(alike[0], len(alike)) for alike in found.values()]

@@ -70,7 +70,7 @@ class _Walk:
         self._take(member, host)
         return True
 
-    def _take(self, member, host):
+    def _take(self, member: int, host: int) -> None:
         kind = self._problem.kind[member]
         self.hosts[member] = host
         ways = self._problem.demand[kind]
@@ -82,13 +82,13 @@ class _Walk:
             fits[host] = self._fit(other, slice(host, host + 1))[0]
         self._count(member)
 
-    def _fit(self, kind, rows):
+    def _fit(self, kind: int, rows: slice) -> np.ndarray:
         """Bool over rows: whether one more of the kind fits there now."""
         asked = self._problem.demand[kind][:, None, :]
         fits = ((asked <= self._free[rows]) | (asked == 0)).all(axis=2).any(axis=0)
         return fits if self._cap is None else fits & (self._cap[kind, rows] > 0)
 
-    def _side(self, rule):
+    def _side(self, rule: Rule) -> np.ndarray:
         """Bool [2, M]: members in ``a``, and in ``b`` or, of an exclusive, all others."""
         sides = np.zeros((2, self._problem.member_count), dtype=bool)
         sides[0, rule.a] = True
@@ -97,13 +97,15 @@ class _Walk:
             sides[1] = ~sides[0]
         return sides
 
-    def _count(self, member):
+    def _count(self, member: int) -> None:
         for rule, sides, counts in zip(self._required, self._sides, self._counts, strict=True):
             domain = self._problem.domains[rule.level][self.hosts[member]]
             counts[:, domain] += sides[:, member]
 
 
-def _judge(rule: Rule, side: int, counts: np.ndarray, outside: np.ndarray):
+def _judge(
+    rule: Rule, side: int, counts: np.ndarray, outside: np.ndarray
+) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Domains where the next member of a side may be, and those where it had better be; None: all of them."""
     a, b = counts
     other = b if side == 0 else a

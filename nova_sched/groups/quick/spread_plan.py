@@ -14,10 +14,14 @@
 A skew kept step by step runs into dead ends: one small domain among the used ones holds all others down.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 
-def plans(room: np.ndarray, there: np.ndarray, score: np.ndarray, left: int, min_domains: int, max_skew: int):
+def plans(
+    room: np.ndarray, there: np.ndarray, score: np.ndarray, left: int, min_domains: int, max_skew: int
+) -> Iterator[tuple[int, np.ndarray]]:
     """All plans worth trying, the one with most to spare first: (ceiling, bool [D] the domains to use).
 
     ``room`` int64 [D]: members that each domain could take; ``there``: those that it has; ``score`` [D]:

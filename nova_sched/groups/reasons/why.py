@@ -213,7 +213,9 @@ def _words(failing: Failure | None, core: Sequence[str] | None, contradicts: boo
     told = []
     if failing is not None:
         told.append(f'{failing.words}.')
-    if contradicts and core:
+    if contradicts and core and len(core) == 1:
+        told.append(f'Even with nothing else on them, these hosts and domains do not allow {core[0]}.')
+    elif contradicts and core:
         told.append(f'These policies contradict each other, whatever is free: {_listed(core)}.')
     elif core:
         told.append(f'What cannot be kept with what is free: {_listed(core)}.')

@@ -13,10 +13,14 @@
 
 import collections
 import dataclasses
+import threading
 
 import pytest
 
 from nova_sched import errors
+from nova_sched.claims import Placement
+from nova_sched.engine.batch import Order
+from nova_sched.engine.scheduler import CALL, PLACE
 from nova_sched.groups.definition import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -28,10 +32,12 @@ from nova_sched.groups.definition import (
     Member,
     Policy,
 )
+from nova_sched.groups.topology import Topology
 from nova_sched.objects import InstanceGroup
 from nova_sched.objects.claim import PENDING, PLANNED
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.engine.group_cloud import BIG, SMALL, SOURCE, cloud, definition, members
+from nova_sched.tests.unit.engine.world import fresh, picture
 
 WEBS = tuple(f'web/{number}' for number in range(4))
 RACKS_APART = Policy('webs apart', ANTI_AFFINITY, 'rack', WEBS)
@@ -77,6 +83,18 @@ class TestCreate:
         assert refused.value.details['words'] == refused.value.reason
         assert eight.store.claims() == []
         assert eight.groups.list() == []
+
+    def test_a_member_that_no_host_takes_is_named_with_the_reason(self, eight):
+        huge = {**members('a'), **members('b', flavor=Flavor(64, 1024, name='huge'))}
+        with pytest.raises(
+            errors.GroupRefused, match='Member b: .*ResourceCapacity.*64 vCPUs asked'
+        ) as refused:
+            eight.create(definition(huge))
+        assert list(refused.value.details['closed']) == ['b']
+
+    def test_without_hosts(self):
+        with cloud(0) as made, pytest.raises(errors.GroupRefused):
+            made.create(webs())
 
     def test_a_member_that_makes_no_sense(self, eight):
         strange = Member('web', Flavor(2, 1024, extra_specs={'hw:numa_nodes': 'many'}))
@@ -180,6 +198,30 @@ class TestBuild:
         assert (claim.resources['VCPU'], claim.member) == (4, 'web/0')
         assert len({eight.rack(host) for host in eight.places(group).values()}) == 4
 
+    def test_members_that_are_built_in_one_batch(self, eight):
+        group = eight.create(webs())
+        begin = threading.Event()
+        waiting = eight.scheduler.loop.send(CALL, (begin.wait, ()))
+        asked = [eight.scheduler.loop.send(PLACE, Order([eight.request(group, path)])) for path in WEBS]
+        begin.set()
+        assert waiting.result()
+        assert all(future.result() for future in asked)
+        assert picture(eight.cluster) == picture(fresh(eight.store))
+
+    def test_several_servers_cannot_be_one_member(self, eight):
+        group = eight.create(webs())
+        two = [eight.request(group, 'web/0', name) for name in ('one', 'two')]
+        with pytest.raises(errors.MemberRefused, match='cannot be one member'):
+            eight.scheduler.place(two)
+        assert set(eight.states(group).values()) == {PLANNED}
+
+    def test_who_only_asks_has_nobody_planned_anew(self, eight):
+        group = eight.create(webs())
+        eight.disable(eight.places(group)['web/0'])
+        with pytest.raises(errors.MemberRefused, match='planned anew'):
+            eight.scheduler.place([eight.request(group, 'web/0')], claim=False)
+        assert eight.groups.show(group.uuid).serial == group.serial
+
 
 class TestSurprises:
     def test_a_host_is_switched_off(self, eight):
@@ -234,6 +276,32 @@ class TestSurprises:
         eight.build(group, 'web/2')
         assert eight.groups.show(group.uuid).status == 'building'
 
+    def test_what_is_planned_after_that_lasts(self, eight):
+        group = eight.create(webs(), ttl_s=10)
+        eight.world.now_s += 100
+        eight.scheduler.call(eight.scheduler.books.expire)
+        again = eight.groups.plan(group.uuid, replan=True)
+        assert again.expires_s > eight.world.now_s + 100
+        assert {claim.expires_s for claim in eight.store.claims()} == {again.expires_s}
+
+    def test_a_level_that_is_not_configured_any_more(self, eight):
+        group = eight.create(webs())
+        with cloud(0, eight.store, topology=Topology(['host', 'zone'])) as other:
+            with pytest.raises(errors.MemberRefused, match='level rack, which is not configured'):
+                other.build(group, 'web/0')
+            with pytest.raises(errors.GroupRefused, match='level rack, which is not configured'):
+                other.groups.plan(group.uuid, replan=True)
+
+    def test_a_definition_of_another_release(self, eight):
+        group = eight.create(webs())
+        record = eight.store.top_group(group.uuid)
+        strange = dataclasses.replace(record, generation=2, definition='{"format": 2}')
+        eight.store.commit([Placement((), record=strange, serial=record.serial)])
+        with pytest.raises(errors.IncompatibleObject):
+            eight.groups.show(group.uuid)
+        with pytest.raises(errors.MemberRefused):
+            eight.build(group, 'web/0')
+
     def test_renewed_plans_stay(self, eight):
         group = eight.create(webs(), ttl_s=10)
         assert eight.groups.renew(group.uuid, 100).expires_s == eight.world.now_s + 100
@@ -280,6 +348,11 @@ class TestUpdate:
         more = eight.groups.update(group.uuid, webs(**members('cache')), SOURCE, generation=1)
         assert (more.generation, more.moves) == (2, ())
         assert {one.path: one.host for one in more.members if one.path in before} == before
+
+    def test_all_of_a_new_plan_expire_together(self, eight):
+        group = eight.create(webs(), ttl_s=10)
+        more = eight.groups.update(group.uuid, webs(**members('cache')), SOURCE, ttl_s=100)
+        assert {claim.expires_s for claim in eight.store.claims()} == {more.expires_s}
 
     def test_who_is_no_member_any_more(self, eight):
         group = eight.create(webs())
@@ -398,6 +471,21 @@ class TestExclusive:
         eight.groups.mend_fences()
         with pytest.raises(errors.NoValidHost, match='kept for another group'):
             eight.place('outsider', force_hosts=['h20'])
+
+    def test_who_was_a_member_is_no_outsider(self, eight):
+        both = dataclasses.replace(self.ALONE, a=('db', 'old'))
+        group = eight.create(definition(members('db', 'old'), both, Policy('t', AFFINITY, 'rack', both.a)))
+        for path in both.a:
+            eight.confirm(eight.build(group, path)[0], path)
+        assert eight.groups.update(group.uuid, definition(members('db'), self.ALONE), SOURCE).moves == ()
+
+    def test_a_domain_that_is_renamed(self, eight):
+        group = eight.create(definition(members('db'), self.ALONE))
+        planned = eight.places(group)['db']
+        for number in range(8):
+            if eight.rack(f'h{number}') == eight.rack(planned):
+                eight.join(number, stats={'rack': 'renamed'})
+        assert eight.build(group, 'db')[0] == planned
 
     def test_another_scheduler_keeps_out_too(self, eight):
         with cloud(0, eight.store) as other:

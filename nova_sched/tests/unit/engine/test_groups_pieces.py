@@ -139,6 +139,15 @@ def test_devices():
             made.create(of(one_more=one_each))
 
 
+def test_pieces_that_no_filter_judges_keep_nobody_out():
+    """As for any server then: they are claimed where they fit, and left to the compute node where not."""
+    pinned = flavor(2, hw__cpu_policy='dedicated', hw__mem_page_size=2048)
+    lenient = rules([], [RAMWeigher()])
+    with cloud(2, chain=lenient) as made:
+        group = made.create(of(a=pinned, b=pinned))
+        assert made.build(group, 'a', found=Member('a', pinned))[0] == made.places(group)['a']
+
+
 def test_a_filter_that_counts_instances():
     counting = rules([NumInstancesFilter()], [RAMWeigher()])
     with settings({'filter_scheduler.max_instances_per_host': 2}), cloud(3, chain=counting) as made:

@@ -107,6 +107,7 @@ class World:
         candidates=None,
         news=None,
         crowd=None,
+        topology=None,
         **settings,
     ):
         self.store = MemoryClaimStore() if store is None else store
@@ -124,6 +125,7 @@ class World:
             candidates=candidates,
             news=news,
             crowd=crowd,
+            topology=topology,
         )
         self.books = self.scheduler.books
         self.loop = self.scheduler.loop
