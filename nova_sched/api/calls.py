@@ -71,9 +71,10 @@ class Call:
         return found
 
     def seen_generations(self, needed):
-        """Generations that the caller has seen, by If-Match; None: any. Raises PreconditionRequired.
+        """Generations that the caller has seen, by If-Match; None: any.
 
-        With ``needed`` the header must be there. No generation at all: tags that were never given here.
+        With ``needed`` the header must be there. No generation at all: weak tags, which match nothing.
+        Raises PreconditionRequired, or InvalidRequest if none of the tags can have been given here.
         """
         if 'If-Match' not in self.request.headers:
             if needed:
@@ -83,6 +84,9 @@ class Call:
         given = self.request.if_match
         if given.star_tag:
             return None
+        if all(views.generation(tag) is None for tag in given.as_set(include_weak=True)):
+            header = self.request.headers['If-Match']
+            raise errors.InvalidRequest('If-Match', f"'{header}' is no ETag of this API")
         numbers = [views.generation(tag) for tag in given.as_set()]
         return sorted(number for number in numbers if number is not None)
 

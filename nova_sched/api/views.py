@@ -59,10 +59,16 @@ def whole(group, root, with_hosts):
 
 def _member(member, with_hosts):
     told = _told(member, MEMBER, with_hosts)
-    told['domains'] = {
-        level: domain for level, domain in member.domains.items() if with_hosts or level != HOST_LEVEL
-    }
+    told['domains'] = dict(member.domains) if with_hosts else _without_host(member.domains)
     return told
+
+
+def _without_host(domains):
+    """Domains but that of the host; null are those that have its name, because the node tells none."""
+    host = domains.get(HOST_LEVEL)
+    return {
+        level: None if domain == host else domain for level, domain in domains.items() if level != HOST_LEVEL
+    }
 
 
 def _told(thing, names, with_hosts):

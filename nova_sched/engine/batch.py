@@ -280,7 +280,7 @@ class Batches:
 def _apart(messages):
     """Messages that share no instance and no member of a top group, and those that must wait because an
     earlier one is about the same."""
-    seen, now, later = set(), list[Message](), list[Message]()
+    seen, now, later = set[object](), list[Message](), list[Message]()
     for message in messages:
         instances = {request.instance_uuid for request in message.work.requests}
         instances |= {member_of(request) for request in message.work.requests if is_member(request)}

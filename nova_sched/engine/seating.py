@@ -120,7 +120,14 @@ class Seating:
     def _find(self, request):
         uuid, path = member_of(request)
         try:
-            return self._library.find(uuid, request.project_id)
+            known = self._library.find(uuid)
+            # One of no project is an operator's, for servers of any.
+            if known.record.project_id is not None and request.project_id not in (
+                None,
+                known.record.project_id,
+            ):
+                raise errors.GroupNotFound(uuid)
+            return known
         except (errors.GroupNotFound, errors.IncompatibleObject) as error:
             raise errors.MemberRefused(path or '?', str(error)) from None
 

@@ -136,9 +136,13 @@ def warnings(levels: Mapping[str, Level], most: int = 20) -> list[str]:
     """What an operator should know: nodes that tell no domain of a level, and those that tell several."""
     hosts, told = levels[HOST].names, []
     for level in levels.values():
-        for rows, what in ((level.missing, 'tell no {}'), (level.torn, 'are in more than one {}')):
+        for rows, one, several in (
+            (level.missing, 'node tells no', 'nodes tell no'),
+            (level.torn, 'node is in more than one', 'nodes are in more than one'),
+        ):
             if len(rows):
                 some = ', '.join(hosts[row] for row in rows[:most].tolist())
                 more = f', and {len(rows) - most} more' if len(rows) > most else ''
-                told.append(f'{len(rows)} nodes {what.format(level.name)}: {some}{more}')
+                what = one if len(rows) == 1 else several
+                told.append(f'{len(rows)} {what} {level.name}: {some}{more}')
     return told

@@ -30,6 +30,12 @@ NOUN = 'group'
 HELP = 'plan whole groups of servers, and look after them'
 
 
+class BadFile(errors.InvalidRequest):
+    """A file that the command line names is not there, or holds something else."""
+
+    message = '{where}: {why}'
+
+
 def create(args, conf):
     """Plan all members of a template together, and hold their places
 
@@ -108,11 +114,12 @@ def plan(args, conf):
 
     Keys with --format json: those of 'group create'.
     """
+    below = Topology(conf.topology.levels, conf.topology.orders).below
     return _told(
         args,
         conf,
         lambda groups: groups.plan(args.uuid, args.project, args.replan, args.dry_run),
-        group_pages.tree,
+        lambda group: group_pages.tree(group, below),
     )
 
 
@@ -222,6 +229,10 @@ def _told(args, conf, question, page):
         else:
             tables.show(tables.as_json({'refused': refused.reason, 'details': refused.details}))
         return 1
+    except errors.TemplateError as error:
+        place = {name: getattr(error, name) for name in errors.TemplateError.facts}
+        print(group_pages.mistake(args.file, **place), file=sys.stderr)
+        return 1
     _show(args, found, page)
     return 0
 
@@ -250,26 +261,26 @@ def _description(args):
 
 
 def _text(path):
-    """What stands in a file; - is standard input. Raises InvalidRequest."""
+    """What stands in a file; - is standard input. Raises BadFile."""
     try:
         if path == '-':
             return sys.stdin.read()
         with open(path, encoding='utf-8') as file:
             return file.read()
     except (OSError, ValueError) as error:
-        raise errors.InvalidRequest(path, str(error)) from None
+        raise BadFile(path, getattr(error, 'strerror', None) or str(error)) from None
 
 
 def _mapping(path):
-    """The YAML mapping in a file; None without a file. Raises InvalidRequest."""
+    """The YAML mapping in a file; None without a file. Raises BadFile."""
     if path is None:
         return None
     try:
         found = yaml.safe_load(_text(path))
     except yaml.YAMLError as error:
-        raise errors.InvalidRequest(path, ' '.join(str(error).split())) from None
+        raise BadFile(path, ' '.join(str(error).split())) from None
     if not isinstance(found, dict):
-        raise errors.InvalidRequest(path, 'it holds no mapping')
+        raise BadFile(path, 'it holds no mapping')
     return found
 
 

@@ -83,10 +83,10 @@ def page(group):
     return '\n'.join([*_head(row), '', tables.table(MEMBERS, row['members']), *_tail(row)])
 
 
-def tree(group):
-    """A group with its members below their domains."""
+def tree(group, below=None):
+    """A group with its members below their domains; ``below`` as of ``levels``."""
     row = plain(group)
-    return '\n'.join([*_head(row), '', *_drawn(row['members']), *_tail(row)])
+    return '\n'.join([*_head(row), '', *_drawn(row['members'], below or {}), *_tail(row)])
 
 
 def _head(row):
@@ -133,10 +133,10 @@ def _warned(warnings):
 # The tree.
 
 
-def _drawn(members):
+def _drawn(members, below_of):
     """The lines of the tree, and of members that are nowhere."""
     placed = [member for member in members if member['host'] is not None]
-    nested, beside = levels(placed)
+    nested, beside = levels(placed, below_of)
     root: dict = {}
     for member in placed:
         below = root
@@ -153,19 +153,40 @@ def _drawn(members):
     return [*lines, *([tables.fill(', '.join(nowhere), 'Nowhere: ')] if nowhere else [])]
 
 
-def levels(members):
-    """Names of levels above the host: those that nest in each other, widest first, and the others."""
+def levels(members, below):
+    """Names of levels above the host: those that nest in each other, widest first, and the others.
+
+    Those that nest are the longest chain, of equal ones the first. ``below`` is the next narrower of each
+    level that is known: few members may lie as if levels nested that are beside each other.
+    """
     names = [level for level in (members[0]['domains'] if members else {}) if level != HOST]
-    nested: list[str] = []
-    for level in reversed(names):
-        parents: dict[str, tuple] = {}
-        for member in members:
-            above = tuple(member['domains'].get(one) for one in nested)
-            if parents.setdefault(member['domains'].get(level), above) != above:
-                break
-        else:
-            nested.append(level)
+    chains: dict[str, list[str]] = {}  # the longest that ends with each level, widest first
+    for level in names:
+        inside = [
+            chain
+            for one, chain in chains.items()
+            if _may_lie_in(one, level, below) and _do_lie_in(one, level, members)
+        ]
+        chains[level] = [level, *max(inside, key=len, default=[])]
+    nested = max(chains.values(), key=len, default=[])
     return nested, [level for level in names if level not in nested]
+
+
+def _may_lie_in(narrow, wide, below):
+    """Whether a level is below another; of levels that are not known nobody knows."""
+    if narrow not in below or wide not in below:
+        return True
+    while wide not in (narrow, HOST):
+        wide = below[wide]
+    return wide == narrow
+
+
+def _do_lie_in(narrow, wide, members):
+    """Whether each domain of a level is in one domain of the other."""
+    domains = [member['domains'] for member in members]
+    return len({(one.get(narrow), one.get(wide)) for one in domains}) == len(
+        {one.get(narrow) for one in domains}
+    )
 
 
 def _is_alone(member, level, nested):

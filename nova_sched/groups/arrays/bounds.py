@@ -101,7 +101,7 @@ def checks(tally: Tally, classes: np.ndarray, level: Level, number: int | None) 
     compiled = tally.compiled
     left = np.array([compiled.count[c] - len(tally.at[c]) for c in classes])
     room = np.array([tally.room(c) for c in classes])
-    usable = np.any(room, axis=0)
+    usable = np.logical_or.reduce(room)
     for c, n, here in zip(classes, left.tolist(), room, strict=True):
         yield Check(level.sum(here), n, 'hosts', np.array([c]))
     yield from _resources(tally, classes, left, level, usable)

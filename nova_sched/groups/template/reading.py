@@ -96,7 +96,7 @@ class Reading:
         most = 4 * self._most_members + 100
         policies = Policies(tree, self._resources, self._scope, self._levels, most, self._warnings).all()
         if not tree.members:
-            self._warnings.append('there is no member')
+            raise self._top.wrong_key('resources', 'there is no member')
         return Definition(
             tree.members, policies, tree.groups, description, tuple(dict.fromkeys(self._warnings))
         )

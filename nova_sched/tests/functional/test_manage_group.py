@@ -98,11 +98,21 @@ def test_a_group_that_cannot_be(cloud, manage, template, format_):
         assert err.startswith('nova-sched-manage: The group cannot be placed.')
 
 
-def test_a_template_that_makes_no_sense(cloud, manage, tmp_path):
-    (tmp_path / 'bad.yaml').write_text(TEMPLATE.replace('anti-affinity', 'hate'))
-    status, out, err = manage('create', str(tmp_path / 'bad.yaml'))
-    assert (status, out) == (1, '')
-    assert 'line 18, column' in err
+def test_a_template_that_makes_no_sense(cloud, manage, tmp_path, shop):
+    file = tmp_path / 'bad.yaml'
+    file.write_text(TEMPLATE.replace('anti-affinity', 'hate'))
+    found = [manage(*words, str(file)) for words in (('validate',), ('create',), ('update', shop))]
+    assert [(status, out) for status, out, _ in found] == [(1, '')] * 3
+    assert len({err for *_, err in found}) == 1
+    assert re.match(rf'{re.escape(str(file))}:18:\d+: resources\.', found[0][2])
+
+
+def test_a_template_without_members(cloud, manage, template, shop):
+    for words in ('create',), ('update', shop):
+        status, out, err = manage(*words, template, '--parameter', 'count=0')
+        assert (status, out) == (1, '')
+        assert err.endswith('resources: there is no member\n')
+    assert len(cloud.groups.show(shop).members) == 2
 
 
 def test_show(cloud, manage, shop):
@@ -151,6 +161,11 @@ def test_topology(cloud, manage):
     assert (status, '| rack  |       3 |' in out, '3 nodes tell no room' in out) == (0, True, True)
     status, out, _ = manage('topology', '--format', 'json')
     assert json.loads(out)['domains'] == {'host': 3, 'rack': 3, 'room': 3, 'zone': 1}
+
+
+def test_a_node_that_tells_no_rack(cloud, manage):
+    cloud.add('alone')
+    assert '1 node tells no rack: alone' in manage('topology')[1]
 
 
 def test_renew(cloud, manage, shop):

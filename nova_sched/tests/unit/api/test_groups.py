@@ -134,6 +134,18 @@ def test_an_operator_sees_hosts(http, path):
     )
 
 
+@pytest.mark.parametrize('path', ['', '/plan'])
+def test_a_domain_that_is_named_after_its_host(http, backend, path):
+    domains = {'host': 'host-1', 'rack': 'host-1', 'room': 'host-1', 'zone': 'az-1'}
+    backend.groups[uuid_of('app')] = group('app', members=[member(domains=domains)])
+    found = [http.get(f'{APP}{path}', headers=who) for who in (RED, ADMIN)]
+    assert [answer.json['members'][0]['domains'] for answer in found] == [
+        {'rack': None, 'room': None, 'zone': 'az-1'},
+        domains,
+    ]
+    assert 'host-1' not in found[0].text
+
+
 def test_a_plan_has_members_and_no_template(http, backend):
     told = http.get(f'{APP}/plan', headers=RED).json
     assert [one['path'] for one in told['members']] == ['web']
@@ -232,17 +244,34 @@ def test_a_change_on_what_was_seen(http, backend, method, tag, seen):
     'tag',
     [
         pytest.param('"2"', id='another generation'),
+        pytest.param('"2-0123456789abcdef", "3"', id='other generations'),
         pytest.param('W/"1"', id='a weak tag'),
-        pytest.param('"one"', id='never given'),
-        pytest.param('"9999999999999999999999"', id='no number of ours'),
-        pytest.param('""', id='an empty tag'),
-        pytest.param('', id='nothing'),
     ],
 )
 @pytest.mark.parametrize('method', ['PUT', 'DELETE'])
 def test_no_change_on_something_else(http, backend, method, tag):
     answer = http.open(APP, method=method, json={'template': TEMPLATE}, headers={**RED, 'If-Match': tag})
     assert (answer.status_code, answer.json['errors'][0]['found']) == (412, 1)
+    assert asked(backend, 'update') == asked(backend, 'delete') == []
+
+
+@pytest.mark.parametrize(
+    'tag',
+    [
+        pytest.param('abc', id='a word'),
+        pytest.param('"one"', id='never given'),
+        pytest.param('W/"one"', id='never given, and weak'),
+        pytest.param('"9999999999999999999999"', id='no number of ours'),
+        pytest.param('""', id='an empty tag'),
+        pytest.param('', id='nothing'),
+    ],
+)
+@pytest.mark.parametrize('method', ['PUT', 'DELETE'])
+def test_no_change_on_what_is_no_tag(http, backend, method, tag):
+    answer = http.open(APP, method=method, json={'template': TEMPLATE}, headers={**RED, 'If-Match': tag})
+    (error,) = answer.json['errors']
+    assert (answer.status_code, error['where']) == (400, 'If-Match')
+    assert f"'{tag}' is no ETag of this API" in error['detail']
     assert asked(backend, 'update') == asked(backend, 'delete') == []
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.cmd.manage import commands, group, group_pages
+from nova_sched.groups.topology import Topology
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.test_layers import PACKAGE
 from nova_sched.tests.unit.cmd.test_manage import keys
@@ -132,9 +133,9 @@ def test_a_domain_that_is_only_its_host_is_not_drawn():
 
 def test_levels_that_do_not_nest_stand_beside_the_host():
     assert drawn(
-        member('web/0', 'a', power='p1', zone='west'),
-        member('web/1', 'b', power='p2', zone='west'),
-        member('web/2', 'c', power='p1', zone='east'),
+        member('web/0', 'a', zone='west', power='p1'),
+        member('web/1', 'b', zone='west', power='p2'),
+        member('web/2', 'c', zone='east', power='p1'),
     ) == [
         'the cloud',
         '├── zone west',
@@ -146,6 +147,67 @@ def test_levels_that_do_not_nest_stand_beside_the_host():
         '    └── host c (power p1)',
         '        └── web/2  planned',
     ]
+
+
+FEEDS = Topology(orders=['host < power_feed', 'room < hall']).below
+
+
+@pytest.mark.parametrize(
+    'feeds, below',
+    [
+        pytest.param(('p1', 'p2', 'p1'), None, id='members show it'),
+        pytest.param(('p1', 'p2', 'p1'), FEEDS, id='members and configuration show it'),
+        pytest.param(('p1', 'p1', 'p1'), FEEDS, id='the configuration shows it'),
+    ],
+)
+def test_a_level_that_is_beside_the_others_is_not_the_widest(feeds, below):
+    members = [
+        member(f'web/{number}', f'h{number}', rack=rack, room='m1', zone='west', power_feed=feed)
+        for number, (rack, feed) in enumerate(zip(('r1', 'r1', 'r2'), feeds, strict=True))
+    ]
+    lines = group_pages.tree(made(*members), below).splitlines()
+    assert lines[lines.index('') + 1 :] == [
+        'the cloud',
+        '└── zone west',
+        '    └── room m1',
+        '        ├── rack r1',
+        f'        │   ├── host h0 (power_feed {feeds[0]})',
+        '        │   │   └── web/0  planned',
+        f'        │   └── host h1 (power_feed {feeds[1]})',
+        '        │       └── web/1  planned',
+        '        └── rack r2',
+        f'            └── host h2 (power_feed {feeds[2]})',
+        '                └── web/2  planned',
+    ]
+
+
+@pytest.mark.parametrize(
+    'domains, found',
+    [
+        pytest.param([], ([], []), id='nobody'),
+        pytest.param([{'host': 'a'}], ([], []), id='only hosts'),
+        pytest.param(
+            [{'host': 'a', 'rack': 'r', 'room': 'm', 'zone': 'z', 'power_feed': 'p', 'hall': 'h'}],
+            (['zone', 'room', 'rack'], ['power_feed', 'hall']),
+            id='of equal chains the first',
+        ),
+        pytest.param(
+            [
+                {'host': 'a', 'rack': 'r', 'room': 'm1', 'zone': 'z', 'hall': 'h'},
+                {'host': 'b', 'rack': 'r', 'room': 'm2', 'zone': 'z', 'hall': 'h'},
+            ],
+            (['zone', 'rack'], ['room', 'hall']),
+            id='a rack in two rooms',
+        ),
+        pytest.param(
+            [{'host': 'a', 'rack': 'r', 'floor': 'f'}],
+            (['floor', 'rack'], []),
+            id='a level that is not known',
+        ),
+    ],
+)
+def test_levels_that_nest(domains, found):
+    assert group_pages.levels([{'domains': one} for one in domains], FEEDS) == found
 
 
 def test_nodes_of_a_host_and_members_that_are_nowhere():
@@ -318,6 +380,7 @@ def test_levels_of_the_configuration(manage, file):
         ),
         pytest.param(('members: [web]', 'members: [wed]'), '16:17:', 'wed', id='no such resource'),
         pytest.param(('resources:', 'resources: ]'), '4:12:', 'parsing', id='no YAML'),
+        pytest.param(('default: 2', 'default: 0'), '4:1:', 'resources: there is no member', id='no member'),
         pytest.param(
             ('disk: 10}', "disk: 10, extra_specs: {'hw:numa_nodes': 3}}"),
             '',
@@ -347,6 +410,7 @@ def test_a_template_that_makes_no_sense(manage, file, change, place, why):
     'words, why',
     [
         pytest.param('group validate {tmp}/none.yaml', 'No such file', id='no template'),
+        pytest.param('group create {tmp}/none.yaml', 'No such file', id='no template to create'),
         pytest.param(
             'group validate {tmp}/shop.yaml --flavors {tmp}/none.yaml', 'No such file', id='no flavors'
         ),
@@ -360,6 +424,12 @@ def test_files_that_are_no_good(manage, file, tmp_path, words, why):
     status, out, err = manage(words.format(tmp=tmp_path))
     assert (status, out) == (1, '')
     assert why in err
+    assert not any(word in err for word in ('Errno', 'Invalid request'))
+
+
+def test_a_file_that_is_not_there(manage, tmp_path):
+    path = f'{tmp_path}/none.yaml'
+    assert f'{path}: No such file or directory\n' in manage('group validate', path).err
 
 
 def test_every_verb_of_the_contract_is_there():

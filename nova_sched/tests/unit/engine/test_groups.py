@@ -87,7 +87,7 @@ class TestCreate:
     def test_a_member_that_no_host_takes_is_named_with_the_reason(self, eight):
         huge = {**members('a'), **members('b', flavor=Flavor(64, 1024, name='huge'))}
         with pytest.raises(
-            errors.GroupRefused, match='Member b: .*ResourceCapacity.*64 vCPUs asked'
+            errors.GroupRefused, match=r'Member b: .*ResourceCapacity.*64 vCPUs asked'
         ) as refused:
             eight.create(definition(huge))
         assert list(refused.value.details['closed']) == ['b']
@@ -159,6 +159,10 @@ class TestBuild:
         with pytest.raises(errors.MemberRefused, match=why):
             eight.build(group, path, 'server', **changes)
         assert eight.states(group) == dict.fromkeys(WEBS, PLANNED)
+
+    def test_a_group_of_no_project_is_for_all(self, eight):
+        group = eight.create(webs(), context=None)
+        assert eight.build(group, 'web/0', project_id='q')[0] == eight.places(group)['web/0']
 
     def test_no_such_group(self, eight):
         group = dataclasses.replace(eight.create(webs(), dry_run=True))
@@ -522,6 +526,11 @@ class TestLooks:
             'warnings': [],
             'domains': {'host': 8, 'rack': 4, 'room': 2, 'zone': 1},
         }
+
+    def test_a_node_that_tells_no_rack(self):
+        with cloud(0) as made:
+            made.join(0, stats={})
+            assert '1 node tells no rack: h0' in made.groups.topology()['warnings']
 
 
 def test_definitions_survive_as_text():

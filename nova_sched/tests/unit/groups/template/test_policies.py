@@ -102,7 +102,8 @@ def test_each_of_repeated_groups_has_its_policies():
 
 
 def test_a_policy_of_nobody_is_dropped():
-    assert read({'g': group('r', policies=[SPREAD]), 'r': repeated(0)}).policies == ()
+    resources = {'g': group('r', policies=[SPREAD]), 'r': repeated(0), 'a': SERVER}
+    assert read(resources).policies == ()
 
 
 def test_levels_are_the_operators():

@@ -37,7 +37,6 @@ REFERENCE = {'get_resource': 'a'}
 @pytest.mark.parametrize(
     'resources, members, groups',
     [
-        pytest.param({}, '', {}, id='nothing'),
         pytest.param({'a': SERVER, 'b': SERVER}, 'a b', {}, id='servers'),
         pytest.param({'g': group('a'), 'a': SERVER, 'b': SERVER}, 'g/a b', {'g': 'g/a'}, id='group'),
         pytest.param({'g': group(REFERENCE), 'a': SERVER}, 'g/a', {'g': 'g/a'}, id='by get_resource'),
@@ -61,7 +60,7 @@ REFERENCE = {'get_resource': 'a'}
             id='its type said',
         ),
         pytest.param({'r': repeated(2)}, 'r/0 r/1', {'r': 'r/0 r/1'}, id='repeated'),
-        pytest.param({'r': repeated(0)}, '', {'r': ''}, id='none repeated'),
+        pytest.param({'r': repeated(0), 'a': SERVER}, 'a', {'r': ''}, id='none repeated'),
         pytest.param({'r': repeated('1')}, 'r/0', {'r': 'r/0'}, id='count as text'),
         pytest.param(
             {'r': {'type': 'OS::Heat::ResourceGroup', 'properties': {'resource_def': SERVER}}},
@@ -438,8 +437,22 @@ def test_what_creates_servers_unseen_is_a_warning():
     )
 
 
-def test_a_template_without_members_is_a_warning():
-    assert read({}).warnings == ('there is no member',)
+@pytest.mark.parametrize(
+    'body, at',
+    [
+        pytest.param('resources: {}', (2, 1), id='no resource'),
+        pytest.param('description: x', (1, 1), id='no resources'),
+        pytest.param('resources: {a: {type: My::Thing}}', (2, 1), id='other resources'),
+        pytest.param(
+            'resources: {r: {type: OS::Heat::ResourceGroup, '
+            'properties: {count: 0, resource_def: {type: OS::Nova::Server}}}}',
+            (2, 1),
+            id='none of them',
+        ),
+    ],
+)
+def test_a_template_without_members_is_refused(body, at):
+    assert refused(body) == (*at, 'resources', 'there is no member')
 
 
 def test_resources_of_heat_are_no_members():
@@ -450,10 +463,10 @@ def test_resources_of_heat_are_no_members():
         'OS::NovaSched::TopGroup',
         'My::Thing',
     ]
-    definition = read(
-        {f'r{i}': {'type': kind, 'properties': {'x': {'get_file': 'y'}}} for i, kind in enumerate(others)}
-    )
-    assert definition.members == {}
+    resources = {
+        f'r{i}': {'type': kind, 'properties': {'x': {'get_file': 'y'}}} for i, kind in enumerate(others)
+    }
+    assert list(read({**resources, 'a': SERVER}).members) == ['a']
 
 
 @pytest.mark.parametrize(
