@@ -182,7 +182,7 @@ def test_a_deadlock_of_one_claim(database, store):
     }
     with futures.ThreadPoolExecutor(1) as pool:
         with database.connect() as connection:
-            for one in others:  # who has done more is not the one to give way
+            for one in others * 20:  # who has done more by far is not the one to give way
                 lock(connection, one)
             connection.execute(sa.insert(CLAIMS), theirs)
             running = pool.submit(stopped, store, placements, errors.StoreBusy)
@@ -228,7 +228,7 @@ def test_after_a_deadlock_a_thread_goes_on_with_its_session(database, store):
 
     with futures.ThreadPoolExecutor(1) as pool:
         with database.connect() as other:
-            for one in others:
+            for one in others * 20:
                 lock(other, one)
             running = pool.submit(work, first, others[0])
             waiting(database, 1)
