@@ -27,15 +27,22 @@ SchedError
 |  +- BadReport              a node's report that cannot be true
 |     +- NodeOwned           a node that another host reports already
 +- ComputeResourcesUnavailable   one node is short of something; ``shortages``
++- AlreadyPlaced             the instance runs on a host already
++- BuildFailed               a node has room for an instance, and could not do what was to be done with it
++- QuotaExceeded             the project would have more than its limit
++- FlavorExists              a flavor of that name is there already, and is another one
 +- NotFound                  what was named is not known
 |  +- ClaimNotFound
+|  +- FlavorNotFound
 |  +- GroupNotFound
+|  +- JobNotFound
 |  +- CandidateNotFound      never offered, or not any more
 |  +- NodeNotFound
 +- MaxRetriesExceeded        every alternate failed
 +- StoreUnavailable          the database is away: what was asked is done or not; ask the same again
 |  +- StoreBusy              others were in its way: nothing is done; ask the same again, at once
 +- StoreFull                 the database has no room: nothing is done, and asking again does not help
++- BrokerUnavailable         the broker of jobs is away: what was asked is done or not
 +- NoAnswer                  no scheduler answered a call in time; what it asked for may be done or not
 +- BadConfig                 the daemon cannot start with this configuration
 |  +- UnknownRule            no filter or weigher of that name
@@ -158,6 +165,30 @@ class ComputeResourcesUnavailable(SchedError):
     message = 'Node {node} cannot take the claim: {shortages}'
 
 
+class AlreadyPlaced(SchedError):
+    """A claim for a new instance is refused, because it has a confirmed one on ``host``."""
+
+    facts = ('instance', 'host')
+    message = 'Instance {instance} is on host {host} already'
+
+
+class BuildFailed(SchedError):
+    facts = ('host', 'why')
+    message = 'Host {host} has failed: {why}'
+
+
+class QuotaExceeded(SchedError):
+    """``used`` is without what is asked; ``resource`` is `servers`, or `class:` and a resource class."""
+
+    facts = ('project', 'resource', 'asked', 'used', 'limit')
+    message = 'Project {project}: {asked} {resource} asked, {used} of {limit} used'
+
+
+class FlavorExists(SchedError):
+    facts = ('name', 'why')
+    message = 'There is a flavor {name} already: {why}'
+
+
 class NotFound(SchedError):
     facts = ('what',)
     message = '{what} is not known'
@@ -165,6 +196,14 @@ class NotFound(SchedError):
 
 class ClaimNotFound(NotFound):
     message = 'There is no claim of {what}'
+
+
+class FlavorNotFound(NotFound):
+    message = 'There is no flavor {what}'
+
+
+class JobNotFound(NotFound):
+    message = 'There is no job {what}'
 
 
 class GroupNotFound(NotFound):
@@ -198,6 +237,11 @@ class StoreBusy(StoreUnavailable):
 class StoreFull(SchedError):
     facts = ('why',)
     message = 'The database is full: {why}'
+
+
+class BrokerUnavailable(SchedError):
+    facts = ('why',)
+    message = 'The broker of jobs does not answer: {why}'
 
 
 class NoAnswer(SchedError):

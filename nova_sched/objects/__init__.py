@@ -32,6 +32,7 @@ from nova_sched.objects.instance_group import InstanceGroup, InstanceGroupList
 from nova_sched.objects.instance_mapping import InstanceMapping
 from nova_sched.objects.instance_numa import InstanceNUMACell, InstanceNUMATopology
 from nova_sched.objects.instance_pci import InstancePCIRequest, InstancePCIRequests
+from nova_sched.objects.job import QueueJob, QueueResult
 from nova_sched.objects.keypair import KeyPair, KeyPairList
 from nova_sched.objects.migration import Migration, MigrationContext, MigrationList
 from nova_sched.objects.monitor_metric import MonitorMetric, MonitorMetricList

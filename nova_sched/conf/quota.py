@@ -1,0 +1,41 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Options of the [quota] group: what a project may have."""
+
+from oslo_config import cfg, types
+
+NONE, TABLE, KEYSTONE = 'none', 'table', 'keystone'
+
+GROUP = 'quota'
+OPTS = [
+    cfg.StrOpt(
+        'driver',
+        default=TABLE,
+        choices=[
+            (NONE, 'no limits; use is counted all the same'),
+            (TABLE, 'limits from the database, by `nova-sched-manage quota set`'),
+            (KEYSTONE, 'unified limits of Keystone, by oslo.limit; [oslo_limit] says where'),
+        ],
+        help='Where the limits of projects come from.',
+    ),
+    cfg.Opt(
+        'limits',
+        type=types.Dict(value_type=types.Integer(min=-1)),
+        default={'servers': 10, 'class:VCPU': 20, 'class:MEMORY_MB': 51200},
+        help='Limits of a project that has none of its own in the table, by resource: `servers`, or `class:` '
+        'and a resource class of Placement. -1 is no limit, as is a resource that is not named.',
+    ),
+]
+
+
+def register_opts(conf):
+    conf.register_opts(OPTS, group=GROUP)

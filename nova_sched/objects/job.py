@@ -1,0 +1,84 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What travels through the queues: a job for a compute node, and what became of it."""
+
+from nova_sched.objects import base, enums, fields
+
+CREATE, DELETE, RESIZE, MIGRATE = 'create', 'delete', 'resize', 'migrate'
+KINDS = (CREATE, DELETE, RESIZE, MIGRATE)
+DONE, FAILED = 'done', 'failed'
+OUTCOMES = (DONE, FAILED)
+
+
+class JobKind(enums.Words):
+    ALL = ' '.join(KINDS)
+
+
+class JobKindField(fields.BaseEnumField):
+    AUTO_TYPE = JobKind()
+
+
+class JobOutcome(enums.Words):
+    ALL = ' '.join(OUTCOMES)
+
+
+class JobOutcomeField(fields.BaseEnumField):
+    AUTO_TYPE = JobOutcome()
+
+
+@base.register
+class QueueJob(base.NovaSchedObject):
+    """One thing to do for one instance.
+
+    ``spec`` is what is asked for, of the new size for a resize; null for a delete. ``queue`` is the flavor
+    queue that it was first sent to, null for one that went to a node's own queue. ``source`` is the host
+    where the instance of a resize or a migration is. ``claimed``: its claim is made already, on the node to
+    whose queue it was sent, and ``alternates`` are the hosts and nodes (JSON text of pairs) to try after that
+    one. ``tried`` are hosts where it failed. ``reply_to`` is the queue on which somebody waits for the
+    outcome; null: nobody does.
+    """
+
+    VERSION = '1.0'
+
+    fields = {
+        'uuid': fields.UUIDField(),
+        'kind': JobKindField(),
+        'instance_uuid': fields.UUIDField(),
+        'spec': fields.ObjectField('RequestSpec', nullable=True),
+        'queue': fields.StringField(nullable=True),
+        'source': fields.StringField(nullable=True),
+        'claimed': fields.BooleanField(),
+        'alternates': fields.StringField(nullable=True),
+        'tried': fields.ListOfStringsField(),
+        'project_id': fields.StringField(nullable=True),
+        'user_id': fields.StringField(nullable=True),
+        'request_id': fields.StringField(nullable=True),
+        'reply_to': fields.StringField(nullable=True),
+        'created_at': fields.DateTimeField(nullable=True),
+    }
+
+
+@base.register
+class QueueResult(base.NovaSchedObject):
+    """What became of a job. ``claim`` is what the instance holds then; ``why`` is for users."""
+
+    VERSION = '1.0'
+
+    fields = {
+        'job': fields.ObjectField('QueueJob'),
+        'outcome': JobOutcomeField(),
+        'host': fields.StringField(nullable=True),
+        'nodename': fields.StringField(nullable=True),
+        'tries': fields.IntegerField(),
+        'why': fields.StringField(nullable=True),
+        'claim': fields.ObjectField('ClaimInfo', nullable=True),
+    }
