@@ -61,8 +61,8 @@ OPTS = [
         min=1,
         max=255,
         help='Steps into which the score of a node is divided: among the nodes that subscribe to a queue, '
-        'those of the highest step are served first. With 1 the broker serves all in turn. Each change of its '
-        'step costs a node a new subscription to all its queues.',
+        'those of the highest step are served first. With 1 the broker serves all in turn. Each change of '
+        'its step costs a node a new subscription to all its queues.',
     ),
     cfg.IntOpt(
         'fallback_after',
