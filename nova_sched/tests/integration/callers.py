@@ -11,9 +11,9 @@
 # under the License.
 """A process of callers: many calls at once, each answer printed as a line of JSON.
 
-    python -m nova_sched.tests.integration.callers --config-file FILE -- CALLS AT_ONCE VCPUS [pieces]
+    python -m nova_sched.tests.integration.callers --config-file FILE -- CALLS AT_ONCE VCPUS SILENCE_S [pieces]
 
-With the last word each asks for dedicated CPUs, huge pages and a device, see `tests.pieces`.
+Who hears nothing of a scheduler for SILENCE_S seconds asks again. With the last word each asks for dedicated CPUs, huge pages and a device, see `tests.pieces`.
 It says `ready` when it has been answered once, and starts when it is told a line.
 """
 
@@ -37,10 +37,10 @@ def main(argv):
     from nova_sched.tests.pieces import GUEST, PINNED, spec_fields
 
     CONF(argv[:2], project='nova_sched')
-    calls, at_once, vcpus = (int(word) for word in argv[3:6])
-    inside = {'extra_specs': PINNED, **spec_fields(GUEST)} if 'pieces' in argv[6:] else {}
+    calls, at_once, vcpus, silence_s = (int(word) for word in argv[3:7])
+    inside = {'extra_specs': PINNED, **spec_fields(GUEST)} if 'pieces' in argv[7:] else {}
     bus = rpc.transport(CONF)
-    scheduler = client.SchedulerClient(bus, timeout_s=60, monitor_s=4)
+    scheduler = client.SchedulerClient(bus, timeout_s=60, monitor_s=silence_s)
     wanted = spec(vcpus=vcpus, **inside)
     left = iter(range(calls))
     lock = threading.Lock()

@@ -39,9 +39,14 @@ REPORTERS = 8  # hosts that report at the same time
 class Callers:
     """Processes that call the scheduler; ``answers`` grows while they do."""
 
-    def __init__(self, settings, calls, processes=1, each=8, vcpus=1, pieces=False):
+    def __init__(self, settings, calls, processes=1, each=8, vcpus=1, pieces=False, silence_s=4):
         command = [sys.executable, '-W', 'ignore', '-m', 'nova_sched.tests.integration.callers']
-        command += ['--config-file', str(settings), '--', *map(str, (calls // processes, each, vcpus))]
+        command += [
+            '--config-file',
+            str(settings),
+            '--',
+            *map(str, (calls // processes, each, vcpus, silence_s)),
+        ]
         command += ['pieces'] if pieces else []
         pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
         self.answers = []

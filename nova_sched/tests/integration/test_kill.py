@@ -24,10 +24,10 @@ from nova_sched.tests.integration import audit
 BACKENDS = [pytest.param(name, id=name) for name in ('threading', 'eventlet')]
 
 
-def under_load(cloud, calls=300, hosts=20):
+def under_load(cloud, calls=300, hosts=20, **how):
     """Callers at work, some of whose calls are answered already."""
     cloud.add(hosts, vcpus=64)
-    callers = cloud.callers(calls)
+    callers = cloud.callers(calls, **how)
     callers.go()
     eventually(lambda: len(callers.answers) >= 20)
     assert len(callers.answers) < calls
@@ -55,7 +55,7 @@ def test_sigterm_answers_what_is_in_flight_and_the_other_daemon_goes_on(cloud, b
 
 def test_sigterm_ends_all_workers_and_calls_wait_for_the_next_start(cloud):
     daemon = cloud.daemon(scheduler__workers=2)
-    callers = under_load(cloud)
+    callers = under_load(cloud, silence_s=30)  # longer than a start takes
     workers = daemon.processes()
     assert len(workers) == 3
     assert daemon.stop() == 0
