@@ -26,6 +26,7 @@ from nova_sched.groups.quick.greedy_block import Packer
 from nova_sched.groups.quick.greedy_class import RANDOM, SCORE, TIGHT, Taste, place_class, plan_spreads
 from nova_sched.groups.quick.greedy_order import Item, items, order, passing_of, split
 from nova_sched.groups.quick.greedy_region import promise
+from nova_sched.groups.quick.implied import with_implied
 
 FOR_SCORE = 3  # attempts that choose by score; later ones cycle
 LATER = ((TIGHT, False), (RANDOM, True), (RANDOM, False), (SCORE, True))  # with wishes or without
@@ -89,14 +90,16 @@ def _held(problem: Problem) -> Problem | None:
 def _search(compiled: Compiled, until: float | None, attempts: int, seed: int) -> np.ndarray | None:
     if compiled.hopeless or (compiled.class_count and not len(compiled.layout.live)):
         return None
-    search = Search(compiled, seed, until)
+    problem = compiled.problem
+    told = with_implied(problem)
+    search = Search(compiled if told is problem else compile(told), seed, until)
     for number in range(attempts):
         hosts = search.attempt(number)
-        if hosts is not None and not policies.broken(compiled.problem, hosts):
-            return min([hosts, *search.elsewhere()], key=lambda one: policies.cost(compiled.problem, one))
+        if hosts is not None and not policies.broken(problem, hosts):
+            return min([hosts, *search.elsewhere()], key=lambda one: policies.cost(problem, one))
         if (number == 0 and bounds.first(compiled)) or search.is_late():
             break
-    return sequential.place(compiled.problem)
+    return sequential.place(problem)
 
 
 class Search:

@@ -13,6 +13,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -123,9 +124,13 @@ class Anchor:
         return self.rule.level.sum(sum((each[c] * self._tally.room(c) for c in self._classes), none))
 
     def wanted(self) -> np.ndarray | None:
-        """Domains, bool [D], that take at least the average of what is missing; None: nothing is."""
+        """Domains, bool [D], that followers are planned to use, or that take at least the average of what is
+        missing; None: nothing is."""
         self.room = self._room()
         covered = self.rule.b > 0
+        for spread in _spreads_near(self._tally, self.rule):
+            if spread.plan is not None and (spread.plan & ~covered).any():
+                return spread.plan & ~covered
         missing = self.rule.left_a - int(self.room[covered].sum())
         if missing <= 0:
             return None
@@ -146,20 +151,56 @@ class Anchor:
 
 
 def plan_spreads(tally: Tally, classes: np.ndarray, choice: dict[int, int]) -> None:
-    """Plan the classes' required spreads that limit the skew. ``choice``: which plan to take, by rule."""
-    for number in sorted({n for c in classes for n in tally.wiring.asked[c]}):
-        rule = tally.rules[number]
-        if not isinstance(rule, Spread) or rule.rule.max_skew is None or rule.plan is not None:
-            continue
-        active = rule.active
-        mine = np.flatnonzero(active.a).tolist()
-        open_ = [c for c in mine if len(tally.at[c]) < tally.compiled.count[c]]
-        room = sum(
-            (active.a[c] * tally.room(c) for c in open_), np.zeros(tally.slots.shape[1], dtype=np.int64)
-        )
-        score = rule.level.max(np.where(room > 0, tally.value(mine[0]), -np.inf))
-        every = list(
-            plans(rule.level.sum(room), rule.a, score, rule.left_a, rule.rule.min_domains, rule.rule.max_skew)
-        )
-        if every:
-            rule.ceiling, rule.plan = every[choice.get(number, 0) % len(every)]
+    """Plan the required spreads that limit the skew: the classes' own, and those of whom they are anchors to.
+
+    ``choice``: which plan to take, by rule.
+    """
+    asked = {n for c in classes for n in tally.wiring.asked[c]}
+    for number, rule in enumerate(tally.rules):
+        partner = rule.rule.kind == definition.NEAR and number in asked and rule.active.b[classes].any()
+        asked |= {tally.rules.index(one) for one in _spreads_near(tally, rule)} if partner else set()
+    for number in sorted(asked):
+        rule, skew = tally.rules[number], tally.rules[number].rule.max_skew
+        if isinstance(rule, Spread) and skew is not None and rule.plan is None:
+            every = list(_plans(tally, rule, skew))
+            if every:
+                rule.ceiling, rule.plan = every[choice.get(number, 0) % len(every)]
+
+
+def _plans(tally: Tally, rule: Spread, max_skew: int) -> Iterator[tuple[int, np.ndarray]]:
+    """All plans of one spread. Who needs partners near can use no other domains than these can."""
+    active = rule.active
+    mine = np.flatnonzero(active.a).tolist()
+    open_ = [c for c in mine if len(tally.at[c]) < tally.compiled.count[c]]
+    none = np.zeros(tally.slots.shape[1], dtype=np.int64)
+    room = sum((active.a[c] * tally.room(c) for c in open_), none)
+    score = rule.level.max(np.where(room > 0, tally.value(mine[0]), -np.inf))
+    room, most = rule.level.sum(room), rule.level.count
+    for near in tally.rules:
+        if near.rule.kind == definition.NEAR and _brings(near, rule):
+            reached = near.b > 0
+            most = min(most, int(reached.sum()) + near.left_b)
+            for c in np.flatnonzero(near.active.b).tolist():
+                if len(tally.at[c]) < tally.compiled.count[c]:
+                    reached = reached | rule.level.any(tally.usable(c))
+            room = np.where(reached, room, 0)
+    return plans(room, rule.a, score, rule.left_a, rule.rule.min_domains, max_skew, most)
+
+
+def _spreads_near(tally: Tally, near: Standing) -> list[Spread]:
+    """The spreads of limited skew whose members all need partners near."""
+    return [
+        rule
+        for rule in tally.rules
+        if isinstance(rule, Spread) and rule.rule.max_skew is not None and _brings(near, rule)
+    ]
+
+
+def _brings(near: Standing, spread: Standing) -> bool:
+    """Whether each domain that the spread's members use must have a partner."""
+    return (
+        near.is_required
+        and spread.is_required
+        and near.rule.level == spread.rule.level
+        and bool((near.active.a[spread.active.a > 0] > 0).all())
+    )

@@ -20,12 +20,18 @@ import numpy as np
 
 
 def plans(
-    room: np.ndarray, there: np.ndarray, score: np.ndarray, left: int, min_domains: int, max_skew: int
+    room: np.ndarray,
+    there: np.ndarray,
+    score: np.ndarray,
+    left: int,
+    min_domains: int,
+    max_skew: int,
+    most_domains: int | None = None,
 ) -> Iterator[tuple[int, np.ndarray]]:
     """All plans worth trying, the one with most to spare first: (ceiling, bool [D] the domains to use).
 
     ``room`` int64 [D]: members that each domain could take; ``there``: those that it has; ``score`` [D]:
-    which of two equal ones is better; ``left``: members to come.
+    which of two equal ones is better; ``left``: members to come; ``most_domains``: to use at most.
     """
     holds, total = room + there, left + int(there.sum())
     used = there > 0
@@ -36,7 +42,7 @@ def plans(
         fits = holds >= floor
         if (used & ~fits).any():
             break  # a higher ceiling asks for more still
-        count = min(int(fits.sum()), total // floor)
+        count = min(int(fits.sum()), total // floor, len(room) if most_domains is None else most_domains)
         if count < max(min_domains, int(used.sum())):
             if total // floor < min_domains:
                 break
