@@ -30,6 +30,7 @@ SchedError
 +- AlreadyPlaced             the instance runs on a host already
 +- BuildFailed               a node has room for an instance, and could not do what was to be done with it
 +- QuotaExceeded             the project would have more than its limit
++- LimitsUnknown             Keystone does not tell what a project may have: nothing is done
 +- FlavorExists              a flavor of that name is there already, and is another one
 +- NotFound                  what was named is not known
 |  +- ClaimNotFound
@@ -182,6 +183,11 @@ class QuotaExceeded(SchedError):
 
     facts = ('project', 'resource', 'asked', 'used', 'limit')
     message = 'Project {project}: {asked} {resource} asked, {used} of {limit} used'
+
+
+class LimitsUnknown(SchedError):
+    facts = ('project', 'why')
+    message = 'Keystone does not tell the limits of project {project}: {why}'
 
 
 class FlavorExists(SchedError):

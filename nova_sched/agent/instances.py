@@ -45,7 +45,8 @@ class Instance:
     ``parts`` are the CPUs, pages and devices that it holds, ``devices`` the PCI addresses of these. ``move``
     says what brings it here from another host (see MOVES) until that is settled. While it changes its size
     here, ``resizing`` has both sizes and ``new_devices`` the addresses of the new one: ``resources`` are what
-    both need together, ``parts`` and ``devices`` the old ones.
+    both need together, ``parts`` and ``devices`` the old ones. ``hidden``: it is being built for a job of a
+    queue, and nobody is told of it before it is there to stay.
     """
 
     uuid: str
@@ -58,6 +59,7 @@ class Instance:
     move: str | None = None
     resizing: Resizing | None = None
     new_devices: frozenset[str] = frozenset()
+    hidden: bool = False
 
     def to_plain(self) -> dict[str, Any]:
         """The fields as values that JSON has."""
@@ -208,6 +210,8 @@ def _instance(fields: Any) -> Instance:
         raise ValueError(f'vm_state of instance {read.uuid}')
     if read.move not in (None, *MOVES):
         raise ValueError(f'move of instance {read.uuid}')
+    if type(read.hidden) is not bool:
+        raise ValueError(f'whether instance {read.uuid} is hidden')
     return read
 
 

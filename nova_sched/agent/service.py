@@ -14,7 +14,7 @@
 import dataclasses
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from nova_sched import errors, objects
@@ -67,6 +67,13 @@ class Agent:
     ``news`` is an event that is set whenever there is something new to tell. An instance that comes and goes
     between two reports is told once all the same: its claim ends when a report does not list it any more, and
     one that was never listed would wait for that in vain.
+
+    What a job of a queue brings is hidden at first: it takes its room here, and reports are without it, for
+    its claim is not to be confirmed by one before it is built::
+
+        begin --> hidden --> built --> keep --> an instance like any other
+                    |          |
+                    +----------+-----> undo --> gone, and nobody was told
     """
 
     def __init__(self, settings: Settings, instances: Instances):
@@ -76,7 +83,9 @@ class Agent:
         self._instances = instances
         self._machine = machine.read(settings)
         self._failed_builds = 0  # since the last good one
-        self._untold = {one.uuid for one in instances}
+        self._untold = {one.uuid for one in instances if not one.hidden}
+        self._built: frozenset[str] = frozenset()  # hidden instances that reports list all the same
+        self._watching: tuple[Callable[[], None], ...] = ()
         self._there: difference.Counted | None = None  # what the scheduler counts, by its last answer
         self._lock = threading.Lock()
 
@@ -84,9 +93,27 @@ class Agent:
     def host(self) -> str:
         return self._settings.host
 
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call this after each change of what the node holds: from any thread, in which it must not raise."""
+        with self._lock:
+            self._watching += (callback,)
+
+    def _changed(self, is_news: bool = True) -> None:
+        """Tell who waits for it; without the lock."""
+        if is_news:
+            self.news.set()
+        for callback in self._watching:
+            callback()
+
     def look(self) -> Facts:
-        """Read the machine again, and say what there is. Raises BadMachineFacts."""
+        """Read the machine again, and say what there is to report. Raises BadMachineFacts."""
         self._machine = machine.read(self._settings)
+        with self._lock:
+            here = (one for one in self._instances if not one.hidden or one.uuid in self._built)
+            return self._facts(tuple(here))
+
+    def facts_with_hidden(self) -> Facts:
+        """What there is, and hidden instances as well, on the machine as it was at the last look."""
         with self._lock:
             return self._facts(tuple(self._instances))
 
@@ -116,11 +143,11 @@ class Agent:
             except errors.ComputeResourcesUnavailable as short:
                 self._failed_builds += 1
                 self._explain(request, short)
-                raise
-            finally:
                 self.news.set()
+                raise
             if finished:
                 self._failed_builds = 0
+        self._changed()
 
     def resize(self, request: Request) -> None:
         """Take an instance that comes here in another size, or give another size to one that is here.
@@ -138,9 +165,44 @@ class Agent:
             except errors.ComputeResourcesUnavailable as short:
                 self._explain(request, short)
                 raise
-            self.news.set()
+        self._changed()
 
-    def _take(self, request: Request, vm_state: str, move: str | None = None) -> None:
+    def begin(self, request: Request, move: str | None = None) -> Instance:
+        """Take an instance for a job; it is hidden until ``keep``, and ``undo`` forgets it.
+
+        ``move`` (`resize` or `migration`) says what brings it here from another host. A repeated request
+        takes the place of the first. One that is here and is not hidden stays so: it is given another size
+        beside its own, if it shall have one, and is left as it is otherwise. Returns the instance as it is
+        then; raises as ``build`` does.
+        """
+        with self._lock:
+            here = self._instances.get(request.instance_uuid)
+            try:
+                taken = self._begin(here, request, move)
+            except errors.ComputeResourcesUnavailable as short:
+                self._explain(request, short)
+                raise
+        if taken is not here:
+            self._changed(is_news=not taken.hidden)
+        return taken
+
+    def _begin(self, here: Instance | None, request: Request, move: str | None) -> Instance:
+        if here is None or here.hidden:
+            return self._take(request, BUILDING, move, hidden=True)
+        if move != RESIZE or self._has_size(here, request):
+            return here
+        return self._take(request, RESIZED, move) if here.move else self._enlarge(here, request)
+
+    def _has_size(self, here: Instance, request: Request) -> bool:
+        """Whether it has all that is asked for, for good; of what has parts nobody can tell."""
+        if here.is_open or here.parts or request.pieces:
+            return False
+        asked, _ = self._node(self._beside(here.uuid)).demand(request)
+        return dict(asked) == dict(here.resources)
+
+    def _take(
+        self, request: Request, vm_state: str, move: str | None = None, hidden: bool = False
+    ) -> Instance:
         others = self._beside(request.instance_uuid)
         node = self._node(others)
         claim = node.resize_claim(request, move=move) if move else node.instance_claim(request)
@@ -153,18 +215,24 @@ class Agent:
             parts=claim.parts,
             devices=self._addresses(claim.parts, others),
             move=claim.move,
+            hidden=hidden,
         )
         self._put(taken)
-        self._untold.add(taken.uuid)
+        self._built -= {taken.uuid}
+        if not hidden:
+            self._untold.add(taken.uuid)
+        return taken
 
-    def _enlarge(self, here: Instance, request: Request) -> None:
+    def _enlarge(self, here: Instance, request: Request) -> Instance:
         """Have it hold the size that is asked for beside its own; that may be smaller, too."""
         others = self._beside(here.uuid)
         node = self._node(others)
         claim = node.resize_claim(request, here.claim(node.uuid))
         fields = {'resources': claim.resources, 'resizing': claim.resizing, 'vm_state': RESIZED}
         devices = self._addresses(claim.resizing.parts, others)
-        self._put(dataclasses.replace(here, **fields, new_devices=devices))
+        larger = dataclasses.replace(here, **fields, new_devices=devices)
+        self._put(larger)
+        return larger
 
     def _beside(self, instance_uuid: str) -> tuple[Instance, ...]:
         """All the other instances."""
@@ -204,22 +272,74 @@ class Agent:
         theirs = difference.beside(request.resources, ours, self._there, request.instance_uuid)
         LOG.warning('Instance %s is refused: %s. %s', request.instance_uuid, short.shortages, theirs)
 
+    def built(self, instance_uuid: str) -> None:
+        """What was begun is built, and its claim is about to be confirmed: reports list it from now on.
+
+        Of the reports that come after that word, one that was on its way may lack it. By the next one it
+        would be taken for gone, and without this call ``keep`` might come too late for that one. Raises
+        NotFound. An agent that is started anew does not know of it: the instance is hidden again.
+        """
+        with self._lock:
+            self._built |= {self._get(instance_uuid).uuid}
+
+    def keep(self, instance_uuid: str) -> None:
+        """What was begun has come to stay, in its new size. Raises as ``finish`` does."""
+        with self._lock:
+            here = self._get(instance_uuid)
+            kept = dataclasses.replace(here.finished(self._machine.uuid), hidden=False)
+            if kept != here:
+                self._instances.put(kept)
+                self._untold.add(instance_uuid)
+            self._built -= {instance_uuid}
+            self._failed_builds = 0
+        self._changed()
+
+    def undo(self, instance_uuid: str, failed: bool = False) -> bool:
+        """Forget what was begun; an instance that was here before has its old size again.
+
+        ``failed``: it could not be built here. Returns whether there was anything to forget. Raises
+        BadMachineFacts if that cannot be written.
+        """
+        with self._lock:
+            here = self._instances.get(instance_uuid)
+            begun = here is not None and (here.hidden or here.resizing is not None)
+            if begun:
+                self._drop_or_put(instance_uuid, here.reverted(self._machine.uuid))
+            self._failed_builds += failed
+        if begun or failed:
+            self._changed(is_news=failed or not here.hidden)
+        return begun
+
+    def hidden(self) -> list[Instance]:
+        """What was begun, and is neither kept nor undone."""
+        return [one for one in self._instances if one.hidden]
+
+    def _get(self, instance_uuid: str) -> Instance:
+        instance = self._instances.get(instance_uuid)
+        if instance is None:
+            raise errors.NotFound(f'Instance {instance_uuid} on host {self.host}')
+        return instance
+
     def confirm_resize(self, instance_uuid: str) -> None:
         """The instance stays here, in its new size. Raises as ``finish`` does."""
         with self._lock:
             here = self._open(instance_uuid)
             self._instances.put(here.finished(self._machine.uuid))
-            self.news.set()
+        self._changed()
 
     def revert_resize(self, instance_uuid: str) -> None:
         """It has its old size again, or goes back to where it came from. Raises as ``finish`` does."""
         with self._lock:
             before = self._open(instance_uuid).reverted(self._machine.uuid)
-            if before is None:
-                self._instances.remove(instance_uuid)
-            else:
-                self._instances.put(before)
-            self.news.set()
+            self._drop_or_put(instance_uuid, before)
+        self._changed()
+
+    def _drop_or_put(self, instance_uuid: str, instance: Instance | None) -> None:
+        if instance is None:
+            self._instances.remove(instance_uuid)
+            self._built -= {instance_uuid}
+        else:
+            self._instances.put(instance)
 
     def _open(self, instance_uuid: str) -> Instance:
         instance = self._instances.get(instance_uuid)
@@ -230,21 +350,19 @@ class Agent:
     def finish(self, instance_uuid: str) -> None:
         """The build has ended well. Raises NotFound, or BadMachineFacts if that cannot be written."""
         with self._lock:
-            instance = self._instances.get(instance_uuid)
-            if instance is None:
-                raise errors.NotFound(f'Instance {instance_uuid} on host {self.host}')
-            self._instances.put(dataclasses.replace(instance, vm_state=ACTIVE))
+            self._instances.put(dataclasses.replace(self._get(instance_uuid), vm_state=ACTIVE))
             self._failed_builds = 0
-            self.news.set()
+        self._changed()
 
     def destroy(self, instance_uuid: str) -> bool:
         """It is gone. Returns whether it was here. Raises BadMachineFacts if that cannot be written."""
         with self._lock:
             here = instance_uuid in self._instances
             if here:
-                self._instances.remove(instance_uuid)
-                self.news.set()
-            return here
+                self._drop_or_put(instance_uuid, None)
+        if here:
+            self._changed()
+        return here
 
     def instances(self) -> list[dict[str, Any]]:
         """The instances as plain values, by the names of their fields; ``parts`` as JSON text."""

@@ -85,6 +85,9 @@ class Placement:
     would leave an outsider behind one of them, a claim or an instance that nobody claimed; and so is one with
     a claim that enters a node without being behind the very fences that the node carries. CPUs and devices
     that come from a claim that is taken are still there: their node needs no generation.
+
+    ``new``: its consumers are nowhere yet. It is lost if one of them has a confirmed claim on another node
+    than it is claimed on here. Where it is confirmed on that very node it stays as it is, which is no resize.
     """
 
     claims: tuple[Claim, ...]
@@ -96,6 +99,7 @@ class Placement:
     record: Record | None = None
     serial: int | None = None
     fences: tuple[Fence, ...] = ()
+    new: bool = False
 
     @property
     def guarded_by(self):
@@ -132,7 +136,8 @@ class Outcome:
 
     For a placement that was lost, all of it after the whole batch: ``used`` is the use by resource class that
     its nodes were judged by, ``gone`` are those that left, and ``fresh`` is all about them, about its takes'
-    and fences' nodes, and about the nodes where other members of a server group are. If the serial was
+    and fences' nodes, about the nodes where other members of a server group are, and about those where a
+    consumer that was to be new is confirmed. If the serial was
     another one, ``record`` is the whole record as it is stored, and ``record_gone`` says that there is none.
     """
 

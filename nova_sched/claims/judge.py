@@ -106,6 +106,7 @@ def stale(placement, circles, held):
     """Nodes whose facts the loser of a placement may have been wrong about."""
     nodes = {claim.node_uuid for claim in (*placement.claims, *unknown(placement, held))}
     nodes |= {node for _, node in placement.takes}
+    nodes |= {old.node_uuid for old in elsewhere(placement, held)}
     members = (circles[policy.group_uuid].nodes for policy in placement.policies)
     return nodes.union(*members, *(fence.nodes for fence in placement.fences))
 
@@ -129,6 +130,16 @@ def unknown(placement, held):
     ]
 
 
+def elsewhere(placement, held):
+    """Confirmed claims of consumers that are to be new, on other nodes than they are claimed on."""
+    return [
+        old
+        for claim in (placement.claims if placement.new else ())
+        for old in held.of(claim.consumer_uuid).values()
+        if old.is_confirmed and old.node_uuid != claim.node_uuid
+    ]
+
+
 class _Court:
     """What one batch is judged by, as it changes from placement to placement."""
 
@@ -142,10 +153,11 @@ class _Court:
     def judge(self, placement):
         """Whether the placement is won; then it is booked."""
         changes = self._changes(placement)
-        if self._was_done(placement, changes):
-            return True
-        if self._is_as_seen(placement) and self._settle(placement, changes):
-            return True
+        if not elsewhere(placement, self._held):
+            if self._was_done(placement, changes):
+                return True
+            if self._is_as_seen(placement) and self._settle(placement, changes):
+                return True
         # What it would have freed, those after it may have picked.
         self._kept |= {node for (_, node), (old, _) in changes.items() if old is not None and old.all_parts}
         return False
@@ -195,10 +207,12 @@ class _Court:
                 old = held.of(consumer)[node]
                 changes[consumer, node] = (old, old.reverted() if old.resizing else None)
         for claim in placement.claims:
-            for node, old in held.of(claim.consumer_uuid).items():
-                if node != claim.node_uuid and not old.is_confirmed:
-                    changes[claim.consumer_uuid, node] = (old, None)
             old = held.of(claim.consumer_uuid).get(claim.node_uuid)
+            if placement.new and old is not None and old.is_confirmed:
+                continue
+            for node, other in held.of(claim.consumer_uuid).items():
+                if node != claim.node_uuid and not other.is_confirmed:
+                    changes[claim.consumer_uuid, node] = (other, None)
             changes[claim.key] = (old, _after(old, claim, claim.key in placement.releases))
         return {key: pair for key, pair in changes.items() if pair[0] != pair[1]}
 

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.claims import Changes, ClaimStore, ServiceFacts, sql_nodes, sql_reports
+from nova_sched.claims import Changes, ClaimStore, ServiceFacts, sql_new, sql_nodes, sql_reports
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
 from nova_sched.claims.circle import Circle
@@ -86,7 +86,7 @@ class SqlClaimStore(ClaimStore):
             pass
         try:
             return _until_known(lambda tokens: self._commit(placements, True, tokens))
-        except db_error.DBDuplicateEntry as error:
+        except (db_error.DBDuplicateEntry, _Lost) as error:
             raise errors.StoreBusy('another scheduler claims for the same instance or group now') from error
 
     def _commit(self, placements, ask, tokens=frozenset()):
@@ -118,6 +118,8 @@ class SqlClaimStore(ClaimStore):
             if not ask and self._hold_claims(connection, losers):
                 raise _Lost
             sql_nodes.write(connection, ledgers, held, fences)
+            if sql_new.are_elsewhere(connection, placements, outcomes):
+                raise _Lost
             self._raise_groups(connection, held, circles)
             groups.write_records(connection, records, after)
         return self._refreshed(placements, outcomes, circles, held)

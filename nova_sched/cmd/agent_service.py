@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Puts an agent together: its settings, its list of instances, its reporter and its place on the bus."""
+"""Puts an agent together: its settings, its instances, its reporter, its place on the bus, its worker."""
 
 import dataclasses
 import logging
@@ -23,6 +23,7 @@ from nova_sched.agent import Settings
 from nova_sched.agent.instances import Instances
 from nova_sched.agent.reporter import Reporter
 from nova_sched.agent.service import Agent
+from nova_sched.cmd import agent_queues
 from nova_sched.rpc import agent_server
 from nova_sched.rpc.agent_client import ReportClient
 
@@ -72,6 +73,8 @@ def check(conf):
     chosen = settings(conf)
     agent(chosen).look()
     rpc.transport(conf).cleanup()
+    if conf.queues.enabled:
+        agent_queues.check(conf, chosen.host)
     return chosen
 
 
@@ -85,7 +88,7 @@ class AgentService(oslo_service.ServiceBase):
         self._keep_bus = bus is not None
         self._timeout_s, self._cell_uuid = conf.agent.report_timeout, conf.agent.cell_uuid
         self._interval_s, self._bad_interval = conf.agent.report_interval, None
-        self._server = self.reporter = None
+        self._server = self.reporter = self.worker = None
         self._ended = threading.Event()
 
     def start(self):
@@ -97,11 +100,20 @@ class AgentService(oslo_service.ServiceBase):
         self.reporter = Reporter(made, client, self._interval, self._cell_uuid, patience_s)
         # It waits until the server listens, and says so if that takes long.
         self.reporter.start()
-        server = agent_server.server(self._bus, made.host, made)
+        server = agent_server.server(self._bus, made.host, made, self._hear)
         # While the bus is away this waits for it; a server that has not started yet cannot be stopped.
         server.start()
         self._server = server
         self.reporter.listens()
+        if self._conf.queues.enabled:
+            nodename = self._settings.node or made.host
+            self.worker = agent_queues.AgentWorker(self._conf, self._bus, made, nodename, self._interval)
+            self.worker.start()
+
+    def _hear(self):
+        """The catalogue of queues has changed, or what it says of this host."""
+        if self.worker is not None:
+            self.worker.hear()
 
     def _interval(self):
         """Seconds between reports as configured now; a reloaded file that makes no sense changes nothing."""
@@ -114,7 +126,9 @@ class AgentService(oslo_service.ServiceBase):
         return self._interval_s
 
     def stop(self, graceful=True):
-        """Report no more, take no more instances, answer the calls in flight, then end."""
+        """End the jobs in hand, report no more, take no more instances, answer calls in flight, then end."""
+        if self.worker is not None:
+            self.worker.stop()
         quiet = self.reporter is not None and self.reporter.stop()
         if self._server is not None:
             self._server.stop()
@@ -130,4 +144,6 @@ class AgentService(oslo_service.ServiceBase):
 
     def reset(self):
         """The configuration was read again; the reporter reads its interval for each report anyway."""
+        if self.worker is not None:
+            self.worker.reset()
         LOG.info('Options were reloaded')

@@ -21,7 +21,8 @@ import pathlib
 import sys
 import tempfile
 
-from nova_sched.cmd import backend
+from nova_sched.cmd import backend, sim_models
+from nova_sched.cmd.arguments import number, share
 
 DESCRIPTION = """
 Simulated compute nodes report to a scheduler, simulated conductors boot and delete servers as a
@@ -34,6 +35,8 @@ examples:
   nova-sched-sim --embedded
         the scheduler in this process too: nothing else is needed
   nova-sched-sim --embedded --nodes 1000 --requests 2000 --inflight 64
+  nova-sched-sim --model both --nodes 100
+        queues and the scheduler beside each other on the same nodes, in simulated time
   nova-sched-sim --config-file nova_sched.conf --requests 500
         against running schedulers, over the bus of [DEFAULT] transport_url; a test cloud, for
         its free hosts get claims, too
@@ -42,22 +45,6 @@ exit status: 0 all is well, 1 it cannot run, 2 wrong usage, 3 a check failed, 13
 """
 ORIGIN = 'from a public cloud (Azure, 2017; CC BY 4.0)'
 VIOLATED, INTERRUPTED = 3, 130
-
-
-def _number(least):
-    def number(text):
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f'{text} is no whole number from {least}')
-        return int(text)
-
-    return number
-
-
-def _share(text):
-    with contextlib.suppress(ValueError):
-        if 0.0 <= float(text) <= 1.0:
-            return float(text)
-    raise argparse.ArgumentTypeError(f'{text} is no number from 0 to 1')
 
 
 def parser():
@@ -80,7 +67,7 @@ def parser():
         '--state-dir', metavar='DIR', help='keep the embedded database and log in this new or empty directory'
     )
     fleet = made.add_argument_group('the compute nodes')
-    one = _number(1)
+    one = number(1)
     fleet.add_argument('--nodes', type=one, default=200, metavar='N', help='how many (%(default)s)')
     fleet.add_argument('--zones', type=one, default=3, metavar='N', help='availability zones (%(default)s)')
     fleet.add_argument('--racks', type=one, default=4, metavar='N', help='racks in each zone (%(default)s)')
@@ -89,11 +76,11 @@ def parser():
         '--memory', type=one, default=128, metavar='GIB', help='of each node, for servers (%(default)s)'
     )
     fleet.add_argument(
-        '--disabled', type=_share, default=0.02, metavar='SHARE', help='of nodes in maintenance (%(default)s)'
+        '--disabled', type=share, default=0.02, metavar='SHARE', help='of nodes in maintenance (%(default)s)'
     )
     fleet.add_argument(
         '--failing',
-        type=_share,
+        type=share,
         default=0.01,
         metavar='SHARE',
         help='of builds; the server goes to an alternate (%(default)s)',
@@ -105,12 +92,20 @@ def parser():
         metavar='FILE',
         help='table of VMs, with flavors.csv and duration_bins.csv beside it (four hours of Azure, 2017)',
     )
-    load.add_argument('--requests', type=one, metavar='N', help='only the first N of the trace (all)')
     load.add_argument(
-        '--zoned', type=_share, default=0.7, metavar='SHARE', help='of tenants who name a zone (%(default)s)'
+        '--requests', type=one, metavar='N', help='only the first N of the trace, with --model servers (all)'
+    )
+    load.add_argument(
+        '--zoned',
+        type=share,
+        metavar='SHARE',
+        help='of tenants who name a zone (0.7, with --model 0.3: all zones become full)',
     )
     load.add_argument('--inflight', type=one, default=32, metavar='N', help='calls at once (%(default)s)')
-    load.add_argument('--seed', type=_number(0), default=1, metavar='N', help='of all chance (%(default)s)')
+    load.add_argument('--seed', type=number(0), default=1, metavar='N', help='of all chance (%(default)s)')
+    sim_models.add_options(
+        made.add_argument_group('queues and scheduler compared (in place of the first two options)')
+    )
     made.add_argument(
         '--format', choices=['table', 'json'], default='table', help='of the summary (%(default)s)'
     )
@@ -128,10 +123,14 @@ def main():
 def _main():
     asked = parser()
     options = asked.parse_args()
-    if not (options.embedded or options.config_file):
-        asked.error('say --embedded, or --config-file with the bus of a running scheduler')
+    if options.model and options.embedded:
+        asked.error('--model has a scheduler of its own: leave --embedded out')
+    if not (options.embedded or options.config_file or options.model):
+        asked.error('say --embedded, --model, or --config-file with the bus of a running scheduler')
     if options.state_dir and not options.embedded:
         asked.error('--state-dir is for --embedded')
+    if options.zoned is None:
+        options.zoned = 0.3 if options.model else 0.7
     # Without a file of its own, the embedded scheduler heeds none that lies about on this machine.
     options.config = ['--config-file', options.config_file or os.devnull]
     options.backend = backend.choose(options.config)
@@ -142,6 +141,9 @@ def _main():
 
 
 def _run(options):
+    if options.model:
+        results = sim_models.compare(options, _settings(options).plan, _console(options))
+        return VIOLATED if any(found['violations'] for found in results.values()) else 0
     with contextlib.ExitStack() as stack:
         result = _simulate(options, stack)
     if options.format == 'json':

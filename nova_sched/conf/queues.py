@@ -79,6 +79,14 @@ OPTS = [
         'decides.',
     ),
     cfg.IntOpt(
+        'reply_timeout',
+        default=1800,
+        min=1,
+        mutable=True,
+        help='Seconds for which a conductor waits for a server. After that it is told that nobody has '
+        'answered, and the job goes on.',
+    ),
+    cfg.IntOpt(
         'job_retention',
         default=86400,
         min=0,

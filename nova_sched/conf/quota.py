@@ -29,10 +29,11 @@ OPTS = [
     ),
     cfg.Opt(
         'limits',
-        type=types.Dict(value_type=types.Integer(min=-1)),
+        type=types.Dict(value_type=types.Integer(min=-1), key_value_separator='='),
         default={'servers': 10, 'class:VCPU': 20, 'class:MEMORY_MB': 51200},
-        help='Limits of a project that has none of its own in the table, by resource: `servers`, or `class:` '
-        'and a resource class of Placement. -1 is no limit, as is a resource that is not named.',
+        sample_default='servers=10, class:VCPU=20, class:MEMORY_MB=51200',
+        help='Limits of a project that has none of its own in the table, as `resource=number`: `servers`, or '
+        '`class:` and a resource class of Placement. -1 is no limit, as is a resource that is not named.',
     ),
 ]
 

@@ -189,6 +189,64 @@ TRAILS = _table(
     sa.Column('trail', JSON_TEXT, nullable=False),
 )
 
+# Flavors, each of which is a queue. `name` is what queues are called after.
+FLAVORS = _table(
+    'flavors',
+    sa.Column('name', NAME, primary_key=True),
+    sa.Column('flavorid', NAME, nullable=False),
+    sa.Column('vcpus', sa.BigInteger, nullable=False),
+    sa.Column('memory_mb', sa.BigInteger, nullable=False),
+    sa.Column('root_gb', sa.BigInteger, nullable=False),
+    sa.Column('ephemeral_gb', sa.BigInteger, nullable=False),
+    sa.Column('swap', sa.BigInteger, nullable=False),
+    sa.Column('extra_specs', JSON_TEXT, nullable=False),
+    sa.Column('created_s', SECONDS, nullable=False),
+    sa.UniqueConstraint('flavorid'),
+)
+
+# Jobs for compute nodes: what is to be done, and what became of it. `message` is the job as it was sent.
+JOBS = _table(
+    'jobs',
+    sa.Column('uuid', UUID, primary_key=True),
+    sa.Column('kind', sa.String(16), nullable=False),
+    sa.Column('instance_uuid', UUID, nullable=False, index=True),
+    sa.Column('project_id', NAME),
+    sa.Column('user_id', NAME),
+    sa.Column('request_id', NAME),
+    sa.Column('queue', NAME),
+    sa.Column('host', NAME),
+    sa.Column('state', sa.String(16), nullable=False),
+    sa.Column('tries', sa.Integer, nullable=False),
+    sa.Column('why', sa.Text),
+    sa.Column('message', JSON_TEXT, nullable=False),
+    sa.Column('created_s', SECONDS, nullable=False, index=True),
+    sa.Column('updated_s', SECONDS, nullable=False),
+)
+sa.Index(None, JOBS.c.state, JOBS.c.updated_s)
+
+# What a project may have of one resource, where it is not what the configuration says; -1 is no limit.
+QUOTA_LIMITS = _table(
+    'quota_limits',
+    sa.Column('project_id', NAME, primary_key=True),
+    sa.Column('resource', NAME, primary_key=True),
+    sa.Column('most', sa.BigInteger, nullable=False),
+)
+
+# What a project has: the sum of the amounts of its holds, by resource. Whoever changes a hold has this row.
+QUOTA_USAGE = _table(
+    'quota_usage',
+    sa.Column('project_id', NAME, primary_key=True),
+    sa.Column('used', JSON_TEXT, nullable=False),
+)
+
+# What one instance takes of the quota of its project, from before its job is sent until it is gone.
+QUOTA_HOLDS = _table(
+    'quota_holds',
+    sa.Column('instance_uuid', UUID, primary_key=True),
+    sa.Column('project_id', NAME, nullable=False),
+    sa.Column('amounts', JSON_TEXT, nullable=False),
+)
+
 # A number for each of the small tables that rises with every change, so that a look costs one row; for
 # `nodes` the highest generation of any that is gone.
 REVISIONS = _table(

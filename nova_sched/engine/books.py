@@ -109,9 +109,9 @@ class Books:
             if node is not None and node.generation == before:
                 node.generation = after
 
-    def placement(self, claims, requests, releases=(), replaced=()):
+    def placement(self, claims, requests, releases=(), replaced=(), new=False):
         """The claims for the store: with the generations that their CPUs and devices were picked at, and the
-        policies of their groups."""
+        policies of their groups. ``new``: as in Placement."""
         # What is taken over from a planned claim was not picked now: nobody else has it.
         planned = [(claim.node_uuid, claim.parts) for claim in replaced if claim.state == PLANNED]
         picked = {
@@ -133,6 +133,7 @@ class Books:
             takes=tuple(claim.key for claim in replaced if claim.state == PLANNED and claim.key in ending),
             serial=serial,
             fences=tuple(Fence(token, nodes) for token, nodes in walls.items()),
+            new=new,
         )
 
     def _seats(self, requests, claims):
@@ -287,24 +288,47 @@ class Books:
         nodes = {uuid: self._cluster.node(uuid) for uuid in node_uuids}
         return {uuid: (node.host, node.nodename) if node else ('', '') for uuid, node in nodes.items()}
 
-    def claim(self, request, host, nodename, request_id=None, leaving=None, move=None):
+    def claim(self, request, host, nodename, request_id=None, leaving=None, move=None, new=False):
         """Claim on one node for a request; claims of the instance on the host ``leaving`` end with it.
 
         ``move``: what brings an instance here that is somewhere else, one of MOVES; an alternate goes on with
         that of the claim that ends, or with the resize that failed in place. What was picked on a node that
         has moved on is picked again, on what is there by then; what a lost answer has claimed already is
-        replaced. Raises NodeNotFound; ComputeResourcesUnavailable with the shortages: then nothing changed.
+        replaced. ``new``: an instance that runs nowhere yet; if it runs on that node, its claim there is
+        returned as it is. Raises NodeNotFound; AlreadyPlaced for a new one that runs on another node;
+        ComputeResourcesUnavailable with the shortages: then nothing changed.
         """
         for _ in range(self._settings().max_claim_attempts):
             node = self._node(host, nodename)
-            held, learnt = self._try_claim(node, request, request_id, leaving, move)
+            if new and (there := self._running(node, self._cluster.claims_of(request.instance_uuid))):
+                return there
+            try:
+                held, learnt = self._try_claim(node, request, request_id, leaving, move, new)
+            except errors.ComputeResourcesUnavailable:
+                # What is short may be what it has itself, since another scheduler has placed it.
+                if new and (there := self._running(node, self._store.claims(request.instance_uuid))):
+                    return there
+                raise
             if held is not None:
                 return held
             if not learnt:
                 break
         raise errors.ComputeResourcesUnavailable(node.uuid, 'it was taken by another request meanwhile')
 
-    def _try_claim(self, node, request, request_id, leaving, move):
+    def _running(self, node, claims):
+        """The claim on the node of an instance that runs there, given what may be its claims; None if it runs
+        nowhere. Raises AlreadyPlaced."""
+        running = [claim for claim in claims if claim.is_confirmed]
+        if not running:
+            return None
+        self.catch_up(sorted({claim.node_uuid for claim in running}), {})
+        now = [one for one in self._cluster.claims_of(running[0].consumer_uuid) if one.is_confirmed]
+        for claim in now:
+            if claim.node_uuid != node.uuid:
+                raise errors.AlreadyPlaced(claim.consumer_uuid, self._cluster.node(claim.node_uuid).host)
+        return now[0] if now else None
+
+    def _try_claim(self, node, request, request_id, leaving, move, new=False):
         """What stands then, None if it was lost; and whether something was learnt by that."""
         request = self._seated(node, request)
         releases, ended = [], []
@@ -329,11 +353,15 @@ class Books:
             marks = {'request_id': request_id, **(request.seat.marks(node.row) if request.seat else {})}
             booking = self._cluster.book(node, request, lifetime_s, move, **marks)
             known = ended if booking.before is None else [*ended, booking.before]
-            placement = self.placement([booking.claim], [request], releases, known)
+            placement = self.placement([booking.claim], [request], releases, known, new)
             (outcome,) = self._store.commit([placement])
         except Exception:
             self._undo(booking, ended)
             raise
+        if outcome.won and new and _was_there(outcome):
+            self._undo(booking, ended)
+            self.catch_up([node.uuid], {})
+            return None, True
         if outcome.won:
             self.follow(outcome.generations)
             self._fresh.committed([(placement.claims, ended, outcome.generations)])
@@ -428,3 +456,10 @@ class Books:
         ended = self._store.release(keys)
         self._dropped(ended, 'were aborted')
         return ended
+
+
+def _was_there(outcome):
+    """Whether a placement was won without a change: what it asked for was there before."""
+    return bool(outcome.generations) and all(
+        before == after for before, after in outcome.generations.values()
+    )

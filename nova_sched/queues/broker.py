@@ -12,7 +12,16 @@
 """What a broker of jobs can do: the contract, and the names of the queues.
 
 Bodies are bytes that no broker reads. A delivery that is not acknowledged when its consumer goes is delivered
-to another one.
+to another one. What the name of a queue says of it:
+
+=============  =======================================================================================
+``flavor.*``   a message that nobody has taken for ``fallback_after`` seconds goes to the fallback queue
+``host.*``     the same for those that were published with ``expires``
+``reply.*``    the queue may go when nobody has consumed from it for an hour, with all that is in it
+other names    messages stay until they are taken
+=============  =======================================================================================
+
+The queues of fallback and results are always there.
 """
 
 import abc
@@ -23,6 +32,9 @@ from typing import Any
 FALLBACK = 'fallback'  # jobs that no worker has taken
 RESULTS = 'results'  # what became of jobs
 
+# Delivery.reason, beside those that only RabbitMQ has.
+EXPIRED, DROPPED = 'expired', 'dropped'
+
 
 def of_host(host: str) -> str:
     """The name of a compute node's own queue."""
@@ -32,6 +44,26 @@ def of_host(host: str) -> str:
 def of_flavor(queue: str) -> str:
     """The name of the queue of a flavor, with or without a special thing."""
     return f'flavor.{queue}'
+
+
+def of_reply(name: str) -> str:
+    """The name of a queue on which somebody waits for outcomes."""
+    return f'reply.{name}'
+
+
+def falls_back(queue: str) -> bool:
+    """Whether what expires in this queue goes to the fallback queue; elsewhere nothing expires."""
+    return queue.startswith(('flavor.', 'host.'))
+
+
+def always_expires(queue: str) -> bool:
+    """Whether each message of this queue expires, whatever its publisher says."""
+    return queue.startswith('flavor.')
+
+
+def temporary(queue: str) -> bool:
+    """Whether this queue goes when nobody uses it."""
+    return queue.startswith('reply.')
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +106,8 @@ class Broker(abc.ABC):
     def drop(self, queue: str) -> int:
         """End a queue: all that waits there goes to the fallback queue. Returns how many that were.
 
-        A queue to which consumers are subscribed loses them.
+        A queue to which consumers are subscribed loses them. What is in their hands stays there; if its
+        consumer goes before it acknowledges it, it is lost. ValueError for the fallback queue itself.
         """
 
     @abc.abstractmethod
@@ -91,7 +124,11 @@ class Broker(abc.ABC):
 
     @abc.abstractmethod
     def consumer(self, deliver: Callable[[Delivery], None], name: str) -> 'Consumer':
-        """A new consumer, which calls ``deliver`` from a thread of its own."""
+        """A new consumer, which calls ``deliver`` from a thread of its own.
+
+        ``deliver`` is quick, raises nothing, and does not wait for a thread that calls the consumer's
+        methods, because those wait for it; it may call them itself. ``name`` is for people.
+        """
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -107,14 +144,14 @@ class Consumer(abc.ABC):
 
     @abc.abstractmethod
     def window(self, count: int) -> None:
-        """At most so many messages may be in its hands; 1 at first."""
+        """At most so many messages may be in its hands; 1 at first. ValueError for less than that."""
 
     @abc.abstractmethod
     def follow(self, wanted: Mapping[str, int | None]) -> None:
         """Subscribe to queues, each with a priority (the highest is served first); None ends one.
 
-        Only what is named changes. When this returns no message comes any more from a queue that was ended,
-        except those that are in its hands already.
+        Only what is named changes. When this returns ``deliver`` is not called any more with a message of a
+        queue that was ended. A queue that is not there, or goes, is consumed from as soon as it is there.
         """
 
     @abc.abstractmethod
@@ -123,7 +160,11 @@ class Consumer(abc.ABC):
 
     @abc.abstractmethod
     def put_back(self, delivery: Delivery, queue: str | None = None) -> None:
-        """Somebody else shall have it: it is sent to the end of its queue, or of another one, and counted."""
+        """Somebody else shall have it: it is sent to the end of its queue, or of another one, and counted.
+
+        If there is no such queue any more it goes to the fallback queue. If the broker does not take it, it
+        is redelivered, uncounted.
+        """
 
     @abc.abstractmethod
     def stop(self) -> None:

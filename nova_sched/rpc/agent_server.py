@@ -17,6 +17,6 @@ from nova_sched.rpc.endpoints.agent import Agent
 TOPIC = 'nova_sched_agent'
 
 
-def server(bus, host, agent):
-    """An RPC server for the agent of one host."""
-    return rpc.server(bus, host, [Agent(agent)], TOPIC)
+def server(bus, host, agent, hear=lambda: None):
+    """An RPC server for the agent of one host; ``hear()`` is called when the catalogue has changed."""
+    return rpc.server(bus, host, [Agent(agent, hear)], TOPIC)

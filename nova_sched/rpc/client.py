@@ -30,11 +30,12 @@ class Client:
     """
 
     NAMESPACE: str | None = None
+    TOPIC = TOPIC
     VERSION = '1.0'
 
     def __init__(self, bus, timeout_s=LONG_TIMEOUT_S, monitor_s=MONITOR_TIMEOUT_S):
         target = messaging.Target(
-            exchange=EXCHANGE, topic=TOPIC, namespace=self.NAMESPACE, version=self.VERSION
+            exchange=EXCHANGE, topic=self.TOPIC, namespace=self.NAMESPACE, version=self.VERSION
         )
         options = {'timeout': timeout_s, 'serializer': Serializer()}
         if monitor_s is not None and monitor_s < timeout_s:
@@ -119,9 +120,14 @@ class ClaimsClient(Client):
     """What conductors, agents and queue workers call about claims; all return ClaimInfo objects."""
 
     NAMESPACE = 'claims'
+    VERSION = '1.1'
 
-    def instance_claim(self, spec_obj, instance_uuid, host, nodename, context=None):
-        """Raises NodeNotFound or ComputeResourcesUnavailable."""
+    def instance_claim(self, spec_obj, instance_uuid, host, nodename, context=None, new=False):
+        """Raises NodeNotFound or ComputeResourcesUnavailable.
+
+        ``new``: the instance runs nowhere yet. If it runs on that node, its claim there is returned as it is;
+        raises AlreadyPlaced if it runs on another one.
+        """
         return self.call(
             context,
             'instance_claim',
@@ -129,6 +135,7 @@ class ClaimsClient(Client):
             instance_uuid=instance_uuid,
             host=host,
             nodename=nodename,
+            new=new,
         )
 
     def claim_alternate(self, spec_obj, instance_uuid, failed_host, host, nodename, context=None):
@@ -278,6 +285,33 @@ class GroupsClient(Client):
         return self.call(
             context, 'validate', template=template, parameters=parameters, flavors=flavors, images=images
         )
+
+
+class QueuesClient(Client):
+    """What agents, routers and operators ask a manager of queues; the endpoint tells what is plain values."""
+
+    NAMESPACE = 'queues'
+    TOPIC = 'nova_sched_queues'
+
+    def catalogue(self, host=None, context=None):
+        """A mapping, with the aggregates of the host."""
+        return self.call(context, 'catalogue', host=host)
+
+    def flavor_create(self, flavor, context=None):
+        """The flavor. Raises FlavorExists or InvalidRequest."""
+        return self.call(context, 'flavor_create', flavor=flavor)
+
+    def flavor_delete(self, name, context=None):
+        """Raises FlavorNotFound."""
+        self.call(context, 'flavor_delete', name=name)
+
+    def flavor_list(self, context=None):
+        """Mappings, by name."""
+        return self.call(context, 'flavor_list')
+
+    def facts(self, context=None):
+        """Mappings of name, ready and consumers."""
+        return self.call(context, 'facts')
 
 
 class ExplainClient(Client):

@@ -22,6 +22,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 FLOORS = [
     {'cmd'},
     {'sim'},
+    {'queue_service'},
     {'service'},
     {'rpc', 'api', 'agent'},
     {'queues'},
@@ -40,15 +41,18 @@ FENCES = {
     'cheroot': {'cmd'},
     'eventlet': {'cmd'},
     'heat': {'heat'},
-    'keystoneauth1': {'api', 'cmd', 'heat'},
+    'keystoneauth1': {'api', 'cmd', 'heat', 'queues'},
     'flask': {'api'},
     'keystonemiddleware': {'api'},
+    'kombu': {'queues'},
+    'openstack': {'queues'},
     'oslo_config': {'conf', 'cmd', 'heat'},  # plug-ins read CONF through nova_sched.conf
     'oslo_db': {'db', 'claims', 'conf'},  # conf: only the defaults of its options
+    'oslo_limit': {'queues'},
     'oslo_messaging': {'rpc'},
     'oslo_middleware': {'api'},
     'oslo_policy': {'api'},
-    'oslo_service': {'service', 'cmd'},
+    'oslo_service': {'service', 'queue_service', 'cmd'},
     'oslo_versionedobjects': {'objects'},
     'ortools': {'groups'},
     'psutil': {'agent'},

@@ -34,6 +34,7 @@ LIBRARIES = (
     'nova_sched',
     'keystonemiddleware.auth_token',
     'oslo.db',
+    'oslo.limit',
     'oslo.log',
     'oslo.messaging',
     'oslo.middleware.healthcheck',
@@ -42,7 +43,8 @@ LIBRARIES = (
     'oslo.service.service',
 )
 # Ways in which a service shows Keystone who it is; each brings options of its own.
-KEYSTONE, AUTH_TYPES = 'keystone_authtoken', ('password', 'v3password', 'v3applicationcredential')
+ASKING_KEYSTONE = 'keystone_authtoken', 'oslo_limit'
+AUTH_TYPES = ('password', 'v3password', 'v3applicationcredential')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,7 +92,11 @@ def words(paths):
 
 def known_options():
     """(group, option) to the option, for ours, the libraries' and plug-ins'; old names of options count."""
-    listed = [(KEYSTONE, loading.get_auth_plugin_conf_options(kind)) for kind in AUTH_TYPES]
+    listed = [
+        (group, loading.get_auth_plugin_conf_options(kind))
+        for group in ASKING_KEYSTONE
+        for kind in AUTH_TYPES
+    ]
     listed += plug_in_opts()
     for entry_point in importlib.metadata.entry_points(group='oslo.config.opts'):
         if entry_point.name in LIBRARIES:

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Namespace `agent` 1.0: what a compute node is told of its instances."""
+"""Namespace `agent` 1.1: what a compute node is told of its instances."""
 
 import oslo_messaging as messaging
 
@@ -18,10 +18,10 @@ from nova_sched.rpc.failures import expected
 
 
 class Agent:
-    target = messaging.Target(namespace='agent', version='1.0')
+    target = messaging.Target(namespace='agent', version='1.1')
 
-    def __init__(self, agent):
-        self._agent = agent
+    def __init__(self, agent, hear=lambda: None):
+        self._agent, self._hear = agent, hear
 
     @expected
     def build(self, context, spec_obj, instance_uuid, finished=True):
@@ -69,3 +69,8 @@ class Agent:
         resize is open, also move or resizing (both sizes as JSON text), and new_devices.
         """
         return self._agent.instances()
+
+    @expected
+    def catalogue_changed(self, context, version):
+        """The catalogue of queues, or what it says of hosts, has changed. A cast to all agents, since 1.1."""
+        self._hear()

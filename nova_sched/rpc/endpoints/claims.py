@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `claims` 1.0: what becomes of a claim after its host was chosen."""
+"""The namespace `claims` 1.1: what becomes of a claim after its host was chosen."""
 
 import oslo_messaging as messaging
 
@@ -20,7 +20,7 @@ from nova_sched.rpc.failures import expected
 
 
 class Claims:
-    target = messaging.Target(namespace='claims', version='1.0')
+    target = messaging.Target(namespace='claims', version='1.1')
 
     def __init__(self, scheduler):
         self._scheduler = scheduler
@@ -30,13 +30,14 @@ class Claims:
         return [translate.claim_info(claim, nodes[claim.node_uuid]) for claim in claims]
 
     @expected
-    def instance_claim(self, context, spec_obj, instance_uuid, host, nodename):
+    def instance_claim(self, context, spec_obj, instance_uuid, host, nodename, new=False):
         """Claim for one instance on a node that the caller names.
 
         Returns the ClaimInfo; the same claim made twice is one. Raises NodeNotFound, or
-        ComputeResourcesUnavailable with what is short.
+        ComputeResourcesUnavailable with what is short. ``new`` (since 1.1): the instance runs nowhere yet. If
+        it runs on that node, its claim there is returned as it is; on another one, that is AlreadyPlaced.
         """
-        return self._claim(context, spec_obj, instance_uuid, host, nodename)
+        return self._claim(context, spec_obj, instance_uuid, host, nodename, new=bool(new))
 
     @expected
     def claim_alternate(self, context, spec_obj, instance_uuid, failed_host, host, nodename):
@@ -61,11 +62,11 @@ class Claims:
             raise errors.InvalidRequest('move', f'{words.short(move)} is none of {", ".join(MOVES)}')
         return self._claim(context, spec_obj, instance_uuid, host, nodename, move=move)
 
-    def _claim(self, context, spec_obj, instance_uuid, host, nodename, leaving=None, move=None):
+    def _claim(self, context, spec_obj, instance_uuid, host, nodename, leaving=None, move=None, new=False):
         (request,) = translate.requests(translate.spec(spec_obj), [instance_uuid])
         node = words.name(host, 'host'), words.name(nodename, 'nodename')
         claiming = self._scheduler.books.claim
-        claim = self._scheduler.call(claiming, request, *node, context.request_id, leaving, move)
+        claim = self._scheduler.call(claiming, request, *node, context.request_id, leaving, move, new)
         return self._infos([claim])[0]
 
     @expected

@@ -17,7 +17,7 @@ import sys
 import warnings
 
 PARTS = ('decisions', 'rules', 'claims', 'shared', 'reports', 'calls')
-ASKED_FOR = ('shared-mariadb', 'spread', 'joint', 'racks')  # run by name only
+ASKED_FOR = ('shared-mariadb', 'spread', 'joint', 'racks', 'queue-fit', 'queues')  # run by name only
 FIELDS = ('what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts')
 CROWD_FIELDS = 'what,schedulers,unseen,way,conflicts,lost,late,given up,full,uneven,large'.split(',')
 
@@ -56,6 +56,8 @@ def _rows(arguments):
         decisions,
         joint,
         joint_huawei,
+        queue_catalogue,
+        queue_fit,
         reporting,
         shared,
     )
@@ -73,6 +75,8 @@ def _rows(arguments):
         'calls': calls,
         'joint': joint,
         'racks': joint_huawei,
+        'queue-fit': queue_fit,
+        'queues': queue_catalogue,
     }
     for name in arguments.only:
         for row in parts[name].rows(arguments.seconds):
@@ -83,9 +87,9 @@ def _rows(arguments):
 def _print(rows):
     from prettytable import PrettyTable
 
-    from nova_sched.tests.bench import joint_tables
+    from nova_sched.tests.bench import joint_tables, queue_catalogue
 
-    for fields in (FIELDS, CROWD_FIELDS, *joint_tables.TABLES):
+    for fields in (FIELDS, CROWD_FIELDS, *joint_tables.TABLES, queue_catalogue.FIELDS):
         table = PrettyTable(fields)
         table.align = 'r'
         for name in ('what', 'floor', 'way'):

@@ -15,7 +15,7 @@ import json
 
 import pytest
 
-from nova_sched import errors
+from nova_sched import errors, objects
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import spec
 
@@ -106,6 +106,42 @@ def test_abort_on_one_host_only(daemon):
     daemon.claims.instance_claim(spec(), ONE, 'b', 'b')
     daemon.claims.abort_claim(ONE, 'b')
     assert daemon.hosts_of('one') == {'a': 'confirmed'}
+
+
+def test_a_new_instance_is_claimed_for_once_it_runs_nowhere_else(daemon):
+    """Two workers have its job: the later one takes over, until the earlier one has built it."""
+    daemon.add('a', 'b')
+    for host in ('a', 'b'):
+        daemon.claims.instance_claim(spec(), ONE, host, host, new=True)
+    with pytest.raises(errors.ClaimNotFound, match=f'instance {ONE} on host a'):
+        daemon.claims.confirm_claim(ONE, 'a')
+    assert daemon.hosts_of('one') == {'b': 'pending'}
+    daemon.claims.confirm_claim(ONE, 'b')
+    with pytest.raises(errors.AlreadyPlaced) as placed:
+        daemon.claims.instance_claim(spec(), ONE, 'a', 'a', new=True)
+    assert type(placed.value) is errors.AlreadyPlaced
+    assert (placed.value.instance, placed.value.host) == (ONE, 'b')
+    assert str(placed.value) == f'Instance {ONE} is on host b already'
+    assert daemon.hosts_of('one') == {'b': 'confirmed'}
+
+
+def test_a_new_instance_that_runs_there_keeps_its_claim(daemon):
+    daemon.add('a', vcpus=2)
+    daemon.claims.instance_claim(spec(vcpus=2), ONE, 'a', 'a', new=True)
+    (before,) = daemon.claims.confirm_claim(ONE, 'a')
+    again = daemon.claims.instance_claim(spec(vcpus=2), ONE, 'a', 'a', new=True)
+    assert (again.uuid, again.state, again.resources) == (
+        before.uuid,
+        'confirmed',
+        {'VCPU': 2, 'MEMORY_MB': 512},
+    )
+
+
+def test_a_caller_of_the_version_before_is_served(daemon):
+    daemon.add('a')
+    arguments = {'spec_obj': objects.to_primitive(spec()), 'instance_uuid': ONE, 'host': 'a', 'nodename': 'a'}
+    daemon.raw('instance_claim', '1.0', 'claims', **arguments)
+    assert daemon.hosts_of('one') == {'a': 'pending'}
 
 
 def test_show_of_nothing_is_nothing(daemon):

@@ -24,6 +24,7 @@ from nova_sched.tests.functional.harness import error_name, outcome
         pytest.param(None, '3.0', 'select_destinations', 'UnsupportedVersion', id='an older major'),
         pytest.param('stats', '1.1', 'update_resource_stats', 'UnsupportedVersion', id='newer stats'),
         pytest.param('stats', '4.5', 'update_resource_stats', 'UnsupportedVersion', id='stats is not 4.x'),
+        pytest.param('claims', '1.2', 'show', 'UnsupportedVersion', id='a newer minor of claims'),
         pytest.param('claims', '2.0', 'show', 'UnsupportedVersion', id='newer claims'),
         pytest.param('baseapi', '1.2', 'ping', 'UnsupportedVersion', id='newer baseapi'),
         pytest.param('nobody', '1.0', 'ping', 'UnsupportedVersion', id='unknown namespace'),

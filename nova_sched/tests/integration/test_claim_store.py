@@ -33,6 +33,7 @@ from nova_sched.tests.unit.claims import (
     battery_fences,
     battery_groups,
     battery_lifecycle,
+    battery_new,
     battery_parts,
     battery_top_groups,
 )
@@ -72,6 +73,10 @@ def store(another):
 
 
 class TestCommit(battery.Commit):
+    pass
+
+
+class TestNew(battery_new.New):
     pass
 
 

@@ -90,7 +90,14 @@ def test_a_list_of_an_agent_that_knew_of_no_parts(tmp_path):
     path = tmp_path / 'instances.json'
     path.write_text(written())
     (read,) = Instances(path)
-    assert (read.parts, read.devices) == (None, frozenset())
+    assert (read.parts, read.devices, read.hidden) == (None, frozenset(), False)
+
+
+def test_what_is_hidden_is_so_for_the_next_agent(tmp_path):
+    path = tmp_path / 'instances.json'
+    kept = instance(hidden=True, move='migration')
+    Instances(path).put(kept)
+    assert list(Instances(path)) == [kept]
 
 
 def test_put_again_replaces(tmp_path):
@@ -134,6 +141,7 @@ def test_a_draft_that_a_crash_left_is_no_list(tmp_path):
         pytest.param(written(resources={'VCPU': True}), id='an amount that is none'),
         pytest.param(written(resources={'VCPU': 1.5}), id='half a CPU'),
         pytest.param(written(vm_state='strange'), id='unknown state'),
+        pytest.param(written(hidden=1), id='hidden by a number'),
         pytest.param(written(colour='red'), id='unknown field'),
         pytest.param(written(parts='{}'), id='parts that are none'),
         pytest.param(written(parts=5), id='a number of parts'),

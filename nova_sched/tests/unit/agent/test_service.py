@@ -61,6 +61,7 @@ def test_an_instance_is_taken_and_reported(make):
             'move': None,
             'resizing': None,
             'new_devices': [],
+            'hidden': False,
         }
     ]
     facts = agent.look()

@@ -91,6 +91,8 @@ def test_advice_for_an_unknown_option(name, advice):
         pytest.param('DEFAULT', 'graceful_shutdown_timeout', id='the launcher'),
         pytest.param('keystone_authtoken', 'auth_type', id='Keystone'),
         pytest.param('keystone_authtoken', 'auth_url', id='how Keystone is asked'),
+        pytest.param('oslo_limit', 'endpoint_id', id='limits'),
+        pytest.param('oslo_limit', 'application_credential_id', id='who asks for limits'),
         pytest.param('oslo_policy', 'policy_file', id='policies'),
         pytest.param('healthcheck', 'disable_by_file_path', id='the check of health'),
         pytest.param('oslo_messaging_rabbit', 'rabbit_quorum_queue', id='the driver of the bus'),

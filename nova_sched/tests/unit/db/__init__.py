@@ -14,4 +14,5 @@
 import pytest
 
 # Their asserts tell as much as those of a test module.
-pytest.register_assert_rewrite('nova_sched.tests.unit.db.bulk', 'nova_sched.tests.unit.db.migrations')
+for _battery in ('bulk', 'flavors', 'ledger', 'migrations'):
+    pytest.register_assert_rewrite(f'{__name__}.{_battery}')

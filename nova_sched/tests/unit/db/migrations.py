@@ -57,6 +57,7 @@ class Migrations:
                 'services',
                 'aggregates',
                 'host_instances',
+                'flavors',
             }
 
     def test_a_claim_of_the_first_schema(self, database):

@@ -414,6 +414,110 @@ class TestClaim:
         assert used(world) == [3]
 
 
+class TestNewInstance:
+    """It runs nowhere yet, says who claims for it."""
+
+    def claim(self, world, host='host-0', **words):
+        return world.call(world.books.claim, asks(**words), host, host, 'req-1', None, None, True)
+
+    def confirmed_by_another(self, world, host, vcpus=1):
+        """Another scheduler has claimed for it there, and confirmed that; this one has not heard of it."""
+        commit(world.store, claim(A, node(host), vcpus=vcpus, request_id='req-1'))
+        world.store.finish(A, [node(host)])
+
+    def test_a_claim(self, world):
+        made = self.claim(world, vcpus=3)
+        assert world.store.claims() == [made]
+        assert (states(world), used(world)) == ({(A, 'host-0'): PENDING}, [3, 0])
+
+    def test_made_twice_is_one(self, world):
+        self.claim(world, vcpus=3)
+        again = self.claim(world, vcpus=3)
+        assert world.store.claims() == [again]
+        assert used(world) == [3, 0]
+
+    @pytest.mark.parametrize('known', [True, False], ids=['known here', 'not known here'])
+    def test_what_waits_elsewhere_is_replaced(self, world, known):
+        """Another worker had the job, and was lost."""
+        commit(world.store, claim(A, node('host-1'), request_id='req-1'))
+        if known:
+            world.books.refresh()
+        self.claim(world)
+        assert states(world) == {(A, 'host-0'): PENDING}
+        with pytest.raises(errors.ClaimNotFound):
+            world.call(world.books.confirm_claim, A, 'host-1')
+        assert states(world) == {(A, 'host-0'): PENDING}
+
+    @pytest.mark.parametrize('known', [True, False], ids=['known here', 'not known here'])
+    @pytest.mark.parametrize('vcpus', [1, 3, 9], ids=['fits', 'does not fit beside it', 'never fits'])
+    def test_one_that_runs_elsewhere(self, world, known, vcpus):
+        world.place(asks(B, vcpus=2, force_hosts=['host-0']))
+        self.confirmed_by_another(world, 'host-1')
+        if known:
+            world.books.refresh()
+        with pytest.raises(errors.AlreadyPlaced) as placed:
+            self.claim(world, vcpus=vcpus)
+        assert placed.value.args == (A, 'host-1')
+        assert states(world) == {(A, 'host-1'): CONFIRMED, (B, 'host-0'): PENDING}
+
+    @pytest.mark.parametrize('known', [True, False], ids=['known here', 'not known here'])
+    @pytest.mark.parametrize('vcpus', [3, 9], ids=['its size', 'another size'])
+    def test_one_that_runs_on_the_node_stays_as_it_is(self, world, known, vcpus):
+        """There is no room for it once more."""
+        self.confirmed_by_another(world, 'host-0', vcpus=3)
+        if known:
+            world.books.refresh()
+        (before,) = world.store.claims()
+        assert self.claim(world, vcpus=vcpus) == before
+        assert world.store.claims() == [before]
+        world.books.refresh()
+        assert used(world) == [3, 0]
+
+    def test_one_that_runs_on_the_node_with_room_for_another(self, world):
+        self.confirmed_by_another(world, 'host-0')
+        (before,) = world.store.claims()
+        assert self.claim(world) == before
+        assert world.store.claims() == [before]
+        assert used(world) == [1, 0]
+
+    def test_one_that_has_gone_meanwhile(self, world):
+        self.confirmed_by_another(world, 'host-1')
+        world.books.refresh()
+        world.store.release([(A, node('host-1'))])
+        self.claim(world)
+        assert states(world) == {(A, 'host-0'): PENDING}
+
+    def test_one_that_is_claimed_for_while_it_moves(self, world):
+        """A job that is delivered again, when its instance is on its way already."""
+        self.confirmed_by_another(world, 'host-0')
+        world.books.refresh()
+        world.call(world.books.claim, asks(), 'host-1', 'host-1', 'req-2', None, 'resize')
+        self.claim(world)
+        assert states(world) == {(A, 'host-0'): CONFIRMED, (A, 'host-1'): PENDING}
+
+    def test_a_lost_answer(self):
+        world = World(Unsteady())
+        world.report(report(vcpus=4))
+        world.store.forgets = 1
+        made = self.claim(world, vcpus=3)
+        assert world.store.claims() == [made]
+        assert used(world) == [3]
+
+    def test_one_that_is_confirmed_elsewhere_at_this_moment(self, world):
+        world.store.rivals = [[Placement((claim(A, node('host-1'), state=CONFIRMED),))]]
+        with pytest.raises(errors.AlreadyPlaced):
+            self.claim(world)
+        assert (states(world), used(world)) == ({(A, 'host-1'): CONFIRMED}, [0, 1])
+
+    def test_a_claim_that_has_expired_cannot_be_confirmed(self, world):
+        self.claim(world)
+        world.now_s += 3600
+        world.call(world.books.expire)
+        with pytest.raises(errors.ClaimNotFound):
+            world.call(world.books.confirm_claim, A, 'host-0')
+        assert states(world) == {}
+
+
 class TestConfirmAndAbort:
     def test_confirm(self, world):
         world.place(asks(A, force_hosts=['host-0']))

@@ -1,0 +1,156 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Puts the worker of an agent together: its node, its driver, what it asks of schedulers and managers."""
+
+import random
+import threading
+import time
+
+from nova_sched import conf as options
+from nova_sched import queue_service, service
+from nova_sched.queues import drivers, worker
+from nova_sched.queues.catalogue import Catalogue
+from nova_sched.queues.fit import Fit, with_devices
+from nova_sched.queues.node.steps import Threads
+from nova_sched.queues.view import View
+from nova_sched.rpc import reports
+from nova_sched.rpc.client import ClaimsClient, QueuesClient
+from nova_sched.state.aggregates import Aggregate
+
+CALL_S = 60  # seconds for which an answer is waited for before the same is asked again
+GRACE_S, LEAVING_S = 60.0, 5.0  # for all of an agent's end if nobody says; and for what comes after its jobs
+
+
+class AgentSite:
+    """An agent's node, as its worker needs it."""
+
+    def __init__(self, agent, nodename, cell_uuid=None):
+        self.host, self.nodename = agent.host, nodename
+        self.begin, self.built, self.keep, self.undo = agent.begin, agent.built, agent.keep, agent.undo
+        self.destroy, self.watch = agent.destroy, agent.watch
+        self.resize, self.confirm_resize = agent.resize, agent.confirm_resize
+        self.revert_resize = agent.revert_resize
+        self._agent, self._cell_uuid = agent, cell_uuid
+
+    def facts(self):
+        """What a scheduler would read in a report of all that is here."""
+        facts = self._agent.facts_with_hidden()
+        return reports.report(
+            facts.node, self.host, sorted(facts.instances), facts.inventories, self._cell_uuid
+        )
+
+    def hidden(self):
+        return [one.uuid for one in self._agent.hidden()]
+
+    def holds(self, instance_uuid):
+        found = (one for one in self._agent.instances() if one['uuid'] == instance_uuid)
+        return any(not one['hidden'] for one in found)
+
+
+class Menu:
+    """The queues of the cloud before one host: called, it asks a manager, and gives a View."""
+
+    def __init__(self, conf, queues, host):
+        self._conf, self._queues, self._host = conf, queues, host
+        self._turn = threading.Lock()
+        self._told = self._offered = self._fit = self._view = None
+
+    def __call__(self):
+        """The same object if nothing has changed. Raises NoAnswer, UnknownRule or Invalid."""
+        told = self._queues.catalogue(self._host)
+        with self._turn:
+            if told != self._told:
+                self._view = self._see(told)
+                self._told = told
+            return self._view
+
+    def forget(self):
+        """Options have changed that the rules go by."""
+        with self._turn:
+            self._told = self._offered = None
+
+    def _see(self, told):
+        here = {name: told[name] for name in ('aggregates', 'disabled') if name in told}
+        offered = {name: value for name, value in told.items() if name not in here}
+        if offered != self._offered:
+            rules = with_devices(service.rules(self._conf))
+            self._fit = Fit(rules, Catalogue.from_plain(offered), self._conf.queues.priority_steps)
+            self._offered = offered
+        aggregates = [Aggregate(**{**one, 'hosts': frozenset(one['hosts'])}) for one in here['aggregates']]
+        return View(self._fit, aggregates, bool(here.get('disabled')))
+
+
+def driver(conf, host):
+    """The configured driver. Raises BadConfig."""
+    wanted = conf.queues
+    chosen = drivers.Settings(
+        fake_seconds=wanted.fake_seconds,
+        fake_failures=wanted.fake_failures,
+        exec_command=wanted.exec_command,
+        exec_timeout_s=wanted.exec_timeout,
+    )
+    return drivers.find(wanted.driver)(chosen, host)
+
+
+def check(conf, host):
+    """Find out what the configuration of the queues lacks. Raises BadConfig."""
+    options.register_plug_in_opts(conf)
+    service.rules(conf)
+    queue_service.broker(conf)
+    driver(conf, host)
+
+
+class AgentWorker:
+    """The worker of one agent, on a bus. ``interval_s`` gives the seconds between reports."""
+
+    def __init__(self, conf, bus, agent, nodename, interval_s):
+        self._menu = Menu(conf, QueuesClient(bus, CALL_S), agent.host)
+        self._broker, self._grace_s = queue_service.broker(conf), _grace_s(conf)
+        around = worker.Surroundings(
+            site=AgentSite(agent, nodename, conf.agent.cell_uuid),
+            claims=ClaimsClient(bus, CALL_S),
+            broker=self._broker,
+            driver=driver(conf, agent.host),
+            look=self._menu,
+            read=queue_service.read,
+        )
+        wanted = conf.queues
+        chosen = worker.Settings(
+            slots=wanted.slots,
+            max_redeliveries=wanted.max_redeliveries,
+            own_priority=wanted.priority_steps,
+            evaluate_s=interval_s,
+        )
+        self.worker = worker.Worker(around, chosen, Threads(), time.monotonic, random.Random())
+
+    def start(self):
+        self.worker.start()
+
+    def hear(self):
+        """The catalogue has changed, or what it says of this host."""
+        self.worker.hear()
+
+    def reset(self):
+        """Options have changed."""
+        self._menu.forget()
+        self.worker.hear()
+
+    def stop(self):
+        """Finish what is in hand, as far as there is time for that; give the rest back."""
+        self.worker.drain(self._grace_s)
+        queue_service.let_go(self._broker)
+
+
+def _grace_s(conf):
+    """Seconds for the end of jobs, of all those that the process has for its end; 0 there is no limit."""
+    whole_s = conf.graceful_shutdown_timeout if 'graceful_shutdown_timeout' in conf else GRACE_S
+    return max(0.0, whole_s - LEAVING_S) if whole_s else threading.TIMEOUT_MAX

@@ -1,0 +1,186 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""`flavor`: what servers may be made of, each of which is a queue."""
+
+import sys
+import time
+
+from nova_sched import errors
+from nova_sched.cmd.manage import asking, specs, store, tables
+from nova_sched.db.flavors import SqlFlavors
+from nova_sched.queues.catalogue import Catalogue
+from nova_sched.queues.flavors import checked
+from nova_sched.rpc.queue_news import Announcer
+
+NOUN = 'flavor'
+HELP = 'say which flavors there are: each is a queue of jobs'
+
+TELL_S = 3  # for which the bus is waited for: who is not told looks by itself
+
+
+def create(args, conf):
+    """Add a flavor, and with it its queues
+
+    One that is there already and is equal stays as it is. The managers of queues are told over the bus, and
+    look by themselves each minute; no daemon has to be started anew.
+
+    Keys with --format json: those of 'flavor list'.
+    """
+    asked = {'name': args.name, 'flavorid': args.id, 'vcpus': args.vcpus, 'memory_mb': args.ram}
+    asked |= {'root_gb': args.disk, 'ephemeral_gb': args.ephemeral, 'swap': args.swap}
+    flavors = SqlFlavors(store.ready(conf))
+    made = checked({**asked, 'extra_specs': dict(args.property)}, time.time())
+    is_new = flavors.create(made)
+    if is_new:
+        _tell(args, conf, flavors)
+    found = row(_of_name(flavors, args.name))
+    word = 'is there now' if is_new else 'was there already'
+    tables.show(tables.as_json(found) if args.format == 'json' else f'Flavor {args.name} {word}.')
+    return 0
+
+
+def delete(args, conf):
+    """Take a flavor away
+
+    Its queues end, and the jobs that wait there go to the scheduler: none is lost. Servers that were made of
+    it stay.
+
+    Keys with --format json: deleted (the name).
+    """
+    flavors = SqlFlavors(store.ready(conf))
+    flavors.delete(args.name)
+    _tell(args, conf, flavors)
+    words = f'Flavor {args.name} is deleted.'
+    tables.show(tables.as_json({'deleted': args.name}) if args.format == 'json' else words)
+    return 0
+
+
+def list_flavors(args, conf):
+    """List flavors, by name
+
+    Keys with --format json: name, flavorid, vcpus, memory_mb, root_gb, ephemeral_gb, swap (MiB), extra_specs,
+    created_at.
+    """
+    _, found = SqlFlavors(store.ready(conf)).list()
+    tables.show(tables.listing(args.format, columns(time.time()), [row(one) for one in found]))
+    return 0
+
+
+def show(args, conf):
+    """Show a flavor, and its queues: one for itself, and one with each of [queues] specials
+
+    A flavor that asks for NUMA cells has no queues, and none has one with a special thing that it asks for
+    or rules out by itself: such servers are placed by the scheduler.
+
+    Keys with --format json: those of 'flavor list', and queues (their names).
+    """
+    found = _of_name(SqlFlavors(store.ready(conf)), args.name)
+    queues = [str(queue) for queue in Catalogue.of(0, [found], conf.queues.specials).queues]
+    one = {**row(found), 'queues': queues}
+    tables.show(tables.as_json(one) if args.format == 'json' else page(one, time.time()))
+    return 0
+
+
+def _of_name(flavors, name):
+    for one in flavors.list()[1]:
+        if one['name'] == name:
+            return one
+    raise errors.FlavorNotFound(name)
+
+
+def _tell(args, conf, flavors):
+    """Let everybody know that the list has changed, if the bus is there."""
+    version, _ = flavors.list()
+    try:
+        asking.ask(args, conf, lambda bus, timeout_s: Announcer(bus), lambda all_: all_.tell(version))
+    except Exception as error:  # noqa: BLE001, the bus's driver has errors of its own
+        why = str(error) or type(error).__name__
+        print(f'nova-sched-manage: it is done, and seen within a minute: {why}', file=sys.stderr)
+
+
+# For people.
+
+
+def row(flavor):
+    """A flavor as its keys and values."""
+    found = {name: value for name, value in flavor.items() if name != 'created_s'}
+    return {**found, 'created_at': tables.moment(flavor['created_s'])}
+
+
+def columns(now_s):
+    return {
+        'Name': lambda row: row['name'],
+        'ID': lambda row: row['flavorid'],
+        'vCPU': lambda row: row['vcpus'],
+        'RAM (MiB)': lambda row: row['memory_mb'],
+        'Root (GiB)': lambda row: row['root_gb'],
+        'Ephemeral (GiB)': lambda row: row['ephemeral_gb'],
+        'Swap (MiB)': lambda row: row['swap'],
+        'Properties': lambda row: ', '.join(_properties(row)),
+        'Made': lambda row: tables.age(row['created_at'], now_s),
+    }
+
+
+def _properties(row):
+    return [f'{key}={value}' for key, value in sorted(row['extra_specs'].items())]
+
+
+def page(row, now_s):
+    lines = [f'{name:17}{cell(row)}' for name, cell in columns(now_s).items() if name != 'Properties']
+    lines += [tables.fill(one, 'Property         ') for one in _properties(row)]
+    lines += [f'Queue            {name}' for name in row['queues']] or ['Queue            none']
+    return '\n'.join(lines)
+
+
+# Arguments.
+
+
+def _name_argument(parser):
+    parser.add_argument('name', metavar='NAME', help='name of the flavor')
+
+
+def _delete_arguments(parser):
+    _name_argument(parser)
+    parser.set_defaults(timeout=TELL_S)
+
+
+def _create_arguments(parser):
+    _delete_arguments(parser)
+    parser.add_argument('--id', metavar='ID', help='its ID, if that is not its name')
+    for name, default, help_ in (
+        ('vcpus', 1, 'vCPUs'),
+        ('ram', 256, 'memory, MiB'),
+        ('disk', 0, 'root disk, GiB'),
+        ('ephemeral', 0, 'ephemeral disk, GiB'),
+        ('swap', 0, 'swap, MiB'),
+    ):
+        parser.add_argument(f'--{name}', metavar='N', type=int, default=default, help=f'{help_} ({default})')
+    parser.add_argument(
+        '--property',
+        metavar='KEY=VALUE',
+        type=specs.pair,
+        action='append',
+        default=[],
+        help='an extra spec, such as trait:HW_CPU_X86_AVX2=required; may be repeated',
+    )
+
+
+def _none(parser):
+    """The verb takes no arguments of its own."""
+
+
+VERBS = (
+    ('create', create, _create_arguments),
+    ('list', list_flavors, _none),
+    ('show', show, _name_argument),
+    ('delete', delete, _delete_arguments),
+)

@@ -1,0 +1,169 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""`quota`: what projects may have, and what they have."""
+
+import re
+
+from nova_sched import errors
+from nova_sched.cmd.manage import store, tables
+from nova_sched.conf import quota
+from nova_sched.db.ledger import SqlLedger
+from nova_sched.queues.limits import limits
+
+NOUN = 'quota'
+HELP = 'show and set what projects may have'
+
+NO_LIMIT = -1
+RESOURCE = re.compile(r'servers|class:[A-Z0-9_]{1,249}')
+LARGEST = 2**62
+
+
+def show(args, conf):
+    """Show what a project has, and what it may have
+
+    Limits are those of the table, else of [quota] limits; with [quota] driver = keystone those of Keystone,
+    where nobody may have what is not registered.
+
+    Keys with --format json: for each resource project_id, resource (servers, or class: and a resource class),
+    used, limit (null: none), own (what was set here for the project; null: nothing, -1: no limit).
+    """
+    return _show(args, conf, [args.project])
+
+
+def list_projects(args, conf):
+    """List what all projects have and may have: those that have something, or limits of their own
+
+    Keys with --format json: those of 'quota show'.
+    """
+    return _show(args, conf, None)
+
+
+def set_limit(args, conf):
+    """Set what a project may have of a resource
+
+    Schedulers and managers see it within a few seconds. A limit below what the project has takes nothing
+    away: it gets no more. Only with [quota] driver = table: Keystone has its own commands.
+
+    Keys with --format json: those of 'quota show', for that resource.
+    """
+    if conf.quota.driver != quota.TABLE:
+        why = f'it is {conf.quota.driver}: nobody would look at what is set here'
+        raise errors.BadConfig('[quota] driver', why)
+    ledger = SqlLedger(store.ready(conf))
+    ledger.set_limit(args.project, args.resource, args.limit)
+    (found,) = (row for row in rows(ledger, limits(conf, ledger), args.project, [args.resource])
+                if row['resource'] == args.resource)  # fmt: skip
+    tables.show(tables.as_json(found) if args.format == 'json' else sentence(found))
+    return 0
+
+
+def _show(args, conf, projects):
+    ledger = SqlLedger(store.ready(conf))
+    limits_of = limits(conf, ledger)
+    chosen = ledger.projects() if projects is None else projects
+    found = [row for project in chosen for row in rows(ledger, limits_of, project)]
+    tables.show(tables.listing(args.format, COLUMNS, found))
+    return 0
+
+
+def rows(ledger, limits_of, project, besides=()):
+    """A row for each resource that a project has, may have, or that is named besides."""
+    used, own, most = ledger.usage(project), ledger.limits(project), limits_of(project)
+    return [
+        {
+            'project_id': project,
+            'resource': name,
+            'used': used.get(name, 0),
+            'limit': _limit(most.get(name, NO_LIMIT)),
+            'own': own.get(name),
+        }
+        for name in sorted({*used, *own, *most, *besides}, key=lambda name: (name != 'servers', name))
+    ]
+
+
+def _limit(number):
+    return None if number < 0 else number
+
+
+# For people.
+
+COLUMNS = {
+    'Project': lambda row: row['project_id'],
+    'Resource': lambda row: row['resource'],
+    'Used': lambda row: row['used'],
+    'Limit': lambda row: _word(row['limit']),
+    'Own': lambda row: '' if row['own'] is None else _word(_limit(row['own'])),
+}
+
+
+def _word(limit):
+    return 'none' if limit is None else f'{limit}'
+
+
+def sentence(row):
+    """What a limit comes to."""
+    whose = 'as by default' if row['own'] is None else 'of its own'
+    limit = 'no limit' if row['limit'] is None else f'the limit {row["limit"]}'
+    return f'Project {row["project_id"]} has {limit} of {row["resource"]}, {whose}; {row["used"]} used.'
+
+
+# Arguments.
+
+
+def _resource(text):
+    if not RESOURCE.fullmatch(text):
+        raise ValueError(text)
+    return text
+
+
+def _amount(text):
+    """A limit; None for what goes for everybody."""
+    if text == 'default':
+        return None
+    if not NO_LIMIT <= int(text) <= LARGEST:
+        raise ValueError(text)
+    return int(text)
+
+
+# What argparse says is wrong.
+_resource.__name__, _amount.__name__ = 'resource (servers, or class:VCPU)', 'limit (-1 or more, or default)'
+
+
+def _project_argument(parser):
+    parser.add_argument('project', metavar='PROJECT', help='ID of the project')
+
+
+def _set_arguments(parser):
+    _project_argument(parser)
+    parser.add_argument(
+        'resource',
+        metavar='RESOURCE',
+        type=_resource,
+        help='servers, or class: and a resource class, such as class:VCPU',
+    )
+    parser.add_argument(
+        'limit',
+        metavar='LIMIT',
+        type=_amount,
+        help='a number, -1 for no limit, or default: what goes for everybody',
+    )
+
+
+def _none(parser):
+    """The verb takes no arguments of its own."""
+
+
+VERBS = (
+    ('show', show, _project_argument),
+    ('set', set_limit, _set_arguments),
+    ('list', list_projects, _none),
+)

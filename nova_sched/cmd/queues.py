@@ -1,0 +1,43 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""nova-sched-queues: keeps the list of queues, settles jobs, and has the scheduler decide the rest."""
+
+import sys
+
+from nova_sched.cmd import backend
+
+
+def main():
+    backend.choose()
+    # Only now: these import what the backend patches.
+    from nova_sched.cmd import startup
+
+    return startup.guarded(_run)
+
+
+def _run():
+    from oslo_service import service as oslo_service
+
+    from nova_sched import queue_service
+    from nova_sched.cmd import startup
+
+    conf = startup.configure()
+    startup.read_all(conf)
+    queue_service.check(conf)
+    launcher = oslo_service.launch(
+        startup.Reloadable(conf), queue_service.QueueService(conf), restart_method='mutate'
+    )
+    return launcher.wait()
+
+
+if __name__ == '__main__':
+    sys.exit(main())

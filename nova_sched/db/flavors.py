@@ -1,0 +1,108 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Flavors in the database: each is a queue, and every change raises the version of the whole list."""
+
+import json
+
+import sqlalchemy as sa
+
+from nova_sched import errors
+from nova_sched.db.engine import transaction
+from nova_sched.db.tables import FLAVORS, REVISIONS
+
+COLUMNS = tuple(FLAVORS.columns.keys())
+
+VERSION = REVISIONS.c.name == 'flavors'
+# In one statement, because two would see two moments.
+READ = (
+    sa.select(REVISIONS.c.value, FLAVORS)
+    .select_from(sa.outerjoin(REVISIONS, FLAVORS, sa.true()))
+    .where(VERSION)
+)
+# Whoever changes the list has this row: nobody else comes in between.
+LOCK = sa.select(REVISIONS.c.value).where(VERSION).with_for_update()
+RAISE = sa.update(REVISIONS).where(VERSION).values(value=REVISIONS.c.value + 1)
+LIKE = sa.select(FLAVORS).where(
+    sa.or_(FLAVORS.c.name == sa.bindparam('name'), FLAVORS.c.flavorid == sa.bindparam('flavorid'))
+)
+PUT = sa.insert(FLAVORS)
+DROP = sa.delete(FLAVORS).where(FLAVORS.c.name == sa.bindparam('gone'))
+
+
+class SqlFlavors:
+    """A flavor is a mapping: its columns by name, with ``extra_specs`` as a mapping.
+
+    Each method raises StoreUnavailable if the database is away, those that change something StoreBusy and
+    StoreFull.
+    """
+
+    def __init__(self, engine):
+        self._engine = engine
+
+    def create(self, row):
+        """Add a flavor; whether there is a new one. Raises FlavorExists.
+
+        One that is there already, and equal but for its age, stays as it is.
+        """
+        with transaction(self._engine) as connection:
+            connection.execute(LOCK)
+            near = {'name': row['name'], 'flavorid': row['flavorid']}
+            found = [_row(one) for one in connection.execute(LIKE, near).mappings()]
+            if any(_asked(one) == _asked(row) for one in found):
+                return False
+            for one in found:
+                raise errors.FlavorExists(one['name'], _clash(one, row))
+            connection.execute(PUT, {**row, 'extra_specs': _text(row['extra_specs'])})
+            connection.execute(RAISE)
+            return True
+
+    def delete(self, name):
+        """Take a flavor away. Raises FlavorNotFound."""
+        with transaction(self._engine) as connection:
+            connection.execute(LOCK)
+            if connection.execute(DROP, {'gone': name}).rowcount == 0:
+                raise errors.FlavorNotFound(name)
+            connection.execute(RAISE)
+
+    def list(self):
+        """The version of the list and all flavors by name, as they are at one moment."""
+        with transaction(self._engine) as connection:
+            found = connection.execute(READ).mappings().all()
+        rows = (_row(one) for one in found if one['name'] is not None)
+        return found[0]['value'], sorted(rows, key=lambda row: row['name'])
+
+
+def _row(found):
+    return {**{name: found[name] for name in COLUMNS}, 'extra_specs': json.loads(found['extra_specs'])}
+
+
+def _text(extra_specs):
+    return json.dumps(dict(extra_specs), sort_keys=True)
+
+
+def _asked(row):
+    """All but its age."""
+    return {
+        **{name: row[name] for name in COLUMNS if name != 'created_s'},
+        'extra_specs': dict(row['extra_specs']),
+    }
+
+
+def _clash(found, row):
+    if found['name'] != row['name']:
+        return f'it has the ID {row["flavorid"]}'
+    differ = [name for name in COLUMNS if name != 'created_s' and found[name] != row[name]]
+    return ', '.join(f'its {name} is {_shown(found[name])}, not {_shown(row[name])}' for name in differ)
+
+
+def _shown(value):
+    return value if isinstance(value, int | str) else _text(value)

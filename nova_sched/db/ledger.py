@@ -1,0 +1,274 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The ledger of jobs in the database: what is under way, what became of it, and the quota that it takes.
+
+A job is entered before it is sent, together with what its instance takes of the quota, and settled once. So
+whatever is lost on the way, and however often a message comes, each job ends once and each hold with it.
+"""
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+from oslo_db import exception as db_error
+
+from nova_sched import errors
+from nova_sched.db import jobs, quotas
+from nova_sched.db.engine import Sessions
+from nova_sched.db.jobs import CANCELLED, DONE, FAILED, QUEUED
+from nova_sched.db.tables import JOBS
+
+STATES = (QUEUED, DONE, FAILED, CANCELLED)
+
+THERE = db_error.DBDuplicateEntry, sa.exc.IntegrityError  # what oslo.db says, and the driver
+TRIES = 5  # how often others may enter the same jobs meanwhile
+LETTERS = 4000  # of a reason, that are kept
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A job in the ledger; times are seconds since the epoch.
+
+    ``queue`` is the flavor queue by its name in the catalogue, None for a job to a node's own queue; ``host``
+    is where the job is or was done, as far as that is known. ``tries``: how often it was taken up; ``why``:
+    what went wrong. ``message`` is the QueueJob as JSON text, to be sent again if it is lost.
+    """
+
+    uuid: str
+    kind: str
+    instance_uuid: str
+    project_id: str | None = None
+    user_id: str | None = None
+    request_id: str | None = None
+    queue: str | None = None
+    host: str | None = None
+    state: str = QUEUED
+    tries: int = 0
+    why: str | None = None
+    message: str
+    created_s: float
+    updated_s: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hold:
+    """What an instance takes of the quota of its project, by resource: `servers`, `class:VCPU`, ..."""
+
+    instance_uuid: str
+    project_id: str
+    amounts: Mapping[str, int]
+
+
+def no_limits(_project_id):
+    return {}
+
+
+class SqlLedger:
+    """Jobs and holds in the tables of nova_sched.db. May be used from any thread.
+
+    Each method raises StoreUnavailable if the database is away, those that change something also StoreBusy
+    and StoreFull; after StoreUnavailable alone it may be that all was done, and the same may be asked again.
+    """
+
+    def __init__(self, engine):
+        self._sessions = Sessions(engine)
+
+    # From the first to the last of a job.
+
+    def open(self, entries, holds=(), limits=no_limits):
+        """Enter jobs and make the holds of their instances: all of it or nothing. Returns the entries.
+
+        A job that is there stays as it is, and its instance's hold with it. A hold of an instance that has
+        one is raised, by resource, to the greater amount. ``limits`` gives for a project its limits by
+        resource (-1, or none: no limit), and is called before anything is locked. Raises QuotaExceeded, and
+        InvalidRequest for an instance of another project.
+        """
+        most = {project: limits(project) for project in sorted({hold.project_id for hold in holds})}
+        known = False
+        for _ in range(TRIES):
+            try:
+                return self._open(entries, holds, most, known)
+            except quotas.NoRows as missing:
+                self._make_rows(missing.projects)
+            except THERE:
+                known = True  # nearly always all are new, and to ask costs a statement
+        raise errors.StoreBusy('others enter the same jobs now')
+
+    def _open(self, entries, holds, limits, known):
+        with self._sessions.brief() as connection:
+            found = self._known(connection, entries) if known else {}
+            new = [entry for entry in entries if entry.uuid not in found]
+            jobs.PUT_JOBS.run(
+                connection, [_row(entry) for entry in sorted(new, key=lambda entry: entry.uuid)]
+            )
+            kept = {entry.instance_uuid for entry in found.values()} - {entry.instance_uuid for entry in new}
+            quotas.take(connection, [hold for hold in holds if hold.instance_uuid not in kept], limits)
+        return [found.get(entry.uuid, entry) for entry in entries]
+
+    def _known(self, connection, entries):
+        rows = jobs.READ_JOBS.run(connection, {entry.uuid for entry in entries})
+        found = [Entry(**dict(zip(jobs.COLUMNS, row, strict=True))) for row in rows]
+        return {entry.uuid: entry for entry in found}
+
+    def _make_rows(self, projects):
+        """A row for the use of each project, in transactions of their own: nothing undoes them."""
+        for project in projects:
+            row = {'project_id': project, 'used': '{}'}
+            with contextlib.suppress(*THERE), self._sessions.brief() as connection:
+                quotas.PUT_USAGE.run(connection, [row])
+
+    def settle(self, uuid, state, now_s, host=None, tries=0, why=None, release=False, amounts=None):
+        """A queued job ends so; the entry as it is then, None for a job that is not queued any more.
+
+        With ``release`` the hold of its instance ends, with ``amounts`` it is of these from now on; a hold
+        that has ended stays so.
+        """
+        with self._sessions.transaction() as connection:
+            row = None
+            if release or amounts is not None:
+                row = connection.execute(jobs.LOCK_ALL, {'key': uuid}).mappings().one_or_none()
+            held = row is not None
+            if (
+                not held
+                and (row := connection.execute(jobs.LOCK, {'key': uuid}).mappings().one_or_none()) is None
+            ):
+                return None
+            (entry,) = _end(connection, [_entry(row)], state, now_s, host, tries, why)
+            if held:
+                quotas.give_back(connection, *_hold(row), {} if release else amounts)
+        return entry
+
+    def cancel(self, instance_uuid, now_s):
+        """The create of an instance is not wanted any more, if it is queued; its entry then, else None.
+
+        The instance's hold stays.
+        """
+        with self._sessions.transaction() as connection:
+            rows = connection.execute(jobs.LOCK_CREATES, {'key': instance_uuid}).mappings().all()
+            ended = _end(connection, [_entry(row) for row in rows], CANCELLED, now_s) if rows else [None]
+        return ended[-1]
+
+    def end_hold(self, instance_uuid):
+        """End what an instance takes of its project's quota; the Hold that it was, None if there was none."""
+        with self._sessions.transaction() as connection:
+            row = connection.execute(jobs.LOCK_HOLD, {'key': instance_uuid}).mappings().one_or_none()
+            if row is None:
+                return None
+            hold, used = _hold(row)
+            quotas.give_back(connection, hold, used, {})
+        return hold
+
+    def touch(self, uuids, now_s):
+        """Queued jobs were seen to: they are not overdue."""
+        with self._sessions.transaction() as connection:
+            jobs.LOCK_JOBS.run(connection, uuids)
+            connection.execute(jobs.TOUCH, {'uuids': sorted(uuids), 'now_s': now_s})
+
+    def forget(self, before_s):
+        """Drop the jobs that have ended before that time."""
+        found = jobs.CHUNK
+        while found == jobs.CHUNK:
+            with self._sessions.transaction() as connection:
+                old = connection.scalars(jobs.OLD, {'before_s': before_s}).all()
+                found = len(old)
+                jobs.LOCK_JOBS.run(connection, old)
+                jobs.DROP_JOBS.run(connection, sorted(old))
+
+    # Looks.
+
+    def find(self, uuid):
+        """The entry of a job, or None."""
+        found = self._read(jobs.FIND, {'key': uuid})
+        return found[0] if found else None
+
+    def of_instance(self, instance_uuid):
+        """All jobs for an instance, oldest first."""
+        return self.list(instance_uuid=instance_uuid)
+
+    def list(self, project_id=None, state=None, instance_uuid=None, marker=None, limit=None):
+        """Jobs, oldest first: of a project, in a state, for an instance; at most ``limit`` after ``marker``.
+
+        ``marker`` is the UUID of a job. Raises JobNotFound for one that is not there.
+        """
+        wanted = {'project_id': project_id, 'state': state, 'instance_uuid': instance_uuid}
+        query = sa.select(JOBS).order_by(JOBS.c.created_s, JOBS.c.uuid).limit(limit)
+        query = query.filter_by(**{name: value for name, value in wanted.items() if value is not None})
+        if marker is not None:
+            last = self.find(marker)
+            if last is None:
+                raise errors.JobNotFound(marker)
+            later = sa.and_(JOBS.c.created_s == last.created_s, JOBS.c.uuid > last.uuid)
+            query = query.where(sa.or_(JOBS.c.created_s > last.created_s, later))
+        return self._read(query, {})
+
+    def overdue(self, before_s, limit):
+        """Up to ``limit`` queued jobs that nobody has touched since that time, the longest first."""
+        return self._read(jobs.OVERDUE, {'before_s': before_s, 'most': limit})
+
+    def _read(self, query, given):
+        with self._sessions.transaction(reads=True) as connection:
+            return [_entry(row) for row in connection.execute(query, given).mappings()]
+
+    # Quotas.
+
+    def usage(self, project_id):
+        """What a project has, by resource; nothing of what it has none of."""
+        with self._sessions.transaction(reads=True) as connection:
+            return json.loads(connection.scalar(quotas.READ_USAGE, {'project': project_id}) or '{}')
+
+    def limits(self, project_id):
+        """The limits that were set for a project, by resource; -1 is no limit."""
+        with self._sessions.transaction(reads=True) as connection:
+            return dict(connection.execute(quotas.READ_LIMITS, {'project': project_id}).all())
+
+    def set_limit(self, project_id, resource, limit):
+        """Set a limit of a project, -1 for no limit; None takes away what was set."""
+        key = {'project': project_id, 'of': resource}
+        row = {'project_id': project_id, 'resource': resource, 'most': limit}
+        try:
+            with self._sessions.transaction() as connection:
+                if limit is None:
+                    connection.execute(quotas.DROP_LIMIT, key)
+                elif connection.execute(quotas.SET_LIMIT, {**key, 'now': limit}).rowcount == 0:
+                    connection.execute(quotas.PUT_LIMIT, row)
+        except THERE as error:
+            raise errors.StoreBusy('somebody else sets the same limit now') from error
+
+    def projects(self):
+        """The projects that have something, or limits of their own, by ID."""
+        with self._sessions.transaction(reads=True) as connection:
+            return sorted({*connection.scalars(quotas.USERS), *connection.scalars(quotas.LIMITED)})
+
+
+def _entry(row):
+    return Entry(**{name: row[name] for name in jobs.COLUMNS})
+
+
+def _row(entry):
+    return {name: getattr(entry, name) for name in jobs.COLUMNS}
+
+
+def _hold(row):
+    """The hold of a locked row, and the use of its project."""
+    return Hold(row['instance_uuid'], row['holder'], json.loads(row['amounts'])), json.loads(row['used'])
+
+
+def _end(connection, entries, state, now_s, host=None, tries=0, why=None):
+    """Write how locked jobs have ended; their entries then."""
+    why = why and why.replace('\0', '')[:LETTERS]
+    host = host or entries[0].host
+    facts = {'now_state': state, 'now_host': host, 'now_tries': tries, 'now_why': why, 'now_s': now_s}
+    connection.execute(jobs.SETTLE, {'uuids': [entry.uuid for entry in entries], **facts})
+    ends = {'state': state, 'host': host, 'tries': tries, 'why': why, 'updated_s': now_s}
+    return [dataclasses.replace(entry, **ends) for entry in entries]

@@ -1,0 +1,130 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What projects may have and what they have, inside a transaction of the ledger.
+
+Rows are locked in one order, by everybody: jobs by UUID, holds by instance, use by project. So nobody waits
+in a circle, and a project's row, which all its requests need, is held for the last two statements alone.
+"""
+
+import collections
+import json
+
+import sqlalchemy as sa
+
+from nova_sched import errors
+from nova_sched.db import bulk
+from nova_sched.db.tables import QUOTA_HOLDS, QUOTA_LIMITS, QUOTA_USAGE
+
+NO_LIMIT = -1
+
+LOCK_HOLDS = bulk.Select(QUOTA_HOLDS, 'instance_uuid', 'project_id', 'amounts', lock=True)
+PUT_HOLDS, WRITE_HOLDS = bulk.Insert(QUOTA_HOLDS), bulk.Update(QUOTA_HOLDS, 'amounts')
+DROP_HOLDS = bulk.Delete(QUOTA_HOLDS)
+LOCK_USAGE = bulk.Select(QUOTA_USAGE, 'project_id', 'used', lock=True)
+PUT_USAGE, WRITE_USAGE = bulk.Insert(QUOTA_USAGE), bulk.Update(QUOTA_USAGE, 'used')
+
+PROJECT = sa.bindparam('project')
+READ_USAGE = sa.select(QUOTA_USAGE.c.used).where(QUOTA_USAGE.c.project_id == PROJECT)
+USERS = sa.select(QUOTA_USAGE.c.project_id).where(QUOTA_USAGE.c.used != '{}')
+READ_LIMITS = sa.select(QUOTA_LIMITS.c.resource, QUOTA_LIMITS.c.most).where(
+    QUOTA_LIMITS.c.project_id == PROJECT
+)
+LIMITED = sa.select(QUOTA_LIMITS.c.project_id).distinct()
+_THIS_LIMIT = QUOTA_LIMITS.c.project_id == PROJECT, QUOTA_LIMITS.c.resource == sa.bindparam('of')
+SET_LIMIT = sa.update(QUOTA_LIMITS).where(*_THIS_LIMIT).values(most=sa.bindparam('now'))
+DROP_LIMIT = sa.delete(QUOTA_LIMITS).where(*_THIS_LIMIT)
+PUT_LIMIT = sa.insert(QUOTA_LIMITS)
+
+
+class NoRows(Exception):
+    """The use of ``projects`` has no rows yet: they must be there before others can wait for them."""
+
+    def __init__(self, projects):
+        super().__init__(projects)
+        self.projects = projects
+
+
+def take(connection, holds, limits):
+    """Make holds, or raise those that are there, by resource to the greater amount.
+
+    ``limits`` are those of each project, by resource. Raises QuotaExceeded, InvalidRequest for an instance
+    that another project has, and NoRows: then all must be undone.
+    """
+    wanted = _by_instance(holds)
+    found = {instance: facts for instance, *facts in LOCK_HOLDS.run(connection, wanted)}
+    new, changed, more = [], [], collections.defaultdict(collections.Counter)
+    for instance, (project, amounts) in sorted(wanted.items()):
+        holder, before = found.get(instance, (project, '{}'))
+        if holder != project:
+            raise errors.InvalidRequest(f'hold of instance {instance}', f'project {holder} has it')
+        before = json.loads(before)
+        after = _greater(before, amounts)
+        row = {'instance_uuid': instance, 'project_id': project, 'amounts': text(after)}
+        (changed if instance in found else new).append(row)
+        more[project].update({name: after[name] - before.get(name, 0) for name in after})
+    PUT_HOLDS.run(connection, new)
+    WRITE_HOLDS.run(connection, changed)
+    _charge(connection, {project: +amounts for project, amounts in more.items()}, limits)
+
+
+def _by_instance(holds):
+    """Instance to its project and amounts."""
+    wanted = {}
+    for hold in holds:
+        _, before = wanted.get(hold.instance_uuid, (None, {}))
+        wanted[hold.instance_uuid] = hold.project_id, _greater(before, hold.amounts)
+    return wanted
+
+
+def _greater(one, other):
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
+
+
+def _charge(connection, more, limits):
+    """Add amounts to the use of projects, up to their limits."""
+    more = {project: amounts for project, amounts in more.items() if amounts}
+    used = {project: json.loads(found) for project, found in LOCK_USAGE.run(connection, more)}
+    if missing := more.keys() - used.keys():
+        raise NoRows(sorted(missing))
+    for project, amounts in more.items():
+        for name, asked in sorted(amounts.items()):
+            limit, there = limits[project].get(name, NO_LIMIT), used[project].get(name, 0)
+            if 0 <= limit < there + asked:
+                raise errors.QuotaExceeded(project, name, asked, there, limit)
+    rows = [
+        {'project_id': project, 'used': text(plus(used[project], amounts))}
+        for project, amounts in sorted(more.items())
+    ]
+    WRITE_USAGE.run(connection, rows)
+
+
+def give_back(connection, hold, used, amounts):
+    """Let a hold, which is locked, be of these amounts from now on; of none, it ends.
+
+    ``used`` is the use of its project, locked too.
+    """
+    if amounts:
+        kept = {'instance_uuid': hold.instance_uuid, 'amounts': text(amounts)}
+        WRITE_HOLDS.run(connection, [kept])
+    else:
+        DROP_HOLDS.run(connection, [hold.instance_uuid])
+    change = {name: amounts.get(name, 0) - hold.amounts.get(name, 0) for name in {**amounts, **hold.amounts}}
+    WRITE_USAGE.run(connection, [{'project_id': hold.project_id, 'used': text(plus(used, change))}])
+
+
+def plus(one, other):
+    """Amounts added by resource, without those that come to nothing."""
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+
+
+def text(amounts):
+    return json.dumps({name: amount for name, amount in amounts.items() if amount}, sort_keys=True)

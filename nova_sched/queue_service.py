@@ -1,0 +1,295 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Puts the queue model together: the broker of a process, a manager of queues, and a conductor's router."""
+
+import functools
+import logging
+import threading
+import time
+import uuid
+
+from oslo_service import service as oslo_service
+
+from nova_sched import errors, rpc, service
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.db.flavors import SqlFlavors
+from nova_sched.db.ledger import SqlLedger
+from nova_sched.queues import endings, fallback, router, upkeep
+from nova_sched.queues.amqp import AmqpBroker
+from nova_sched.queues.broker import FALLBACK, RESULTS
+from nova_sched.queues.catalogue import Catalogue
+from nova_sched.queues.limits import limits
+from nova_sched.queues.memory import MemoryBroker
+from nova_sched.queues.reading import Reader
+from nova_sched.queues.register import Register
+from nova_sched.queues.routing import Concerns
+from nova_sched.queues.sending import Sender
+from nova_sched.rpc import queue_server, translate
+from nova_sched.rpc.client import ClaimsClient, QueuesClient, SchedulerClient
+from nova_sched.rpc.queue_news import Announcer, CatalogueCopy
+
+LOG = logging.getLogger(__name__)
+
+CALL_S = 20  # for which a manager waits for a scheduler before it asks again
+LOST_AFTER = 4  # times fallback_after: by then a message that is somewhere was taken or fell back
+LOOKS = 4  # for lost messages, within that time
+PATIENCE_S = 1.0  # in which a server that is about to listen does so, before it is left alone
+
+
+@functools.cache
+def in_process(fallback_after_s):
+    """The queues of this process: all of its parts share them, and none ends them."""
+    return MemoryBroker(fallback_after_s)
+
+
+def broker(conf):
+    """The broker of [queues] transport_url, or of the bus; nothing is connected yet. Raises BadConfig."""
+    url = conf.queues.transport_url or conf.transport_url  # registered with the bus
+    if url.startswith('fake:'):
+        return in_process(conf.queues.fallback_after)
+    tls = dict(conf.oslo_messaging_rabbit) if 'oslo_messaging_rabbit' in conf else {}
+    return AmqpBroker(url, conf.queues.queue_type, conf.queues.fallback_after, tls)
+
+
+def let_go(of):
+    """Close the connections of such a broker."""
+    if not isinstance(of, MemoryBroker):
+        of.close()
+
+
+def read(spec_obj, instance_uuid):
+    """The Request of a RequestSpec for one instance. Raises InvalidRequest."""
+    return translate.requests(translate.spec(spec_obj), [instance_uuid])[0]
+
+
+def check(conf):
+    """Find out what the configuration lacks before a process starts on it. Raises BadConfig."""
+    rpc.transport(conf).cleanup()
+    broker(conf)
+    Catalogue.of(0, (), conf.queues.specials)
+    try:
+        service.database(conf).dispose()
+    except errors.StoreUnavailable as error:
+        LOG.warning('%s; the manager of queues starts when it does', error)
+
+
+class Manager:
+    """What a manager of queues consists of: the list of queues, two readers, and a look at all now and then.
+
+    Any number of them may share a database and a broker.
+    """
+
+    def __init__(self, conf, bus, engine):
+        self._conf = conf
+        self._broker = broker(conf)
+        ledger, claims = SqlLedger(engine), ClaimsClient(bus, CALL_S)
+        sender = Sender(self._broker, claims)
+        ends = endings.Endings(ledger, claims, sender, read, time.time)
+        falling = fallback.Fallback(
+            ledger, claims, SchedulerClient(bus, CALL_S), sender, ends, self._fallback_settings
+        )
+        store = SqlClaimStore(engine)
+        self.register = Register(
+            SqlFlavors(engine),
+            conf.queues.specials,
+            self._broker,
+            Announcer(bus).tell,
+            lambda: store.look(()),
+        )
+        self.upkeep = upkeep.Upkeep(
+            ledger, claims, self._broker, sender, ends, self._upkeep_settings, time.time
+        )
+        self.readers = [
+            Reader(self._broker, RESULTS, ends.take),
+            Reader(self._broker, FALLBACK, falling.take),
+        ]
+        self._leaving = threading.Event()
+        self._thread = threading.Thread(target=self._look_after, name='nova-sched-queues', daemon=True)
+        self._told = None
+
+    def _fallback_settings(self):
+        conf = self._conf
+        return fallback.Settings(conf.scheduler.max_attempts, conf.queues.fallback_after)
+
+    def _upkeep_settings(self):
+        conf = self._conf
+        return upkeep.Settings(
+            lost_after_s=LOST_AFTER * conf.queues.fallback_after,
+            longest_s=conf.claims.pending_ttl,
+            retention_s=conf.queues.job_retention,
+        )
+
+    def start(self):
+        """Declare the queues, and begin; what is away is waited for in the background."""
+        self._thread.start()
+
+    def leave(self):
+        """Begin nothing any more; does not wait."""
+        self._leaving.set()
+        self.register.news.set()
+
+    def stop(self):
+        self.leave()
+        self._thread.join()
+        for reader in self.readers:
+            reader.stop()
+        let_go(self._broker)
+
+    def _look_after(self):
+        started, due_s = False, 0.0
+        while not self._leaving.is_set():
+            self.register.news.clear()
+            try:
+                self.register.refresh()
+                if not started:
+                    for reader in self.readers:
+                        reader.start()
+                    started = True
+                if time.monotonic() >= due_s:
+                    self.upkeep.look()
+                    due_s = time.monotonic() + self._upkeep_settings().lost_after_s / LOOKS
+                self._told = None
+            except errors.SchedError as error:
+                if str(error) != self._told:
+                    LOG.error('%s; trying until that changes', error)
+                self._told = str(error)
+            except Exception:
+                LOG.exception('What nobody expected; going on')
+            self.register.news.wait(self._conf.claims.refresh_interval)
+
+
+class QueueService(oslo_service.ServiceBase):
+    """The process of a manager of queues. What runs is made in ``start``, that is after the fork."""
+
+    def __init__(self, conf, bus=None):
+        self._conf, self._bus, self._own_bus = conf, bus, bus is None
+        self._server = self.manager = self._engine = None
+        self._leaving, self._listening, self._ended = threading.Event(), threading.Event(), threading.Event()
+
+    def start(self):
+        self._engine = self._database()
+        if self._engine is None:
+            return
+        if self._bus is None:
+            self._bus = rpc.transport(self._conf)
+        self.manager = Manager(self._conf, self._bus, self._engine)
+        self.manager.start()
+        self._server = queue_server.manager(self._bus, self._conf.host, self.manager.register)
+        self._server.start()
+        self._listening.set()
+        LOG.info('Managing queues on host %s', self._conf.host)
+
+    def _database(self):
+        """The database, once it is there; None if this ends before."""
+        told = None
+        while not self._leaving.is_set():
+            try:
+                return service.database(self._conf)
+            except (errors.StoreUnavailable, errors.BadConfig) as error:
+                if told is not type(error):
+                    LOG.error('%s; trying until that changes', error)
+                told = type(error)
+                self._leaving.wait(self._conf.claims.retry_interval)
+        return None
+
+    def stop(self, graceful=True):
+        """Take no more messages, finish those that are worked on, then end."""
+        self._leaving.set()
+        if self.manager is not None:
+            self.manager.leave()
+        # A server that still looks for its bus cannot be stopped, and has taken no message.
+        if self._server is not None and self._listening.wait(PATIENCE_S):
+            self._server.stop()
+            self._server.finish()
+        if self.manager is not None:
+            self.manager.stop()
+        if self._own_bus and self._bus is not None:
+            self._bus.cleanup()
+        if self._engine is not None:
+            self._engine.dispose()
+        LOG.info('Stopped')
+        self._ended.set()
+
+    def wait(self):
+        self._ended.wait()
+
+    def reset(self):
+        """The configuration was read again; options that may change are read when they are needed anyway."""
+        LOG.info('Options were reloaded')
+
+
+class Routing:
+    """A conductor's router, with all that it needs::
+
+        with Routing(CONF) as router:
+            placed = router.place(spec_obj, instance_uuids, context=context)
+
+    Raises StoreUnavailable, BadConfig and BrokerUnavailable at its start.
+    """
+
+    def __init__(self, conf, bus=None):
+        self._conf, self._bus, self._own_bus = conf, bus, bus is None
+        self._engine = self._broker = self._server = self.router = None
+        self._listening = threading.Event()
+
+    def start(self):
+        conf = self._conf
+        self._engine = service.database(conf)
+        if self._bus is None:
+            self._bus = rpc.transport(conf)
+        self._broker = broker(conf)
+        ledger, copy = SqlLedger(self._engine), CatalogueCopy(QueuesClient(self._bus, CALL_S))
+        self.router = router.Router(
+            ledger,
+            limits(conf, ledger),
+            self._broker,
+            SchedulerClient(self._bus),
+            ClaimsClient(self._bus),
+            copy,
+            self._settings,
+            read,
+            name=f'{conf.host}.{uuid.uuid4()}',
+        )
+        self.router.start()
+        self._server = queue_server.router(self._bus, conf.host, copy.hear)
+        # While the bus is away that waits for it; until then the catalogue is read now and then.
+        threading.Thread(target=self._listen, name='nova-sched-catalogue', daemon=True).start()
+        return self.router
+
+    def _listen(self):
+        self._server.start()
+        self._listening.set()
+
+    def _settings(self):
+        conf = self._conf
+        return router.Settings(
+            cell_uuid=conf.stats.cell_uuid or translate.UNKNOWN_CELL,
+            enabled=conf.queues.enabled,
+            timeout_s=conf.queues.reply_timeout,
+            concerns=Concerns.of(conf),
+        )
+
+    def stop(self):
+        if self._listening.wait(PATIENCE_S):
+            self._server.stop()
+            self._server.finish()
+        self.router.stop()
+        let_go(self._broker)
+        if self._own_bus:
+            self._bus.cleanup()
+        self._engine.dispose()
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.stop()

@@ -1,0 +1,135 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The broker of jobs that is a RabbitMQ: durable queues, confirmed messages."""
+
+import logging
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from concurrent import futures
+from typing import Any
+
+import amqp
+from amqp.exceptions import AMQPNotImplementedError
+
+from nova_sched import errors
+from nova_sched.conf import queues as conf
+from nova_sched.queues import amqp_links, amqp_queues, broker
+from nova_sched.queues.amqp_consumer import AmqpConsumer
+
+LOG = logging.getLogger(__name__)
+
+LINKS = 4  # messages that one process sends at the same time
+AT_ONCE = 200  # queues; RabbitMQ makes more of them in less time over several connections
+
+
+class AmqpBroker(broker.Broker):
+    """``url`` as oslo.messaging writes it; ``options`` are those of [oslo_messaging_rabbit] for TLS.
+
+    ``queue_type`` and ``fallback_after_s`` are of queues that it makes: those that are there already stay
+    what they are. The window of a consumer is kept by RabbitMQ over all its classic queues. Over quorum
+    queues RabbitMQ cannot: several messages may come at once, and all but those for which the window has
+    room are sent back to their queues, with the time that is left to them and without being counted.
+    Nothing is connected before it must be. Raises BadConfig for the URL.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        queue_type: str = conf.CLASSIC,
+        fallback_after_s: float = 30.0,
+        options: Mapping[str, Any] | None = None,
+        heartbeat_s: float = 60.0,
+        name: str = 'nova_sched',
+    ):
+        self._server = amqp_links.server(url, options)
+        self._queue_type = queue_type
+        self._fallback_after_s = fallback_after_s
+        self._heartbeat_s = heartbeat_s
+        self._name = name
+        self._pool = amqp_links.Pool(self._open_link, LINKS)
+        self._consumers: weakref.WeakSet[AmqpConsumer] = weakref.WeakSet()
+        self._warned = False
+
+    def declare(self, queues: Iterable[str]) -> None:
+        names = list(dict.fromkeys(queues))
+        share = max(AT_ONCE, -(-len(names) // LINKS))
+        parts = [names[at : at + share] for at in range(0, len(names), share)]
+        with futures.ThreadPoolExecutor(LINKS) as several:
+            answers = several.map(lambda part: self._pool.run(lambda link: link.declare(part)), parts)
+            differ = [queue for answer in answers for queue in answer]
+        if differ and not self._warned:
+            self._warned = True
+            LOG.warning('Queues are there with another time or type, and stay as they are: %s', differ[:5])
+
+    def drop(self, queue: str) -> int:
+        if queue == broker.FALLBACK:
+            raise ValueError(f'{queue} cannot be dropped')
+        moved: list[None] = []
+
+        def end(classic: bool) -> None:
+            self._pool.run(lambda link: link.drop(queue, classic, lambda: moved.append(None)))
+
+        try:
+            end(classic=self._queue_type == conf.CLASSIC)
+        except errors.BrokerUnavailable as error:
+            if not isinstance(error.__cause__, AMQPNotImplementedError):
+                raise
+            end(classic=False)
+        return len(moved)
+
+    def facts(self, queue: str) -> broker.QueueFacts | None:
+        return self._pool.run(lambda link: link.facts(queue))
+
+    def publish(self, queue: str, body: bytes, tries: int = 0, expires: bool = False) -> bool:
+        return self.send(queue, body, tries, expires)
+
+    def send(
+        self,
+        queue: str,
+        body: bytes,
+        tries: int = 0,
+        expires: bool = False,
+        reason: str | None = None,
+        sent_ms: int | None = None,
+    ) -> bool:
+        """As publish. ``sent_ms``: it was first sent then, and has only the time that is left to it."""
+        limited = expires or (sent_ms is not None and broker.always_expires(queue))
+        ttl_s = self._fallback_after_s if limited and broker.falls_back(queue) else None
+        content = amqp_queues.message(body, tries, reason, sent_ms, ttl_s)
+        return self._pool.run(lambda link: link.send(queue, content))
+
+    def consumer(self, deliver: Callable[[broker.Delivery], None], name: str) -> AmqpConsumer:
+        whole = self._queue_type == conf.CLASSIC
+        made = AmqpConsumer(
+            lambda: self._connection(name, self._heartbeat_s), self.send, deliver, name, whole
+        )
+        self._consumers.add(made)
+        return made
+
+    def close(self) -> None:
+        for consumer in list(self._consumers):
+            consumer.stop()
+        self._pool.close()
+
+    def _connection(self, name: str, heartbeat_s: float = 0.0) -> amqp.Connection:
+        return amqp_links.connect(self._server, f'{self._name} {name}', heartbeat_s)
+
+    def _open_link(self) -> amqp_queues.Link:
+        connection = self._connection('sends')
+        try:
+            return amqp_queues.Link(connection, self._shape)
+        except amqp_links.ERRORS:
+            amqp_links.close(connection)
+            raise
+
+    def _shape(self, queue: str) -> Mapping[str, Any]:
+        return amqp_queues.arguments(queue, self._queue_type, self._fallback_after_s)

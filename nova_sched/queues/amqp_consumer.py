@@ -1,0 +1,303 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A consumer on RabbitMQ: one thread, with one connection that it makes again whenever it is lost."""
+
+import collections
+import contextlib
+import logging
+import random
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent import futures
+from typing import Protocol
+
+import amqp
+from amqp.exceptions import AMQPNotImplementedError
+
+from nova_sched import errors
+from nova_sched.queues import amqp_links, broker
+from nova_sched.queues.amqp_session import Session, Tag
+
+LOG = logging.getLogger(__name__)
+
+BEATS = 4  # looks at the heartbeats in each of their intervals
+PAUSE_S, LONGEST_PAUSE_S = 0.25, 5.0  # between attempts to connect: each is twice the one before
+MISSING_S = 3.0  # between looks at queues that are not there
+
+
+class Send(Protocol):
+    """AmqpBroker.send: whether there is such a queue; BrokerUnavailable."""
+
+    def __call__(
+        self,
+        queue: str,
+        body: bytes,
+        tries: int = 0,
+        expires: bool = False,
+        reason: str | None = None,
+        sent_ms: int | None = None,
+    ) -> bool: ...
+
+
+class AmqpConsumer(broker.Consumer):
+    """``connect`` makes a connection or raises BrokerUnavailable, as this constructor does.
+
+    What there is to do on the connection is done by the consumer's thread; other threads give it orders.
+    ``whole``: see amqp_session. It is given up for good when RabbitMQ says that it cannot do so.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], amqp.Connection],
+        send: Send,
+        deliver: Callable[[broker.Delivery], None],
+        name: str,
+        whole: bool,
+    ):
+        self._connect = connect
+        self._send = send
+        self._deliver = deliver
+        self._name = name
+        self._whole = whole
+        self._wanted: dict[str, int] = {}
+        self._window = 1
+        self._session: Session | None = None
+        self._in_hand: set[Tag] = set()
+        self._pause_s = PAUSE_S
+        self._connect_at_s = self._retry_at_s = 0.0
+        self._orders: collections.deque[tuple[Callable[[], None], futures.Future[None]]] = collections.deque()
+        self._stopping = False
+        self._over = threading.Event()
+        self._hear, self._wake = socket.socketpair()
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._hear, selectors.EVENT_READ)
+        for end in (self._hear, self._wake):
+            end.setblocking(False)
+        self._thread = threading.Thread(target=self._run, name=f'queues {name}', daemon=True)
+        try:
+            self._begin_session()
+        except BaseException:
+            self._close()
+            raise
+        self._thread.start()
+
+    # What other threads call.
+
+    def window(self, count: int) -> None:
+        if count < 1:
+            raise ValueError(f'a window of {count}')
+        self._order(lambda: self._set_window(count))
+
+    def follow(self, wanted: Mapping[str, int | None]) -> None:
+        changes = dict(wanted)
+        self._order(lambda: self._follow(changes)).result()
+
+    def ack(self, delivery: broker.Delivery) -> None:
+        if self._end(delivery):
+            self._order(lambda: self._settle(delivery.tag, done=True))
+
+    def put_back(self, delivery: broker.Delivery, queue: str | None = None) -> None:
+        if self._end(delivery):
+            self._send_again(delivery, queue or delivery.queue, delivery.tries + 1)
+
+    def stop(self) -> None:
+        self._order(self._stop)
+        if threading.current_thread() is not self._thread:
+            self._over.wait()
+
+    def _order(self, work: Callable[[], None]) -> 'futures.Future[None]':
+        """Have the consumer's thread do it, at once if this is that thread. The result comes when it is done.
+
+        After the thread's end there is no session, so that any thread may do what comes too late.
+        """
+        done: futures.Future[None] = futures.Future()
+        self._orders.append((work, done))
+        if threading.current_thread() is self._thread or self._over.is_set():
+            self._obey()
+        else:
+            with contextlib.suppress(OSError):  # there are many in there already, or it has ended just now
+                self._wake.send(b'.')
+        return done
+
+    def _end(self, delivery: broker.Delivery) -> bool:
+        """Whether it was in hand until now, and the connection has not been lost since it came."""
+        try:
+            self._in_hand.remove(delivery.tag)
+        except KeyError:
+            return False
+        return True
+
+    def _send_again(
+        self, delivery: broker.Delivery, queue: str, tries: int, sent_ms: int | None = None
+    ) -> None:
+        """Send a copy and acknowledge the delivery; if that fails RabbitMQ has it back as it is."""
+        expires = delivery.tag.expires and queue == delivery.queue
+        try:
+            sent = self._send(queue, delivery.body, tries, expires, sent_ms=sent_ms) or self._send(
+                broker.FALLBACK, delivery.body, tries, reason=broker.DROPPED
+            )
+        except errors.BrokerUnavailable as error:
+            LOG.warning('Consumer %s could not put a message back: %s', self._name, error)
+            sent = False
+        self._order(lambda: self._settle(delivery.tag, done=sent))
+
+    # What its own thread does.
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                try:
+                    self._turn()
+                except amqp_links.ERRORS as error:
+                    self._lose(error)
+        finally:
+            if self._session is not None:
+                self._session.close()
+                self._session = None
+            self._over.set()
+            self._obey()
+            self._close()
+
+    def _turn(self) -> None:
+        """Wait until something is to be done, and do it."""
+        if self._session is None and time.monotonic() >= self._connect_at_s:
+            try:
+                self._begin_session()
+            except errors.BrokerUnavailable as error:
+                LOG.warning('Consumer %s cannot connect: %s', self._name, error)
+                self._rest()
+        self._wait()
+        self._obey()
+        self._hand_over()
+
+    def _wait(self) -> None:
+        """Until an order or a frame comes, and read it, or until time has come for something."""
+        now_s, session = time.monotonic(), self._session
+        if session is None:
+            until_s = self._connect_at_s
+        else:
+            until_s = now_s + session.beat_s / BEATS
+            if session.missing:
+                until_s = min(until_s, self._retry_at_s)
+            if session.arrived or session.excess or session.pending():
+                until_s = now_s  # read while an answer was waited for
+        timeout_s = max(0.0, until_s - now_s)
+        ready = {key.fileobj for key, _ in self._selector.select(timeout_s)}
+        if self._hear in ready:
+            self._hear.recv(4096)
+        if session is not None:
+            if session.pending() or len(ready) > (self._hear in ready):
+                session.read()
+            session.beat(BEATS)
+            if session.missing and time.monotonic() >= self._retry_at_s:
+                self._retry_at_s = time.monotonic() + MISSING_S
+                session.retry()
+
+    def _obey(self) -> None:
+        while self._orders:
+            work, done = self._orders.popleft()
+            try:
+                work()
+            except amqp_links.ERRORS as error:
+                self._lose(error)
+            finally:
+                done.set_result(None)
+
+    def _hand_over(self) -> None:
+        """Give what has arrived to the worker, and back what is too much."""
+        session = self._session
+        while session is not None and session is self._session and (session.arrived or session.excess):
+            if session.excess:
+                delivery = session.excess.pop()
+                self._send_again(delivery, delivery.queue, delivery.tries, delivery.tag.sent_ms)
+            else:
+                delivery = session.arrived.popleft()
+                self._in_hand.add(delivery.tag)
+                self._call(delivery)
+        if session is not None and session is self._session:
+            session.reopen()
+
+    def _call(self, delivery: broker.Delivery) -> None:
+        try:
+            self._deliver(delivery)
+        except Exception:  # whoever takes jobs must not end the connection by a fault
+            LOG.exception('Consumer %s failed on a message of %s', self._name, delivery.queue)
+
+    def _begin_session(self) -> None:
+        connection = self._connect()
+        try:
+            session = Session(connection, self._window, self._whole)
+            session.follow(self._wanted)
+            self._selector.register(session, selectors.EVENT_READ)
+        except amqp_links.ERRORS as error:
+            amqp_links.close(connection)
+            self._heed(error)
+            raise errors.BrokerUnavailable(str(error)) from error
+        self._session = session
+        self._pause_s = PAUSE_S
+        LOG.info('Consumer %s is connected, to %d queues', self._name, len(self._wanted))
+
+    def _lose(self, error: Exception) -> None:
+        """Forget the connection; what was in hand is delivered again by RabbitMQ."""
+        if self._session is not None:
+            LOG.warning('Consumer %s lost its connection: %s', self._name, error or type(error).__name__)
+            self._heed(error)
+            self._selector.unregister(self._session)
+            self._session.close()
+            self._session = None
+            self._in_hand.clear()
+            self._rest()
+
+    def _heed(self, error: Exception) -> None:
+        if self._whole and isinstance(error, AMQPNotImplementedError):
+            LOG.warning('RabbitMQ keeps no window over all queues if some are quorum queues: %s', error)
+            self._whole = False
+
+    def _rest(self) -> None:
+        """Connect again after a while, which differs, so that not all consumers do at once."""
+        self._connect_at_s = time.monotonic() + self._pause_s * random.uniform(0.5, 1.5)
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+
+    def _close(self) -> None:
+        self._selector.close()
+        self._hear.close()
+        self._wake.close()
+
+    # Orders.
+
+    def _set_window(self, count: int) -> None:
+        self._window = count
+        if self._session is not None:
+            self._session.window(count)
+
+    def _follow(self, changes: Mapping[str, int | None]) -> None:
+        for queue, priority in changes.items():
+            if priority is None:
+                self._wanted.pop(queue, None)
+            else:
+                self._wanted[queue] = priority
+        if self._session is not None:
+            self._session.follow(changes)
+
+    def _settle(self, tag: Tag, done: bool) -> None:
+        """Acknowledge, or give back; nothing if the connection that it came on was lost meanwhile."""
+        if self._session is not None and self._session.holds(tag):
+            if done:
+                self._session.ack(tag)
+            else:
+                self._session.reject(tag)
+
+    def _stop(self) -> None:
+        self._stopping = True

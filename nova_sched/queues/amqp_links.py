@@ -1,0 +1,184 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Connections to RabbitMQ: where it is, by an oslo.messaging URL, and how they are made and shared."""
+
+import contextlib
+import dataclasses
+import random
+import threading
+import urllib.parse
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import amqp
+import kombu
+from amqp.exceptions import AMQPError, MessageNacked
+
+from nova_sched import errors
+
+Result = TypeVar('Result')
+
+# Whatever these mean, the connection on which they come is given up.
+ERRORS = (AMQPError, MessageNacked, OSError)
+
+CONNECT_S = 5.0  # for each host
+SILENCE_S = 20.0  # the broker answers within this time, or it is taken as gone
+TRUE = ('1', 'true', 'yes', 'on')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Host:
+    """One node of the broker. Without a user it is RabbitMQ's `guest`."""
+
+    name: str
+    port: int | None
+    user: str | None
+    password: str | None = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Server:
+    """A broker: its nodes, any of which will do; ``tls`` is for py-amqp, False without TLS."""
+
+    hosts: tuple[Host, ...]
+    virtual_host: str
+    tls: bool | Mapping[str, Any]
+
+
+def server(url: str, options: Mapping[str, Any] | None = None) -> Server:
+    """The broker of `rabbit://user:password@host:port,user:password@host:port/virtual_host`.
+
+    ``options`` are those of [oslo_messaging_rabbit], of which ssl, ssl_ca_file, ssl_cert_file, ssl_key_file
+    and ssl_server_hostname count; the query of the URL is stronger. Raises BadConfig.
+    """
+    try:
+        parts = urllib.parse.urlsplit(url)
+        hosts = tuple(_host(text) for text in parts.netloc.split(',') if text)
+    except ValueError:
+        # The URL holds a password, and so may the text of the error.
+        raise errors.BadConfig('transport_url of the queues', 'it cannot be understood') from None
+    if parts.scheme not in ('rabbit', 'kombu', 'amqp'):
+        raise errors.BadConfig('transport_url of the queues', f'the scheme {parts.scheme!r} is not `rabbit`')
+    query = dict(urllib.parse.parse_qsl(parts.query))
+    return Server(
+        hosts or (Host('localhost', None, None, None),),
+        urllib.parse.unquote(parts.path[1:]) or '/',
+        _tls({**(options or {}), **query}),
+    )
+
+
+def _host(text: str) -> Host:
+    split = urllib.parse.urlsplit(f'//{text}')
+    user, password = (part and urllib.parse.unquote(part) for part in (split.username, split.password))
+    return Host(split.hostname or 'localhost', split.port, user, password)
+
+
+def _tls(options: Mapping[str, Any]) -> bool | dict[str, Any]:
+    """What RPC makes of the same options: the name of the host is checked only if it is given."""
+    if str(options.get('ssl', '')).lower() not in TRUE:
+        return False
+    names = {'ssl_key_file': 'keyfile', 'ssl_cert_file': 'certfile', 'ssl_ca_file': 'ca_certs'}
+    found = {word: options[name] for name, word in names.items() if options.get(name)}
+    if 'ca_certs' in found and options.get('ssl_server_hostname'):
+        found['server_hostname'] = options['ssl_server_hostname']
+    return found or True
+
+
+def connect(broker: Server, name: str, heartbeat_s: float = 0.0) -> amqp.Connection:
+    """A connection to the first node that answers, any of them first; BrokerUnavailable if none does."""
+    why = ''
+    for host in random.sample(broker.hosts, len(broker.hosts)):
+        bus = kombu.Connection(
+            host.name,
+            port=host.port,
+            userid=host.user,
+            password=host.password,
+            virtual_host=broker.virtual_host,
+            ssl=broker.tls,
+            heartbeat=heartbeat_s,
+            connect_timeout=CONNECT_S,
+            transport='pyamqp',
+            transport_options={
+                'client_properties': {'connection_name': name},
+                'read_timeout': SILENCE_S,
+                'write_timeout': SILENCE_S,
+            },
+        )
+        try:
+            return bus.transport.establish_connection()
+        except ERRORS as error:
+            why = f'{host.name}: {error or type(error).__name__}'
+    raise errors.BrokerUnavailable(why)
+
+
+def close(connection: amqp.Connection) -> None:
+    """End it, in good order if the broker answers."""
+    with contextlib.suppress(*ERRORS):
+        connection.close()
+    connection.collect()
+
+
+class Pool:
+    """Connections that several threads use by turns, at most ``size`` at the same time.
+
+    ``open_link`` makes one, or raises BrokerUnavailable; a link has ``close``.
+    """
+
+    def __init__(self, open_link: Callable[[], Any], size: int):
+        self._open_link = open_link
+        self._room = threading.Semaphore(size)
+        self._lock = threading.Lock()
+        self._idle: list[Any] = []
+        self._closed = False
+
+    def run(self, work: Callable[[Any], Result]) -> Result:
+        """What ``work(link)`` returns; if the link fails it is done once more with a new one.
+
+        Raises BrokerUnavailable; by then the work is done or not.
+        """
+        with self._room:
+            try:
+                return self._once(self._take(), work)
+            except ERRORS:
+                pass  # it may have been idle when the broker went
+            try:
+                return self._once(self._open_link(), work)
+            except ERRORS as error:
+                raise errors.BrokerUnavailable(str(error) or type(error).__name__) from error
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for link in idle:
+            link.close()
+
+    def _take(self) -> Any:
+        with self._lock:
+            if self._closed:
+                raise errors.BrokerUnavailable('the connections were closed')
+            if self._idle:
+                return self._idle.pop()
+        return self._open_link()
+
+    def _once(self, link: Any, work: Callable[[Any], Result]) -> Result:
+        try:
+            result = work(link)
+        except BaseException:
+            link.close()
+            raise
+        with self._lock:
+            if not self._closed:
+                self._idle.append(link)
+                return result
+        link.close()
+        return result

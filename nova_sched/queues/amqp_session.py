@@ -1,0 +1,240 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The subscriptions of one consumer while one connection to RabbitMQ lasts."""
+
+import collections
+import dataclasses
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import amqp
+from amqp import spec
+from amqp.exceptions import NotFound
+
+from nova_sched.queues import amqp_links, amqp_queues, broker
+
+BATCH = 500  # commands that are sent before their answers are read
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tag:
+    """Where a delivery is from: the session, and its number in it. ``sent_ms`` is when it was first sent."""
+
+    session: 'Session'
+    number: int
+    sent_ms: int | None
+    expires: bool
+
+
+class Session:
+    """One channel with all subscriptions. For one thread; every method raises amqp_links.ERRORS.
+
+    ``whole``: RabbitMQ keeps the window over the whole channel, which classic queues can. Otherwise each
+    subscription may bring one message and is ended by that; what comes above the window is in ``excess``, and
+    the subscriptions are made again as soon as the window has room.
+    """
+
+    def __init__(self, connection: amqp.Connection, window: int, whole: bool):
+        self.arrived: collections.deque[broker.Delivery] = collections.deque()
+        self.excess: list[broker.Delivery] = []
+        self.missing: dict[str, int] = {}  # queues that are not there, with the wanted priority
+        self._connection = connection
+        self._fileno = connection.sock.fileno()  # to be known after it was closed, too
+        self._channel = connection.channel()
+        self._probes = connection.channel()
+        self._window = window
+        self._whole = whole
+        self._hand: set[int] = set()  # numbers of what is not acknowledged
+        self._open: dict[str, tuple[str, int]] = {}  # queue: its consumer tag, and priority
+        self._spent: dict[str, int] = {}  # queue whose subscription has brought a message: priority
+        self._queues: dict[str, str] = {}  # consumer tag: queue
+        self._tags = itertools.count(1)
+        self._limit()
+
+    def fileno(self) -> int:
+        return self._fileno
+
+    def pending(self) -> bool:
+        """Whether TLS has read more from the socket than was asked of it."""
+        pending = getattr(self._connection.sock, 'pending', None)
+        return bool(pending and pending())
+
+    def read(self) -> None:
+        """Read one frame, of which the beginning is there."""
+        self._connection.blocking_read(amqp_links.SILENCE_S)
+
+    @property
+    def beat_s(self) -> float:
+        """Interval of the heartbeats that was agreed on; an hour if there are none."""
+        return self._connection.heartbeat or 3600.0
+
+    def beat(self, rate: int) -> None:
+        """Heartbeats, to be called so often in each interval; an error if the broker's are missing."""
+        self._connection.heartbeat_tick(rate)
+
+    def close(self) -> None:
+        """All that is in hand goes back to its queues."""
+        amqp_links.close(self._connection)
+
+    def window(self, count: int) -> None:
+        self._window = count
+        if self._whole:
+            self._limit()
+
+    def follow(self, changes: Mapping[str, int | None]) -> None:
+        """Subscribe, and end subscriptions; what has come from a queue that was ended is excess."""
+        wanted = {queue: priority for queue, priority in changes.items() if priority is not None}
+        new = {queue: priority for queue, priority in wanted.items() if self._priority(queue) != priority}
+        self._end([queue for queue in changes if queue in new or queue not in wanted])
+        self._begin(new)
+        ended = [found for found in self.arrived if changes.get(found.queue, 0) is None]
+        for found in ended:
+            self.arrived.remove(found)
+        self.excess += ended
+
+    def holds(self, tag: Tag) -> bool:
+        """Whether a delivery is of this session, and still to be acknowledged."""
+        return tag.session is self and tag.number in self._hand
+
+    def ack(self, tag: Tag) -> None:
+        self._hand.discard(tag.number)
+        self._channel.basic_ack(tag.number)
+
+    def reject(self, tag: Tag) -> None:
+        """Back to where it was in its queue."""
+        self._hand.discard(tag.number)
+        self._channel.basic_reject(tag.number, requeue=True)
+
+    def _limit(self) -> None:
+        """Tell the window; the answer comes when all that was sent before is done."""
+        if self._whole:
+            self._channel.basic_qos(0, self._window, True)
+        else:
+            self._channel.basic_qos(0, 1, False)
+
+    def _priority(self, queue: str) -> int | None:
+        if queue in self._open:
+            return self._open[queue][1]
+        return self._spent.get(queue, self.missing.get(queue))
+
+    def _end(self, queues: Iterable[str]) -> None:
+        """End subscriptions: a message that RabbitMQ sent before is read before its answer is."""
+        tags = []
+        for queue in queues:
+            self._spent.pop(queue, None)
+            self.missing.pop(queue, None)
+            if queue in self._open:
+                tags.append(self._open.pop(queue)[0])
+        for some in _batches(tags):
+            for tag in some:
+                self._channel.send_method(spec.Basic.Cancel, 'sb', (tag, False))
+            for tag in some:
+                # py-amqp takes the callback away when it reads the answer.
+                while tag in self._channel.callbacks:
+                    self._connection.drain_events(amqp_links.SILENCE_S)
+        for tag in tags:
+            self._queues.pop(tag, None)
+
+    def _begin(self, wanted: Mapping[str, int]) -> None:
+        """Subscribe to queues that have no subscription; those that are not there are kept as missing."""
+        if not (self._whole or len(self._hand) < self._window):
+            self._spent.update(wanted)
+            return
+        for some in _batches(self._present(wanted)):
+            for queue in some:
+                self._subscribe(queue, wanted[queue])
+            self._limit()
+
+    def _subscribe(self, queue: str, priority: int) -> None:
+        tag = str(next(self._tags))
+        self._open[queue] = tag, priority
+        self._queues[tag] = queue
+        self._channel.basic_consume(
+            amqp_queues.on_broker(queue),
+            tag,
+            nowait=True,
+            callback=self._on_message,
+            on_cancel=self._on_cancel,
+            arguments={'x-priority': priority},
+        )
+
+    def _present(self, wanted: Mapping[str, int]) -> list[str]:
+        """Those of the queues that are there.
+
+        To subscribe to one that is not would close the channel, and all in hand would be delivered again: so
+        another channel asks first. It asks for no answers: RabbitMQ looks into a table for each.
+        """
+        found = list(wanted)
+        while found:
+            try:
+                for queue in found:
+                    self._probes.queue_declare(amqp_queues.on_broker(queue), passive=True, nowait=True)
+                self._probes.basic_qos(0, 0, False)
+                return found
+            except NotFound as error:
+                gone = [queue for queue in found if f"'{amqp_queues.on_broker(queue)}'" in str(error)]
+                if not gone:
+                    raise
+                self.missing |= {queue: wanted[queue] for queue in gone}
+                found = [queue for queue in found if queue not in gone]
+        return found
+
+    def reopen(self) -> None:
+        """Subscribe again to what has brought its message, if the window has room."""
+        if self._spent and len(self._hand) < self._window:
+            spent, self._spent = self._spent, {}
+            self._begin(spent)
+
+    def retry(self) -> None:
+        """Subscribe to those of the missing queues that have come."""
+        missing, self.missing = self.missing, {}
+        self._begin(missing)
+
+    def _on_cancel(self, tag: str) -> None:
+        """RabbitMQ has ended a subscription: its queue is gone."""
+        queue = self._queues.pop(tag, '')
+        if self._open.get(queue, ('', 0))[0] == tag:
+            self.missing[queue] = self._open.pop(queue)[1]
+
+    def _on_message(self, message: Any) -> None:
+        info, found = message.delivery_info, amqp_queues.headers(message)
+        queue, number = self._queues[info['consumer_tag']], message.delivery_tag
+        reason = found.get(amqp_queues.REASON) or found.get('x-first-death-reason')
+        delivery = broker.Delivery(
+            queue,
+            bytes(message.body),
+            tries=found.get(amqp_queues.TRIES, 0),
+            redelivered=info['redelivered'],
+            reason=reason if queue == broker.FALLBACK else None,
+            tag=Tag(self, number, found.get(amqp_queues.SENT_MS), 'expiration' in message.properties),
+        )
+        full = not self._whole and len(self._hand) >= self._window
+        self._hand.add(number)
+        if full:
+            self.excess.append(delivery)
+        else:
+            self.arrived.append(delivery)
+        if not self._whole:
+            self._spend(info['consumer_tag'], queue)
+
+    def _spend(self, tag: str, queue: str) -> None:
+        if self._open.get(queue, ('', 0))[0] == tag:
+            self._spent[queue] = self._open.pop(queue)[1]
+            self._queues.pop(tag)
+            self._channel.basic_cancel(tag, nowait=True)
+            self._channel.callbacks.pop(tag)
+            self._channel.cancel_callbacks.pop(tag)
+
+
+def _batches(items: list[str]) -> Iterable[list[str]]:
+    return (items[at : at + BATCH] for at in range(0, len(items), BATCH))

@@ -1,0 +1,255 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The catalogue: which flavors and special things there are, and which queues come of them.
+
+Each flavor is a queue, and each flavor with one special thing another. A flavor that wants NUMA cells is in
+the catalogue without queues: which cells of a node are free no queue tells.
+"""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from nova_sched import errors
+from nova_sched.groups.definition import Flavor, Member
+from nova_sched.groups.members import member_spec, pci_aliases
+from nova_sched.hardware import pci
+from nova_sched.objects import RequestSpec
+from nova_sched.queues.special import (
+    LONGEST,
+    PCI,
+    ZONE,
+    Special,
+    extra_spec,
+    mentions,
+    refused,
+    with_special,
+    word,
+)
+from nova_sched.state.report import LARGEST
+from nova_sched.state.request import Request
+from nova_sched.state.spec import READERS
+
+NUMA_POLICY = 'hw:pci_numa_affinity_policy'
+FORM = 1  # of what to_plain makes
+
+AMOUNTS = ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'swap')
+
+Alias = tuple[str, Sequence[Mapping[str, str]]]  # NUMA policy, and the devices that it stands for
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Queue:
+    """A flavor, with or without a special thing; its name is safe for a broker: `tiny+pci:gpu`."""
+
+    flavor: Flavor = dataclasses.field(compare=False)
+    special: Special | None = None
+    name: str = ''
+
+    @classmethod
+    def of(cls, flavor: Flavor, special: Special | None = None) -> 'Queue':
+        own = word(flavor.name or '')
+        return cls(flavor, special, own if special is None else f'{own}+{special.word}')
+
+    def __str__(self) -> str:
+        """Its name as the operator gave it."""
+        return f'{self.flavor.name}' if self.special is None else f'{self.flavor.name}+{self.special}'
+
+    def member(self) -> Member:
+        """What a job of this queue asks for."""
+        flavor, special = self.flavor, self.special
+        path = f'{flavor.name}'
+        if special is None:
+            return Member(path, flavor)
+        if special.kind == ZONE:
+            return Member(path, flavor, availability_zone=special.name)
+        return Member(
+            path, dataclasses.replace(flavor, extra_specs=with_special(flavor.extra_specs, special))
+        )
+
+
+def flavor_of(row: Mapping[str, Any]) -> Flavor:
+    """A flavor from plain values, as the table of flavors has them. Raises InvalidRequest, with what and why.
+
+    What its extra specs come to is seen when a catalogue is made of it.
+    """
+    name = row.get('name')
+    if (
+        not isinstance(name, str)
+        or not 1 <= len(name) <= LONGEST
+        or not name.isprintable()
+        or name.strip() != name
+    ):
+        why = f'a flavor needs a printable one of 1 to {LONGEST} characters, without blanks around it'
+        raise errors.InvalidRequest('flavor name', why)
+    for field in AMOUNTS:
+        amount, least = row.get(field, 0), 1 if field in ('vcpus', 'memory_mb') else 0
+        if type(amount) is not int or not least <= amount <= LARGEST // 1024:
+            why = f'{amount!r:.80} is no whole number from {least} to {LARGEST // 1024}'
+            raise errors.InvalidRequest(f'flavor {name}, {field}', why)
+    specs = row.get('extra_specs') or {}
+    if not isinstance(specs, Mapping):
+        raise errors.InvalidRequest(f'flavor {name}, extra_specs', 'it is no mapping')
+    for key, value in specs.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise errors.InvalidRequest(f'flavor {name}, extra spec {key!r:.80}', 'it is no text')
+    amounts = {field: row.get(field, 0) for field in AMOUNTS}
+    return Flavor(**amounts, extra_specs=dict(specs), name=name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Catalogue:
+    """Flavors and special things of one version; the higher version is the newer one.
+
+    ``aliases`` of PCI devices are those of the configuration, if no others are given. Raises InvalidRequest
+    for a flavor that makes no sense, and BadConfig for such a special thing or alias.
+    """
+
+    version: int
+    flavors: tuple[Flavor, ...]
+    specials: tuple[Special, ...] = ()
+    aliases: Mapping[str, Alias] | None = None
+    bare: Mapping[str, Request] = dataclasses.field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.aliases is None:
+            object.__setattr__(self, 'aliases', pci_aliases.configured())
+        self._check_specials()
+        bare: dict[str, Request] = {}
+        for flavor in self.flavors:
+            if flavor.name in bare:
+                raise errors.InvalidRequest(f'flavor {flavor.name}', 'there are two of this name')
+            bare[str(flavor.name)] = self._checked(flavor)
+        object.__setattr__(self, 'bare', bare)
+
+    def _check_specials(self) -> None:
+        seen = set[Special]()
+        for special in self.specials:
+            if special in seen:
+                raise refused(str(special), 'it is there twice')
+            if special.kind == PCI and special.name not in (self.aliases or {}):
+                raise refused(str(special), f'there is no such alias in {pci_aliases.OPTION}')
+            if special.kind == PCI and not re.fullmatch(r'[^,:]+', special.name):
+                raise refused(str(special), 'no extra spec can name an alias with a comma or a colon')
+            seen.add(special)
+
+    def _checked(self, flavor: Flavor) -> Request:
+        flavor_of(dataclasses.asdict(flavor))
+        request = self.request(Queue.of(flavor))
+        if request.unsupported:
+            where = f'flavor {flavor.name}, {request.unsupported[0]}'
+            raise errors.InvalidRequest(where, 'no rule knows what that asks for')
+        return request
+
+    @classmethod
+    def of(cls, version: int, rows: Iterable[Mapping[str, Any]], specials: Iterable[str] = ()) -> 'Catalogue':
+        """From the rows of the table of flavors, and the texts of the option. Raises as the class does."""
+        return cls(version, tuple(map(flavor_of, rows)), tuple(map(Special.parse, specials)))
+
+    # Queues.
+
+    @functools.cached_property
+    def queues(self) -> tuple[Queue, ...]:
+        """All queues, those of one flavor beside each other.
+
+        There is none for a flavor with a special thing that it has an opinion of already.
+        """
+        return tuple(queue for flavor in self.flavors for queue in self._of(flavor))
+
+    def _of(self, flavor: Flavor) -> list[Queue]:
+        request = self.bare[str(flavor.name)]
+        if request.pieces.guest is not None:
+            return []
+        more = (special for special in self.specials if not mentions(request, special))
+        return [Queue.of(flavor), *(Queue.of(flavor, special) for special in more)]
+
+    @functools.cached_property
+    def _by_name(self) -> Mapping[str, Queue]:
+        return {queue.name: queue for queue in self.queues}
+
+    def find(self, name: str) -> Queue | None:
+        """The queue of that name."""
+        return self._by_name.get(name)
+
+    def queue(self, flavor_name: str | None, special: Special | None = None) -> Queue | None:
+        """The queue of a flavor, with or without a special thing."""
+        found = self.find(Queue.of(Flavor(0, 0, name=flavor_name), special).name)
+        return found if found is not None and found.flavor.name == flavor_name else None
+
+    # What a job of a queue asks for.
+
+    def spec(
+        self,
+        queue: Queue,
+        instance_uuid: str | None = None,
+        project_id: str | None = None,
+        user_id: str | None = None,
+    ) -> RequestSpec:
+        """The RequestSpec of such a job, with a new UUID if none is given. Raises InvalidRequest."""
+        member = queue.member()
+        try:
+            return member_spec.spec_of(member, project_id, user_id, instance_uuid, self.aliases)
+        except errors.InvalidRequest as refused:
+            where = str(refused.args[0]).removeprefix(f'member {member.path}').removeprefix(', ')
+            raise _bad(queue, where, refused.args[1]) from None
+
+    def request(self, queue: Queue) -> Request:
+        """The Request of such a job, of nobody yet. Raises InvalidRequest."""
+        spec, facts = self.spec(queue), {}
+        for name, reader in READERS.items():
+            try:
+                facts[name] = reader(spec)
+            except (ValueError, TypeError, AttributeError) as error:
+                raise _bad(queue, name, str(error)) from None
+        return Request(**facts, spec=spec)
+
+    def device(self, flavor: Flavor, special: Special) -> pci.Request:
+        """What the queue of a flavor with one PCI device asks for beside what the flavor does."""
+        policy = flavor.extra_specs.get(NUMA_POLICY, '')
+        wanted = dict([extra_spec(special), (NUMA_POLICY, policy)])
+        (found,) = pci_aliases.requests(wanted, {}, self.aliases)
+        return pci.Request.of(found)
+
+    # As values that JSON knows.
+
+    def to_plain(self) -> dict[str, Any]:
+        """The aliases are among them: whoever reads this needs none in its configuration."""
+        return {
+            'form': FORM,
+            'version': self.version,
+            'flavors': [dataclasses.asdict(flavor) for flavor in self.flavors],
+            'specials': [str(special) for special in self.specials],
+            'aliases': {name: [policy, list(map(dict, devices))]
+                        for name, (policy, devices) in (self.aliases or {}).items()},
+        }  # fmt: skip
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> 'Catalogue':
+        """From what ``to_plain`` made, be it through JSON. Raises as the class does.
+
+        Of another release's form IncompatibleObject, of anything else MalformedObject.
+        """
+        try:
+            if plain['form'] != FORM:
+                raise errors.IncompatibleObject('Catalogue', plain['form'], FORM)
+            flavors = tuple(map(flavor_of, plain['flavors']))
+            specials = tuple(map(Special.parse, plain['specials']))
+            aliases = {name: (policy, tuple(devices)) for name, (policy, devices) in plain['aliases'].items()}
+            return cls(int(plain['version']), flavors, specials, aliases)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise errors.MalformedObject('Catalogue', f'{type(error).__name__} {error!s:.100}') from None
+
+
+def _bad(queue: Queue, where: str, why: str) -> errors.InvalidRequest:
+    return errors.InvalidRequest(f'flavor {queue.flavor.name}, {where}'.removesuffix(', '), why)

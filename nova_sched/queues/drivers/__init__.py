@@ -1,0 +1,80 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What builds instances on a compute node for the jobs of queues: the contract, and who keeps it.
+
+A driver is a class that an entry point of the namespace ``nova_sched.drivers`` names.
+"""
+
+import abc
+import dataclasses
+from typing import Any
+
+from nova_sched import errors
+from nova_sched.engine import catalog
+from nova_sched.objects.job import QueueJob
+
+NAMESPACE = 'nova_sched.drivers'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """What the configuration says of the drivers that come along; ``seed`` is what chance starts from."""
+
+    fake_seconds: float = 0.0
+    fake_failures: float = 0.0  # share of the jobs
+    exec_command: str | None = None
+    exec_timeout_s: float = 900.0
+    seed: int = 0
+
+
+class Driver(abc.ABC):
+    """Does jobs on one host. Its methods may be called from several threads at once.
+
+    Each blocks until its work is done, and raises BuildFailed, with a reason for users, when it cannot be
+    done. A job comes again after the agent was ended in the midst of it: each method must be able to find its
+    work done, or half done. An instance whose ``create`` or ``migrate`` failed is destroyed afterwards.
+    """
+
+    def __init__(self, settings: Any, host: str):
+        """Raises BadConfig."""
+        self.settings, self.host = settings, host
+
+    @abc.abstractmethod
+    def create(self, job: QueueJob, spec: Any) -> None:
+        """Build the instance of the job; ``spec`` is its RequestSpec."""
+
+    @abc.abstractmethod
+    def destroy(self, job: QueueJob | None, instance_uuid: str) -> None:
+        """Remove all that is here of an instance, however little that is.
+
+        ``job`` is the delete, or the one that could not be ended; None for what was found at the start.
+        """
+
+    @abc.abstractmethod
+    def resize(self, job: QueueJob, spec: Any) -> None:
+        """Give the instance, which is here, the size of ``spec``. Having failed, it leaves it as it was."""
+
+    @abc.abstractmethod
+    def migrate(self, job: QueueJob, spec: Any, source: str | None) -> None:
+        """Bring the instance here from the host ``source``, in the size of ``spec``; it stays there, too."""
+
+    def close(self) -> None:  # noqa: B027, most have nothing to do
+        """End what is going on: the agent ends, and nobody waits any more for what comes of it."""
+
+
+def find(name: str) -> type[Driver]:
+    """The class of a driver. Raises BadConfig for one that nobody brings."""
+    known = catalog.known(NAMESPACE)
+    if name not in known:
+        why = f'no driver is named {name}; there are {", ".join(known)}'
+        raise errors.BadConfig('[queues] driver', why)
+    return known[name]

@@ -1,0 +1,132 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The driver that has a command of the operator's do the work."""
+
+import contextlib
+import json
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+import threading
+from typing import IO, Any
+
+from nova_sched import errors
+from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
+from nova_sched.queues.drivers import Driver
+
+TAIL = 8192  # bytes of the standard error that are looked at
+LONGEST_REASON = 200  # characters
+
+
+class Exec(Driver):
+    """Runs ``exec_command`` with the kind of the job and the UUID of the instance as its last arguments.
+
+    It finds the job on its standard input: a JSON object with the fields of a QueueJob and the ``host``;
+    ``spec`` is the RequestSpec as it is on the bus. The last line that it writes to its standard error is the
+    reason if it fails. It and all that it has started are ended after ``exec_timeout_s`` seconds.
+    """
+
+    def __init__(self, settings: Any, host: str):
+        super().__init__(settings, host)
+        self._command = _split(settings.exec_command)
+        self._running = set[subprocess.Popen]()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def create(self, job: QueueJob, spec: Any) -> None:
+        self._run(CREATE, job.instance_uuid, job)
+
+    def destroy(self, job: QueueJob | None, instance_uuid: str) -> None:
+        self._run(DELETE, instance_uuid, job)
+
+    def resize(self, job: QueueJob, spec: Any) -> None:
+        self._run(RESIZE, job.instance_uuid, job)
+
+    def migrate(self, job: QueueJob, spec: Any, source: str | None) -> None:
+        self._run(MIGRATE, job.instance_uuid, job)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            for process in self._running:
+                _kill(process)
+
+    def _run(self, kind: str, instance_uuid: str, job: QueueJob | None) -> None:
+        # Files, not pipes: a child that it leaves behind could hold a pipe open for ever.
+        with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as said:
+            told.write(_words(kind, instance_uuid, job, self.host))
+            told.seek(0)
+            process = self._start([*self._command, kind, instance_uuid], told, said)
+            try:
+                status = process.wait(self.settings.exec_timeout_s)
+            except subprocess.TimeoutExpired:
+                _kill(process)
+                process.wait()
+                why = f'{kind} has taken longer than {self.settings.exec_timeout_s:g} s'
+                raise errors.BuildFailed(self.host, why) from None
+            finally:
+                with self._lock:
+                    self._running.discard(process)
+            if status:
+                raise errors.BuildFailed(self.host, _last_line(said) or _how(status, kind))
+
+    def _start(self, arguments: list[str], told: IO, said: IO) -> subprocess.Popen:
+        with self._lock:
+            if self._closed:
+                raise errors.BuildFailed(self.host, 'the agent ends')
+            try:
+                process = subprocess.Popen(
+                    arguments, stdin=told, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
+                )
+            except OSError as error:
+                why = f'{arguments[0]} cannot be run: {error.strerror}'
+                raise errors.BuildFailed(self.host, why) from None
+            self._running.add(process)
+            return process
+
+
+def _split(command: str | None) -> list[str]:
+    """The words of a command. Raises BadConfig."""
+    try:
+        words = shlex.split(command or '')
+    except ValueError as error:
+        raise errors.BadConfig('[queues] exec_command', str(error)) from None
+    if not words:
+        raise errors.BadConfig('[queues] exec_command', 'the driver exec needs one')
+    return words
+
+
+def _words(kind: str, instance_uuid: str, job: QueueJob | None, host: str) -> bytes:
+    """What the command is told: the fields of the job, and what they may not have."""
+    fields = job.obj_to_primitive()['nova_object.data'] if job is not None else {}
+    return json.dumps(fields | {'kind': kind, 'instance_uuid': instance_uuid, 'host': host}).encode()
+
+
+def _kill(process: subprocess.Popen) -> None:
+    """End a process and its group; one that was waited for has left its number to others."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _last_line(said: IO) -> str:
+    """The last line of a file that is not empty, '' if there is none."""
+    size = said.seek(0, os.SEEK_END)
+    said.seek(max(0, size - TAIL))
+    lines = said.read().decode(errors='replace').split('\n')
+    return next((line.strip()[:LONGEST_REASON] for line in reversed(lines) if line.strip()), '')
+
+
+def _how(status: int, kind: str) -> str:
+    return f'{kind} was ended by signal {-status}' if status < 0 else f'{kind} ended with status {status}'

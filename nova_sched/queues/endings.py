@@ -1,0 +1,186 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What the end of a job leads to: the ledger settles it, quota is given back, and whoever waits is told."""
+
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from nova_sched import errors
+from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED
+from nova_sched.db.ledger import Entry, SqlLedger
+from nova_sched.objects.claim import CONFIRMED
+from nova_sched.objects.job import CREATE, DELETE, DONE, MIGRATE, QueueJob, QueueResult
+from nova_sched.queues import jobs, wire
+from nova_sched.queues.broker import Delivery
+from nova_sched.queues.sending import Sender
+from nova_sched.state.request import Request
+
+LOG = logging.getLogger(__name__)
+
+
+class Endings:
+    """Settles jobs, each once, however often its end is told.
+
+    ``read(spec, instance_uuid)`` makes the Request of a RequestSpec. Every method raises StoreUnavailable,
+    BrokerUnavailable or NoAnswer, and may be called again then.
+    """
+
+    def __init__(
+        self,
+        ledger: SqlLedger,
+        claims: Any,
+        sender: Sender,
+        read: Callable[[Any, str], Request],
+        clock: Callable[[], float],
+    ):
+        self._ledger, self._claims, self._sender = ledger, claims, sender
+        self._read, self._clock = read, clock
+
+    def take(self, delivery: Delivery) -> None:
+        """A worker tells what became of a job. Raises Invalid."""
+        result = wire.read_result(delivery.body)
+        if result.outcome == DONE:
+            self.done(result)
+        else:
+            self.failed(result)
+
+    def is_there(self, job: QueueJob) -> bool:
+        """Whether the instance of a create or a move runs where it was to go; then the job is done."""
+        for claim in self._claims.show(job.instance_uuid):
+            if claim.state == CONFIRMED and claim.host != job.source and not claim.move:
+                self._done_at(job, claim)
+                return True
+        return False
+
+    def is_resized(self, job: QueueJob) -> bool:
+        """Whether an instance, which nobody resizes by now, has the size that it was to get; then the job is
+        done."""
+        wanted = jobs.amounts(self._read(job.spec, job.instance_uuid))
+        for claim in self._claims.show(job.instance_uuid):
+            if (
+                claim.state == CONFIRMED
+                and not claim.move
+                and jobs.amounts_of_claim(claim.resources) == wanted
+            ):
+                self._done_at(job, claim)
+                return True
+        return False
+
+    def _done_at(self, job: QueueJob, claim: Any) -> None:
+        where = {'host': claim.host, 'nodename': claim.nodename, 'claim': claim}
+        self.done(QueueResult(job=job, outcome=DONE, tries=0, why=None, **where))
+
+    def give_up(self, job: QueueJob, why: str) -> None:
+        """The job has failed, and nobody tries any more."""
+        where = {'host': None, 'nodename': None, 'claim': None}
+        self.failed(QueueResult(job=job, outcome=FAILED, tries=len(job.tried), why=why, **where))
+
+    # Done.
+
+    def done(self, result: QueueResult) -> None:
+        """It was done on ``result.host``."""
+        job, quota = result.job, self._quota_when_done(result.job)
+        entry = self._settle(job, DONE, host=result.host, tries=result.tries, **quota)
+        if entry is None:
+            LOG.warning('Nobody knows job %s, which host %s has done', job.uuid, result.host)
+        elif job.kind == CREATE and entry.state != DONE:
+            self._unwanted(entry, job, result.host)
+            self._sender.deny(job, jobs.DELETED)
+            return
+        elif job.kind == MIGRATE:
+            self._moved(entry, job, result.host)
+        self._sender.answer(result)
+
+    def _quota_when_done(self, job: QueueJob) -> dict[str, Any]:
+        if job.kind == DELETE:
+            return {'release': job.source is None}
+        if job.kind in jobs.MOVES:
+            return {'amounts': jobs.amounts(self._read(job.spec, job.instance_uuid))}
+        return {}
+
+    def _settle(self, job: QueueJob, state: str, **facts: Any) -> Entry | None:
+        """The entry as it is now, be it settled before; None if there is none."""
+        settled = self._ledger.settle(job.uuid, state, self._clock(), **facts)
+        return self._ledger.find(job.uuid) if settled is None else settled
+
+    def _unwanted(self, entry: Entry, job: QueueJob, host: str) -> None:
+        """A server that nobody wants any more is deleted where it was built."""
+        if entry.state == CANCELLED:
+            self.delete(job, host)
+        else:
+            later = (one for one in self._ledger.of_instance(job.instance_uuid) if one.kind == CREATE)
+            if not any(one.created_s > entry.created_s and one.state != FAILED for one in later):
+                self.delete(job, host, source=host)
+
+    def _moved(self, entry: Entry, job: QueueJob, host: str) -> None:
+        """What is left at the source goes; and what came here too, if the instance was deleted meanwhile."""
+        if job.source and job.source != host:
+            self.delete(job, job.source, source=job.source)
+        if jobs.is_deleted(self._ledger.of_instance(job.instance_uuid), since=entry):
+            self.delete(job, host)
+
+    def delete(self, job: QueueJob, host: str, source: str | None = None) -> None:
+        """Send the delete that an ended job leads to. With a ``source`` the instance's quota stays."""
+        caller = jobs.Caller(project_id=job.project_id, user_id=job.user_id, request_id=job.request_id)
+        now_s, uuid = self._clock(), jobs.follow_up(job.uuid, host)
+        gone = jobs.new(DELETE, uuid, job.instance_uuid, caller, now_s, source=source)
+        (entry,) = self._ledger.open([jobs.entry(gone, now_s, host)])
+        if entry.state == QUEUED:
+            self._sender.to_host(gone, host)
+
+    # Failed.
+
+    def failed(self, result: QueueResult) -> None:
+        """It could not be done; what was claimed for it ends."""
+        job, entry = result.job, self._ledger.find(result.job.uuid)
+        if entry is not None and entry.state == QUEUED:
+            host, quota = self._undone(result)
+            why = result.why or 'nobody says why'
+            entry = self._settle(job, FAILED, host=host, tries=result.tries, why=why, **quota)
+        if entry is not None and entry.state == CANCELLED:
+            self.cancelled(job)
+        else:
+            self._sender.answer(result)
+
+    def _undone(self, result: QueueResult) -> tuple[str | None, dict[str, Any]]:
+        """End what was claimed; where the job has failed, if that is anywhere, and the quota from now on."""
+        if result.job.kind == CREATE:
+            self._unclaim(result.job)
+            return None, {'release': True}
+        return result.host, self._old_size(result.job) if result.job.kind in jobs.MOVES else {}
+
+    def cancelled(self, job: QueueJob) -> None:
+        """Nobody will take a create any more that is not wanted: its quota is given back."""
+        built = [one.host for one in self._claims.show(job.instance_uuid) if one.state == CONFIRMED]
+        if built:
+            self.delete(job, built[0])
+        else:
+            self._unclaim(job)
+            self._ledger.end_hold(job.instance_uuid)
+        self._sender.deny(job, jobs.DELETED)
+
+    def _unclaim(self, job: QueueJob) -> None:
+        """End the claims of a create. A worker that builds it all the same finds that out when it is done."""
+        with contextlib.suppress(errors.ClaimNotFound):
+            self._claims.abort_claim(job.instance_uuid)
+
+    def _old_size(self, job: QueueJob) -> dict[str, Any]:
+        """Take a move back; the amounts that the instance has then, as far as anybody knows."""
+        with contextlib.suppress(errors.ClaimNotFound):
+            self._claims.revert_claim(job.instance_uuid)
+        spec = jobs.last_size(self._ledger.of_instance(job.instance_uuid))
+        if spec is not None:
+            return {'amounts': jobs.amounts(self._read(spec, job.instance_uuid))}
+        claims = self._claims.show(job.instance_uuid)
+        return {'amounts': jobs.amounts_of_claim(claims[0].resources)} if claims else {}

@@ -1,0 +1,107 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Enters jobs into the ledger before they are sent: who asks the same again joins the job that is there."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from nova_sched import errors
+from nova_sched.db.jobs import CANCELLED, DONE, FAILED
+from nova_sched.db.ledger import Entry, Hold, SqlLedger
+from nova_sched.objects.claim import CONFIRMED
+from nova_sched.objects.job import QueueJob
+from nova_sched.queues import jobs
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """A job as it stands in the ledger; one that is not new was sent by an earlier call."""
+
+    job: QueueJob
+    entry: Entry
+    is_new: bool
+
+    @property
+    def uuid(self) -> str:
+        return self.job.uuid
+
+    @property
+    def instance_uuid(self) -> str:
+        return self.job.instance_uuid
+
+    @property
+    def is_over(self) -> bool:
+        return self.entry.state == DONE
+
+
+class Desk:
+    """Where jobs begin. ``limits(project_id)`` are those of a project, by resource."""
+
+    def __init__(
+        self,
+        ledger: SqlLedger,
+        limits: Callable[[str], Mapping[str, int]],
+        claims: Any,
+        clock: Callable[[], float],
+    ):
+        self._ledger, self._limits, self._claims, self._clock = ledger, limits, claims, clock
+
+    def enter(self, job: QueueJob, host: str, amounts: Mapping[str, int] | None = None) -> Asked:
+        """One job to a host; ``amounts``: its instance's hold is raised to these. Raises QuotaExceeded."""
+        return self._open([job], amounts, host)[0]
+
+    def creates(
+        self, make: Callable[[str, int], QueueJob], instance_uuids: Sequence[str], amounts: Mapping[str, int]
+    ) -> list[Asked]:
+        """A job for each instance, of ``make(instance_uuid, number)``, all or none. Raises QuotaExceeded.
+
+        An instance that failed before, or that was deleted, gets a job of a higher number; one that was
+        deleted before it was built is refused by NoValidHost.
+        """
+        found: dict[str, Asked] = {}
+        numbers = dict.fromkeys(instance_uuids, 0)
+        try:
+            while missing := [uuid for uuid in instance_uuids if uuid not in found]:
+                for one in self._open([make(uuid, numbers[uuid]) for uuid in missing], amounts):
+                    if one.is_new or not self._is_past(one):
+                        found[one.instance_uuid] = one
+                    numbers[one.instance_uuid] += 1
+        except errors.SchedError:
+            for one in found.values():
+                if one.is_new:
+                    self._ledger.settle(one.uuid, FAILED, self._clock(), why='never sent', release=True)
+            raise
+        return [found[uuid] for uuid in instance_uuids]
+
+    def _is_past(self, one: Asked) -> bool:
+        """Whether an earlier job says nothing about the instance of now."""
+        if one.entry.state == CANCELLED:
+            raise errors.NoValidHost(jobs.DELETED)
+        if one.is_over:
+            return not any(claim.state == CONFIRMED for claim in self._claims.show(one.instance_uuid))
+        return one.entry.state == FAILED
+
+    def _open(
+        self, asked: Sequence[QueueJob], amounts: Mapping[str, int] | None, host: str | None = None
+    ) -> list[Asked]:
+        now_s = self._clock()
+        entries = [jobs.entry(job, now_s, host) for job in asked]
+        holds = [
+            Hold(job.instance_uuid, job.project_id, amounts)
+            for job in asked
+            if amounts is not None and job.project_id is not None
+        ]
+        found = self._ledger.open(entries, holds, self._limits)
+        return [
+            Asked(job, entry, entry is mine) for job, entry, mine in zip(asked, found, entries, strict=True)
+        ]

@@ -1,0 +1,209 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Has the scheduler decide what no worker has taken, and what queues cannot do."""
+
+import copy
+import dataclasses
+import logging
+from collections.abc import Callable, Collection
+from typing import Any
+
+from oslo_context.context import RequestContext
+
+from nova_sched import errors, objects
+from nova_sched.db.jobs import CANCELLED, QUEUED
+from nova_sched.db.ledger import SqlLedger
+from nova_sched.objects.claim import MIGRATION, PENDING
+from nova_sched.objects.claim import RESIZE as RESIZE_MOVE
+from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
+from nova_sched.queues import jobs, wire
+from nova_sched.queues.broker import DROPPED, EXPIRED, Delivery
+from nova_sched.queues.endings import Endings
+from nova_sched.queues.reading import AWAY
+from nova_sched.queues.sending import NO_ROOM, Place, Sender, place_of
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """``max_attempts`` hosts at most are tried for one job; ``fallback_after_s`` is for its reasons."""
+
+    max_attempts: int = 3
+    fallback_after_s: int = 30
+
+
+class Fallback:
+    """Takes the jobs of the fallback queue: each ends here, or goes to a host that the scheduler chooses."""
+
+    def __init__(
+        self,
+        ledger: SqlLedger,
+        claims: Any,
+        scheduler: Any,
+        sender: Sender,
+        endings: Endings,
+        settings: Callable[[], Settings],
+    ):
+        self._ledger, self._claims, self._scheduler = ledger, claims, scheduler
+        self._sender, self._endings, self._settings = sender, endings, settings
+
+    def take(self, delivery: Delivery) -> None:
+        """Raises Invalid for what is no job, and what else Endings raises."""
+        job = wire.read_job(delivery.body)
+        entry = self._ledger.find(job.uuid)
+        if entry is None:
+            LOG.warning('Nobody knows job %s, which no worker has taken', job.uuid)
+        elif entry.state == CANCELLED:
+            self._endings.cancelled(job)
+        elif entry.state == QUEUED and not self._waits_on(job, delivery):
+            self._decide(job, self._why(job, delivery))
+
+    def _waits_on(self, job: QueueJob, delivery: Delivery) -> bool:
+        """A node that was chosen and is only busy keeps the job, as long as the claim there stands."""
+        if delivery.reason != EXPIRED or job.kind == DELETE:
+            return False
+        if job.claimed:
+            claims = self._claims.show(job.instance_uuid)
+            hosts = [one.host for one in claims if one.state == PENDING or one.move]
+        else:
+            hosts = [job.source] if job.kind == RESIZE and job.source in job.tried else []
+        return any(self._sender.has_worker(host) and self._sender.to_node(job, host) for host in hosts)
+
+    def _why(self, job: QueueJob, delivery: Delivery) -> str:
+        """Why the job is here: how the reason of a refusal begins."""
+        if job.tried:
+            return f'it failed on {", ".join(job.tried)}; '
+        if delivery.reason == EXPIRED:
+            return f'no node has taken it from its queue within {self._settings().fallback_after_s} s; '
+        if delivery.reason == DROPPED:
+            return 'its flavor is not offered any more; '
+        return f'{delivery.tries} nodes have given it back; ' if delivery.tries else ''
+
+    def _decide(self, job: QueueJob, why: str) -> None:
+        if job.kind == DELETE:
+            self._endings.give_up(job, f'{why}the node cannot delete it')
+        elif not self._endings.is_there(job):
+            place = self._create if job.kind == CREATE else self._move
+            try:
+                place(job)
+            except errors.NoValidHost as refusal:
+                self._endings.give_up(job, why + refusal.reason)
+            except errors.MaxRetriesExceeded as exhausted:
+                self._endings.give_up(job, jobs.EXHAUSTED + exhausted.args[1])
+            except errors.SchedError as error:
+                if isinstance(error, AWAY):
+                    raise
+                self._endings.give_up(job, why + str(error))
+
+    # Creates.
+
+    def _create(self, job: QueueJob) -> None:
+        """Raises NoValidHost or MaxRetriesExceeded."""
+        if job.claimed:
+            self._note(job, [claim.host for claim in self._claims.show(job.instance_uuid)])
+        while True:
+            places = self._places(job, job.tried)
+            if at := self._sender.to_first(job, places, _context(job)):
+                LOG.info('Job %s goes to host %s, as the scheduler decided', job.uuid, at[0])
+                return
+
+    def _places(self, job: QueueJob, without: Collection[str], spec: Any = None) -> list[Place]:
+        """Where the scheduler wants it: the claimed host, and alternates."""
+        self._check_attempts(job)
+        spec = copy.deepcopy(job.spec) if spec is None else spec
+        known = spec.ignore_hosts if 'ignore_hosts' in spec else None
+        spec.ignore_hosts = [*(known or []), *without]
+        (found,) = self._scheduler.select_destinations(spec, [job.instance_uuid], context=_context(job))
+        return [place_of(one) for one in found]
+
+    def _check_attempts(self, job: QueueJob) -> None:
+        tried = [host for host in job.tried if host != job.source]
+        if len(tried) >= self._settings().max_attempts:
+            raise errors.MaxRetriesExceeded(job.instance_uuid, ', '.join(tried))
+
+    @staticmethod
+    def _note(job: Any, hosts: Collection[str]) -> None:
+        """It was tried on these hosts."""
+        job.tried = [*job.tried, *(host for host in hosts if host not in job.tried)]
+
+    # Moves.
+
+    def _move(self, job: Any) -> None:
+        """Another size, in place if it may be there, or another host. Raises as _create does.
+
+        Of an earlier try nothing stays claimed.
+        """
+        open_moves = [claim.host for claim in self._claims.show(job.instance_uuid) if claim.move]
+        self._take_back(job)
+        if job.kind == RESIZE:
+            if job.source in job.tried:
+                raise errors.NoValidHost(f'host {job.source} has not taken it')
+            if self._resized_in_place(job):
+                return
+            job.kind = MIGRATE
+        self._note(job, open_moves)
+        self._away(job)
+
+    def _resized_in_place(self, job: Any) -> bool:
+        """Have the host where it is resize it, if that passes the filters with the new size and may be."""
+        ignored = job.spec.ignore_hosts if 'ignore_hosts' in job.spec else None
+        if job.source.lower() in {host.lower() for host in ignored or ()}:
+            return False
+        here = copy.deepcopy(job.spec)
+        wanted: Any = here.requested_destination or objects.Destination()
+        wanted.host, here.requested_destination = job.source, wanted
+        try:
+            self._places(job, (), here)
+        except errors.NoValidHost as refusal:
+            LOG.info('Job %s: not in place: %s', job.uuid, refusal.reason)
+            return False
+        job.tried = [*job.tried, job.source]
+        # It is not called claimed: a node without room shall only say so, and not end the instance's claim.
+        if self._sender.to_node(job, job.source):
+            return True
+        self._take_back(job)
+        return False
+
+    def _away(self, job: QueueJob) -> None:
+        move = RESIZE_MOVE if self._changes_size(job) else MIGRATION
+        while True:
+            places = self._places(job, [job.source, *job.tried])
+            try:
+                self._claims.resize_claim(
+                    job.spec, job.instance_uuid, *places[0], move, context=_context(job)
+                )
+            except NO_ROOM as short:
+                LOG.info('Job %s is not for host %s any more: %s', job.uuid, places[0][0], short)
+                self._note(job, [places[0][0]])
+            else:
+                if at := self._sender.to_first(job, places, _context(job)):
+                    LOG.info('Job %s goes from host %s to host %s', job.uuid, job.source, at[0])
+                    return
+            self._take_back(job)
+
+    def _take_back(self, job: QueueJob) -> None:
+        try:
+            self._claims.revert_claim(job.instance_uuid)
+        except errors.ClaimNotFound:
+            LOG.debug('Job %s: there is no move to take back', job.uuid)
+
+    def _changes_size(self, job: QueueJob) -> bool:
+        entry = self._ledger.find(job.uuid)
+        return entry is not None and entry.kind == RESIZE
+
+
+def _context(job: QueueJob) -> RequestContext:
+    """Who asked: the decision is explained under the request's own ID."""
+    return RequestContext(
+        request_id=job.request_id, project_id=job.project_id, user_id=job.user_id, overwrite=False
+    )

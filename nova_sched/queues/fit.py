@@ -1,0 +1,178 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Which queues of the catalogue one node satisfies now, and how much it wants their jobs."""
+
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nova_sched import errors
+from nova_sched.engine.catalog import Rules
+from nova_sched.filters import Filter
+from nova_sched.filters.pci_passthrough import PciPassthroughFilter
+from nova_sched.filters.resource_capacity import ResourceCapacity
+from nova_sched.queues.asking import Asked, Question, Requests
+from nova_sched.queues.broker import of_flavor
+from nova_sched.queues.catalogue import Catalogue
+from nova_sched.queues.node.subscription import NONE
+from nova_sched.queues.room import Room
+from nova_sched.queues.score import Score
+from nova_sched.state.cluster import Cluster
+from nova_sched.state.hosts import Hosts
+
+ROW = np.zeros(1, dtype=np.intp)
+SERIALS = itertools.count()
+MOST_SHARED = 4096  # sets of queues
+
+
+def with_devices(rules: Rules) -> Rules:
+    """The rules, with that of PCI devices if they lack it: a node claims its own devices, or fails to."""
+    if any(type(rule) is PciPassthroughFilter for rule in rules.filters):
+        return rules
+    return Rules(rules.always, (*rules.filters, PciPassthroughFilter()), rules.weighers)
+
+
+class Fit:
+    """The rules over a catalogue, for any number of nodes, each of them the one row of a Cluster of its own.
+
+    A queue is satisfied if ``engine.decide.survivors`` keeps the node for the queue's Request; a request that
+    a rule calls invalid is satisfied nowhere. Rules are asked about one queue of each kind, those that go by
+    lasting facts only when one of these changes. ``names`` are those of the queues at the broker. Another
+    Fit is to be made when options change.
+    """
+
+    def __init__(self, rules: Rules, catalogue: Catalogue, steps: int = 1):
+        self.catalogue, self.rules = catalogue, rules
+        self.names: Sequence[str] = tuple(of_flavor(queue.name) for queue in catalogue.queues)
+        self._requests = Requests(catalogue)
+        self._serial = next(SERIALS)
+        self._shared: dict[bytes, np.ndarray] = {}
+        self._room: Room | None = None
+        self._lasting = list[Lasting]()
+        self._passing = list[Passing]()
+        self._score = Score(rules.weighers, self._requests, steps)
+        for rule in rules.always + rules.filters if self.names else ():
+            if type(rule) is ResourceCapacity:
+                self._room = Room(self._requests)
+                continue
+            lasting = Lasting.of(rule, self._requests)
+            if lasting is not None:
+                self._lasting.append(lasting)
+            others = None if lasting is None else lasting.others
+            if others is None or others.any():
+                self._passing.append(Passing(rule, Question(self._requests), others))
+
+    def judge(self, cluster: Cluster) -> np.ndarray:
+        """bool for each queue of the catalogue: whether the node satisfies it."""
+        hosts = cluster.hosts
+        bits = hosts.kept.get(('queues', self._serial), lambda: self._last(hosts))
+        left = np.unpackbits(bits, count=len(self.names)).view(bool)
+        if self._room is not None and left.any():
+            left &= self._room.fits(hosts)
+        for passing in self._passing:
+            if not left.any():
+                break
+            passing.narrow(left, hosts)
+        return left
+
+    def priority(self, cluster: Cluster, left: np.ndarray) -> np.ndarray:
+        """From 0 to ``steps`` - 1, for each of the queues that are ``left`` (bool), or one for all of them.
+
+        Raises BadConfig where the weighers do.
+        """
+        return self._score.of(cluster.hosts, left)
+
+    def priorities(self, cluster: Cluster) -> np.ndarray:
+        """Both: int16 for each queue, NONE for those that the node does not satisfy."""
+        left = self.judge(cluster)
+        found = np.full(len(left), NONE, np.int16)
+        if left.any():
+            np.copyto(found, self.priority(cluster, left), where=left, casting='unsafe')
+        return found
+
+    def _last(self, hosts: Hosts) -> np.ndarray:
+        """What the rules find that go by lasting facts: a bit for each queue; equal nodes share the array."""
+        left = np.ones(len(self.names), dtype=bool)
+        for lasting in self._lasting:
+            left &= lasting.verdict(hosts)
+        bits = np.packbits(left)
+        if len(self._shared) >= MOST_SHARED:
+            self._shared.clear()
+        return self._shared.setdefault(bits.tobytes(), bits)
+
+
+def verdict(rule: Any, hosts: Hosts, asked: Asked) -> bool:
+    """Whether the rule keeps the node."""
+    one_by_one = type(rule).judge is not Filter.judge
+    try:
+        kept = rule.judge(hosts, asked, ROW) if one_by_one else rule.mask(hosts, asked)
+    except errors.Invalid:
+        return False
+    return kept is True or bool(kept[0])
+
+
+class Lasting:
+    """A rule, as far as it goes by lasting facts; ``others`` are the queues (bool) where it does not."""
+
+    def __init__(self, rule: Filter, requests: Requests, numbers: np.ndarray):
+        self._rule = rule
+        self.others = numbers == 0
+        found, first, self._of = np.unique(numbers, return_index=True, return_inverse=True)
+        self._kinds = [requests.asked(place) if number else None
+                       for number, place in zip(found.tolist(), first.tolist(), strict=True)]  # fmt: skip
+
+    @classmethod
+    def of(cls, rule: Any, requests: Requests) -> 'Lasting | None':
+        """None for a rule that goes by more than that for every queue."""
+        if type(rule).judge is not Filter.judge or type(rule).depends_on is Filter.depends_on:
+            return None
+        known: dict[Any, int] = {}
+
+        def number(asked: Asked) -> int:
+            try:
+                value = rule.depends_on(asked)
+            except errors.Invalid:
+                return 0  # as will be said each time
+            return 0 if value is None else known.setdefault(value, len(known) + 1)
+
+        everything = np.ones(len(requests), dtype=bool)
+        numbers = np.broadcast_to(Question(requests).answers(number, everything), len(requests))
+        return cls(rule, requests, numbers) if numbers.any() else None
+
+    def verdict(self, hosts: Hosts) -> np.ndarray | bool:
+        """For each queue; True where it is not to be said here."""
+        found = [asked is None or verdict(self._rule, hosts, asked) for asked in self._kinds]
+        if all(found):
+            return True
+        return np.array(found, dtype=bool)[self._of]
+
+
+class Passing:
+    """A rule that is asked each time, about all queues or about ``those`` (bool)."""
+
+    def __init__(self, rule: Any, question: Question, those: np.ndarray | None):
+        self._rule, self._question, self._those = rule, question, those
+
+    def narrow(self, left: np.ndarray, hosts: Hosts) -> None:
+        """Take out of the queues that are ``left`` (bool) those that the rule refuses."""
+        asked = left if self._those is None else left & self._those
+        if self._those is not None and not asked.any():
+            return
+        ask = functools.partial(verdict, self._rule, hosts)
+        kept = self._question.answers(ask, asked)
+        if kept.ndim:
+            left &= kept.astype(bool) if self._those is None else kept.astype(bool) | ~self._those
+        elif not kept:
+            left[asked] = False

@@ -1,0 +1,145 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Makes jobs and what the ledger keeps of them, and says what they take of a quota."""
+
+import dataclasses
+import datetime
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED
+from nova_sched.db.ledger import Entry
+from nova_sched.objects.job import DELETE, MIGRATE, RESIZE, QueueJob
+from nova_sched.queues import wire
+from nova_sched.state.request import Request
+
+NAMESPACE = uuid.UUID('5f0d7a26-6a53-4d0c-9a4e-6a6d0c1b8e57')  # of the UUIDs of jobs
+MOVES = frozenset([RESIZE, MIGRATE])
+DELETED = 'It was deleted before it was built.'
+SERVERS = 'servers'
+EXHAUSTED = 'Exhausted all hosts available: tried '  # how a reason begins that goes on with hosts
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks, and on which queue the outcome is waited for."""
+
+    project_id: str | None = None
+    user_id: str | None = None
+    request_id: str | None = None
+    reply_to: str | None = None
+
+    @classmethod
+    def of(cls, context: Any, spec: Any = None, reply_to: str | None = None) -> 'Caller':
+        """From the context of a request (None: nobody knows), and the spec whose project it is."""
+        project_id, user_id = (
+            (getattr(spec, name) if spec is not None and name in spec else None)
+            or getattr(context, name, None)
+            for name in ('project_id', 'user_id')
+        )
+        request_id = getattr(context, 'request_id', None)
+        return cls(project_id=project_id, user_id=user_id, request_id=request_id, reply_to=reply_to)
+
+
+def uuid_of(kind: str, instance_uuid: str, number: int) -> str:
+    """The UUID of the job of that number for an instance: whoever asks the same asks for the same job."""
+    return str(uuid.uuid5(NAMESPACE, f'{kind} {instance_uuid} {number}'))
+
+
+def follow_up(job_uuid: str, host: str) -> str:
+    """The UUID of the delete on a host that an ended job leads to."""
+    return str(uuid.uuid5(NAMESPACE, f'{job_uuid} leaves {host}'))
+
+
+def new(
+    kind: str,
+    job_uuid: str,
+    instance_uuid: str,
+    caller: Caller,
+    now_s: float,
+    spec: Any = None,
+    **fields: Any,
+) -> QueueJob:
+    """A job that nobody has tried; ``fields`` are those of QueueJob."""
+    facts: dict[str, Any] = {'queue': None, 'source': None, 'claimed': False, 'alternates': None, 'tried': []}
+    return QueueJob(
+        uuid=job_uuid,
+        kind=kind,
+        instance_uuid=instance_uuid,
+        spec=spec,
+        created_at=datetime.datetime.fromtimestamp(now_s, datetime.UTC),
+        **dataclasses.asdict(caller),
+        **{**facts, **fields},
+    )
+
+
+def entry(job: QueueJob, now_s: float, host: str | None = None) -> Entry:
+    """What the ledger keeps of a job that is about to be sent; ``host`` is where it is sent."""
+    return Entry(
+        uuid=job.uuid,
+        kind=job.kind,
+        instance_uuid=job.instance_uuid,
+        project_id=job.project_id,
+        user_id=job.user_id,
+        request_id=job.request_id,
+        queue=job.queue,
+        host=host,
+        message=wire.to_bytes(job).decode(),
+        created_s=now_s,
+        updated_s=now_s,
+    )
+
+
+def of_entry(found: Entry) -> QueueJob:
+    """The job as it was sent at first. Raises errors.Invalid if another release has written it."""
+    return wire.read_job(found.message.encode())
+
+
+def is_deleted(entries: Iterable[Entry], since: Entry) -> bool:
+    """Whether somebody wants the instance gone who came after this job for it.
+
+    A delete with a source only takes away what a move has left there.
+    """
+    return any(
+        one.kind == DELETE and one.state != FAILED and one.created_s >= since.created_s and is_wanted(one)
+        for one in entries
+    )
+
+
+def is_wanted(delete: Entry) -> bool:
+    """Whether a delete was asked for by somebody who wants to be rid of the instance."""
+    return of_entry(delete).source is None
+
+
+def amounts(request: Request) -> dict[str, int]:
+    """What a request takes of its project's quota, by resource: as Nova counts for unified limits.
+
+    Dedicated CPUs are `class:PCPU` alone, wherever they come from.
+    """
+    found = {SERVERS: 1, **{f'class:{name}': units for name, units in request.resources.items() if units}}
+    for group in request.groups:
+        for name, units in group.resources:
+            found[f'class:{name}'] = found.get(f'class:{name}', 0) + units
+    return found
+
+
+def amounts_of_claim(resources: Mapping[str, int]) -> dict[str, int]:
+    """The same of what an instance holds, for one whose request nobody knows any more."""
+    return {SERVERS: 1, **{f'class:{name}': units for name, units in resources.items() if units}}
+
+
+def last_size(entries: Iterable[Entry]) -> Any:
+    """The spec that an instance was last built or resized by, of its entries from the oldest; None: nobody
+    knows."""
+    known = [one for one in entries if one.kind != DELETE and one.state not in (QUEUED, FAILED, CANCELLED)]
+    return of_entry(known[-1]).spec if known else None

@@ -1,0 +1,64 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What projects may have, from where the configuration says: nowhere, the table, or Keystone."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from nova_sched.conf import quota
+
+KEPT_S = 5.0  # for which an answer counts
+MOST = 10_000  # projects whose answers are kept
+
+Limits = Callable[[str], Mapping[str, int]]
+
+
+class OwnLimits(Protocol):
+    """What is asked of the ledger."""
+
+    def limits(self, project_id: str) -> Mapping[str, int]: ...
+
+
+def limits(conf: Any, ledger: OwnLimits, clock: Callable[[], float] = time.monotonic) -> Limits:
+    """The function that tells a project's limits by resource: -1, or not named, is no limit.
+
+    It raises StoreUnavailable if the table is away, LimitsUnknown if Keystone is, and BadConfig if Keystone
+    can never tell. An answer is kept for KEPT_S. ``conf`` is read now; ``clock`` counts seconds.
+    """
+    driver, defaults = conf.quota.driver, dict(conf.quota.limits)
+    if driver == quota.NONE:
+        return lambda project_id: {}
+    if driver == quota.TABLE:
+        return _Kept(lambda project_id: {**defaults, **ledger.limits(project_id)}, clock)
+    # Not above: what it imports takes as long as all the rest.
+    from nova_sched.queues import unified_limits
+
+    return _Kept(unified_limits.Keystone(conf), clock)
+
+
+class _Kept:
+    """Answers of somebody who is asked rarely. Any thread may ask."""
+
+    def __init__(self, ask: Limits, clock: Callable[[], float]) -> None:
+        self._ask, self._clock = ask, clock
+        self._kept: dict[str, tuple[float, Mapping[str, int]]] = {}
+
+    def __call__(self, project_id: str) -> Mapping[str, int]:
+        now_s, known = self._clock(), self._kept.get(project_id)
+        if known is not None and now_s - known[0] < KEPT_S:
+            return known[1]
+        found = self._ask(project_id)
+        if len(self._kept) >= MOST:
+            self._kept = {}
+        self._kept[project_id] = now_s, found
+        return found

@@ -1,0 +1,286 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Queues, priorities and windows in memory: who gets which message, without threads and without waiting."""
+
+import collections
+import dataclasses
+import heapq
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from nova_sched.queues import broker
+from nova_sched.queues.broker import Delivery
+
+TOP = 254  # priorities above are the same; 0 in the table is for no subscription
+
+
+@dataclasses.dataclass(slots=True)
+class Message:
+    """``number`` rises with each that is sent; ``deadline_s`` is None for one that does not expire."""
+
+    number: int
+    body: bytes
+    tries: int
+    expires: bool
+    deadline_s: float | None
+    reason: str | None
+    redelivered: bool = False
+
+
+@dataclasses.dataclass(slots=True)
+class Queue:
+    """``row`` is its place in the table of priorities, ``served`` the consumer that got the last message."""
+
+    name: str
+    row: int
+    served: int = -1
+    ready: 'collections.OrderedDict[int, Message]' = dataclasses.field(
+        default_factory=collections.OrderedDict
+    )
+
+
+def _nobody(_: Delivery) -> None:
+    """In the place of a consumer that has left; it is subscribed to nothing."""
+
+
+class Core:
+    """All queues and consumers; not for several threads at once. ``clock`` gives seconds.
+
+    A message goes to the open consumer of the highest priority, to those of the same by turns; a consumer is
+    open while its window has room. So whenever a queue has messages that wait, none of its consumers is open;
+    and one that opens takes what waits longest. The priorities are a table of bytes, queue by consumer, so
+    that ten thousand consumers of a queue are compared at once.
+    """
+
+    def __init__(self, clock: Callable[[], float], fallback_after_s: float):
+        self._clock = clock
+        self._fallback_after_s = fallback_after_s
+        self._queues: dict[str, Queue] = {}
+        self._waiting: dict[int, Queue] = {}  # by row: those with ready messages
+        self._waiting_rows: np.ndarray | None = None
+        self._absent: dict[str, dict[int, int]] = {}  # priorities of consumers in queues that are not there
+        self._priority = np.zeros((16, 16), np.uint8)  # plus one; 0: no subscription
+        self._open = np.zeros(16, np.uint8)
+        self._hands: list[Callable[[Delivery], None]] = []
+        self._held: list[dict[int, tuple[str, Message]]] = []  # by consumer: tag: queue, message
+        self._windows: list[int] = []
+        self._free_rows: list[int] = []
+        self._free_consumers: list[int] = []
+        self._rows = 0
+        self._numbers, self._tags = itertools.count(), itertools.count(1)
+        self._deadlines: list[tuple[float, int, str]] = []
+        for name in (broker.FALLBACK, broker.RESULTS):
+            self.declare(name)
+
+    # Queues.
+
+    def declare(self, name: str) -> None:
+        if name in self._queues:
+            return
+        if self._free_rows:
+            row = self._free_rows.pop()
+        else:
+            row, self._rows = self._rows, self._rows + 1
+            if row == len(self._priority):
+                self._grow(2 * row, len(self._open))
+        self._queues[name] = Queue(name, row)
+        for consumer, priority in self._absent.pop(name, {}).items():
+            self._priority[row, consumer] = priority
+
+    def drop(self, name: str) -> int:
+        """What waits goes to the fallback queue; returns how many that were."""
+        queue = self._queues.pop(name, None)
+        if queue is None:
+            return 0
+        row = self._priority[queue.row]
+        if row.any():
+            self._absent[name] = {int(one): int(row[one]) for one in np.flatnonzero(row)}
+        row[:] = 0
+        self._free_rows.append(queue.row)
+        self._rest(queue.row)
+        for message in queue.ready.values():
+            self.publish(broker.FALLBACK, message.body, message.tries, reason=broker.DROPPED)
+        return len(queue.ready)
+
+    def facts(self, name: str) -> broker.QueueFacts | None:
+        queue = self._queues.get(name)
+        if queue is None:
+            return None
+        return broker.QueueFacts(name, len(queue.ready), int(np.count_nonzero(self._priority[queue.row])))
+
+    def publish(
+        self, name: str, body: bytes, tries: int = 0, expires: bool = False, reason: str | None = None
+    ) -> bool:
+        queue = self._queues.get(name)
+        if queue is None:
+            return False
+        limited = broker.always_expires(name) or (expires and broker.falls_back(name))
+        deadline_s = self._clock() + self._fallback_after_s if limited else None
+        self._put(queue, Message(next(self._numbers), body, tries, expires, deadline_s, reason))
+        return True
+
+    def expire(self) -> None:
+        """What has waited too long goes to the fallback queue."""
+        now_s = self._clock()
+        while self._deadlines and self._deadlines[0][0] <= now_s:
+            _, number, name = heapq.heappop(self._deadlines)
+            queue = self._queues.get(name)
+            if queue is not None and (message := self._take(queue, number)) is not None:
+                self.publish(broker.FALLBACK, message.body, message.tries, reason=broker.EXPIRED)
+
+    def next_deadline_s(self) -> float | None:
+        """When ``expire`` is to be called; nothing need be due then. None: nothing expires."""
+        return self._deadlines[0][0] if self._deadlines else None
+
+    # Consumers.
+
+    def join(self, hand: Callable[[Delivery], None]) -> int:
+        """A new consumer with a window of 1; ``hand`` is called for what it gets, and calls nothing here."""
+        if self._free_consumers:
+            consumer = self._free_consumers.pop()
+        else:
+            consumer = len(self._hands)
+            self._hands.append(_nobody)
+            self._held.append({})
+            self._windows.append(1)
+            if consumer == len(self._open):
+                self._grow(len(self._priority), 2 * consumer)
+        self._hands[consumer] = hand
+        self._windows[consumer] = 1
+        self._open[consumer] = 1
+        return consumer
+
+    def leave(self, consumer: int) -> None:
+        """Its subscriptions end, and all that it holds is delivered again."""
+        self._hands[consumer] = _nobody
+        self._open[consumer] = 0
+        self._priority[:, consumer] = 0
+        for priorities in self._absent.values():
+            priorities.pop(consumer, None)
+        for tag in sorted(self._held[consumer], reverse=True):
+            self.give_back(consumer, tag, redelivered=True)
+        self._free_consumers.append(consumer)
+
+    def window(self, consumer: int, count: int) -> None:
+        self._windows[consumer] = count
+        self._reopen(consumer)
+
+    def follow(self, consumer: int, changes: Mapping[str, int | None]) -> None:
+        rows, priorities = [], []
+        for name, priority in changes.items():
+            value = 0 if priority is None else min(max(priority, 0), TOP) + 1
+            queue = self._queues.get(name)
+            if queue is not None:
+                rows.append(queue.row)
+                priorities.append(value)
+            elif value:
+                self._absent.setdefault(name, {})[consumer] = value
+            else:
+                self._absent.get(name, {}).pop(consumer, None)
+        self._priority[rows, consumer] = priorities
+        self._reopen(consumer)
+
+    def holds(self, consumer: int, tag: int) -> bool:
+        return tag in self._held[consumer]
+
+    def ack(self, consumer: int, tag: int) -> None:
+        del self._held[consumer][tag]
+        self._reopen(consumer)
+
+    def give_back(self, consumer: int, tag: int, redelivered: bool) -> None:
+        """It is as if the consumer had not taken it, but for the mark that it had."""
+        name, message = self._held[consumer].pop(tag)
+        message.redelivered |= redelivered
+        queue = self._queues.get(name)
+        if queue is None:
+            self.publish(broker.FALLBACK, message.body, message.tries, reason=broker.DROPPED)
+        else:
+            self._put(queue, message, first=True)
+        self._reopen(consumer)
+
+    def put_back(self, consumer: int, tag: int, name: str) -> None:
+        """A copy is sent to a queue, and counted."""
+        before, message = self._held[consumer].pop(tag)
+        expires = message.expires and name == before
+        if not self.publish(name, message.body, message.tries + 1, expires):
+            self.publish(broker.FALLBACK, message.body, message.tries + 1, reason=broker.DROPPED)
+        self._reopen(consumer)
+
+    def _grow(self, rows: int, consumers: int) -> None:
+        before, self._priority = self._priority, np.zeros((rows, consumers), np.uint8)
+        self._priority[: before.shape[0], : before.shape[1]] = before
+        self._open = np.append(self._open, np.zeros(consumers - len(self._open), np.uint8))
+
+    # Who gets what.
+
+    def _put(self, queue: Queue, message: Message, first: bool = False) -> None:
+        queue.ready[message.number] = message
+        if first:
+            queue.ready.move_to_end(message.number, last=False)
+        if message.deadline_s is not None:
+            heapq.heappush(self._deadlines, (message.deadline_s, message.number, queue.name))
+        if queue.row not in self._waiting:
+            self._waiting[queue.row] = queue
+            self._waiting_rows = None
+            if (consumer := self._choose(queue)) is not None:
+                self._deliver(queue, consumer)
+
+    def _take(self, queue: Queue, number: int) -> Message | None:
+        """Out of those that are ready; None if it is not among them."""
+        message = queue.ready.pop(number, None)
+        if not queue.ready:
+            self._rest(queue.row)
+        return message
+
+    def _rest(self, row: int) -> None:
+        if self._waiting.pop(row, None) is not None:
+            self._waiting_rows = None
+
+    def _choose(self, queue: Queue) -> int | None:
+        """The open consumer of the highest priority, the next one after the last that was served."""
+        able = self._priority[queue.row] * self._open
+        top = able.max()
+        if not top:
+            return None
+        ties = np.flatnonzero(able == top)
+        return int(ties[np.searchsorted(ties, queue.served, 'right') % len(ties)])
+
+    def _deliver(self, queue: Queue, consumer: int) -> None:
+        number, message = next(iter(queue.ready.items()))
+        self._take(queue, number)
+        queue.served = consumer
+        held, tag = self._held[consumer], next(self._tags)
+        held[tag] = queue.name, message
+        self._open[consumer] = len(held) < self._windows[consumer]
+        self._hands[consumer](
+            Delivery(queue.name, message.body, message.tries, message.redelivered, message.reason, tag)
+        )
+
+    def _reopen(self, consumer: int) -> None:
+        """See whether the window has room, and fill it with what has waited longest."""
+        if self._hands[consumer] is _nobody:
+            return
+        self._open[consumer] = len(self._held[consumer]) < self._windows[consumer]
+        while self._open[consumer] and (queues := list(self._within_reach(consumer))):
+            self._deliver(min(queues, key=lambda queue: next(iter(queue.ready))), consumer)
+
+    def _within_reach(self, consumer: int) -> Iterator[Queue]:
+        """The queues with messages that wait, to which it is subscribed."""
+        if not self._waiting:
+            return
+        if self._waiting_rows is None:
+            self._waiting_rows = np.fromiter(self._waiting, np.int64, len(self._waiting))
+        rows = self._waiting_rows
+        for row in rows[self._priority[rows, consumer] > 0]:
+            yield self._waiting[row]

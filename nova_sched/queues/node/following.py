@@ -1,0 +1,157 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Keeps the subscriptions and the window of a worker in step with its node."""
+
+import dataclasses
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from nova_sched import errors
+from nova_sched.queues.broker import Consumer, of_host
+from nova_sched.queues.node.figures import Figures
+from nova_sched.queues.node.hands import Hands
+from nova_sched.queues.node.site import Site
+from nova_sched.queues.node.subscription import NONE, Subscription
+from nova_sched.queues.node.troubles import Troubles, line
+from nova_sched.state.report import Report
+from nova_sched.state.request import Request
+
+LOG = logging.getLogger(__name__)
+
+SHUN_S = 5.0  # seconds for which a worker keeps off a queue whose job it has put back: others shall have that
+
+
+class View(Protocol):
+    """What the node can do of a catalogue.
+
+    ``names`` are the names of the queues at the broker, the same object as long as the catalogue is the same.
+    """
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    def judge(self, report: Report) -> np.ndarray:
+        """int16, for each name: the priority with which the node wants its jobs; NONE if it cannot do one."""
+
+    def takes(self, report: Report, request: Request) -> bool:
+        """Whether the rules keep the node for this very request. Raises InvalidRequest."""
+
+
+@dataclasses.dataclass(slots=True)
+class Appetite:
+    """How much a worker wants: ``slots`` jobs at the same time, those of its own queue first."""
+
+    slots: int
+    own_priority: int
+
+
+class Following:
+    """Of one consumer. May be used from any thread, but for the one that delivers messages.
+
+    ``stale`` says that the node has changed since its queues were chosen. ``view`` is what they are chosen
+    by, None as long as there is no catalogue.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        site: Site,
+        hands: Hands,
+        appetite: Appetite,
+        figures: Figures,
+        clock: Callable[[], float],
+    ):
+        self.stale = True
+        self.view: View | None = None
+        self._consumer, self._site, self._hands = consumer, site, hands
+        self._slots, self._figures, self._clock = appetite.slots, figures, clock
+        self._subscription = Subscription(consumer, of_host(site.host), appetite.own_priority)
+        self._troubles = Troubles(LOG)
+        self._turn = threading.Lock()
+        self._window = 1
+        self._shunned: dict[str, float] = {}  # queue -> until when
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        """How many flavors' queues it is subscribed to."""
+        return len(self._subscription)
+
+    def shun(self, queue: str) -> None:
+        """Keep off a queue for SHUN_S seconds, from the next evaluation on."""
+        with self._turn:
+            self._shunned[queue] = self._clock() + SHUN_S
+        self.stale = True
+
+    def close(self) -> None:
+        """Leave all queues, the own one too, at the next evaluation and for good."""
+        self._is_closed = self.stale = True
+
+    def evaluate(self) -> None:
+        """Follow the queues that the node can satisfy now, if it has changed; open the window as far as due.
+
+        Whatever goes wrong leaves it stale.
+        """
+        with self._turn:
+            if self.stale:
+                self.stale = False  # first: what changes from now on is for the next time
+                try:
+                    self._follow()
+                except Exception as error:
+                    self.stale = True
+                    why = 'The queues of this node cannot be chosen, trying until they can: %s'
+                    self._troubles.complain('queues', why, line(error))
+                    LOG.debug('Evaluation failed', exc_info=True)
+                else:
+                    self._troubles.relieve('queues', 'The queues of this node are chosen again')
+            self._open()
+
+    def takes(self, request: Request) -> bool:
+        """Whether the rules keep the node for this very request. Raises InvalidRequest."""
+        with self._turn:
+            return self.view is None or self.view.takes(self._site.facts(), request)
+
+    def _follow(self) -> None:
+        self._figures.evaluations += 1
+        if self._is_closed:
+            self._figures.changes += self._subscription.end()
+        elif self.view is None:
+            self._figures.changes += self._subscription.follow((), np.empty(0, np.int16))
+        else:
+            names = self.view.names
+            wanted = self._without_shunned(names, self.view.judge(self._site.facts()))
+            self._figures.changes += self._subscription.follow(names, wanted)
+
+    def _without_shunned(self, names: Sequence[str], wanted: np.ndarray) -> np.ndarray:
+        now_s = self._clock()
+        self._shunned = {name: until_s for name, until_s in self._shunned.items() if until_s > now_s}
+        places = [names.index(name) for name in self._shunned if name in names]
+        if places:
+            wanted = wanted.copy()
+            wanted[places] = NONE
+        return wanted
+
+    def _open(self) -> None:
+        """One more job than there are in hand, once the node has left what it has no room for beside them."""
+        count, all_taken = self._hands.count()
+        window = max(1, min(self._slots, count + (all_taken and not self.stale)))
+        if window == self._window:
+            return
+        try:
+            self._consumer.window(window)
+            self._window = window
+        except errors.BrokerUnavailable as error:
+            LOG.debug('The window stays at %d: %s', self._window, error)
+            self.stale = True

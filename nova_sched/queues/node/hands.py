@@ -1,0 +1,112 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The jobs that a worker has in hand: for each instance one is being done, and others wait for its end."""
+
+import collections
+import dataclasses
+import enum
+import threading
+
+from nova_sched.objects.job import QueueJob
+from nova_sched.queues.broker import Delivery
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Task:
+    """A job with its message. ``taken``: the node holds what the job needs, and has left the queues for which
+    it has no room beside that. ``ended``: all is done but to say so."""
+
+    job: QueueJob
+    delivery: Delivery
+    taken: bool = False
+    ended: bool = False
+
+    @property
+    def uuid(self) -> str:
+        """Of its instance."""
+        return self.job.instance_uuid
+
+
+class Verdict(enum.Enum):
+    """What is to be done with a message that has come."""
+
+    BEGIN = 'begin'
+    WAIT = 'wait'  # for the end of another job of its instance
+    AGAIN = 'again'  # of its job another message is in hand, which does not count any more
+    RETURN = 'return'  # somebody had it and went
+    LEAVE = 'leave'  # no job is wanted any more: it is given back at the end
+
+
+class Hands:
+    """May be used from any thread; it calls nobody."""
+
+    def __init__(self) -> None:
+        self._chains: dict[str, collections.deque[Task]] = {}  # by instance, the one that is being done first
+        self._idle = threading.Condition()
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return sum(map(len, list(self._chains.values())))
+
+    def take(self, task: Task) -> tuple[Verdict, Delivery | None]:
+        """What is to be done with a task that has come, and the message that counts no more, if AGAIN.
+
+        The same job comes again when a connection was lost: what counts is what was delivered last.
+        """
+        with self._idle:
+            if self._is_closed:
+                return Verdict.LEAVE, None
+            chain = self._chains.get(task.uuid)
+            for one in chain or ():
+                if one.job.uuid == task.job.uuid and not one.ended:
+                    older, one.delivery = one.delivery, task.delivery
+                    return Verdict.AGAIN, older
+            if task.delivery.redelivered:
+                return Verdict.RETURN, None
+            if chain is None:
+                self._chains[task.uuid] = collections.deque([task])
+                return Verdict.BEGIN, None
+            task.taken = True  # it takes nothing before its turn comes
+            chain.append(task)
+            return Verdict.WAIT, None
+
+    def let_go(self, task: Task) -> Task | None:
+        """A task that was being done is not in hand any more; returns the one that waited for its end."""
+        with self._idle:
+            chain = self._chains[task.uuid]
+            chain.popleft()
+            if chain:
+                chain[0].taken = False
+                return chain[0]
+            del self._chains[task.uuid]
+            if not self._chains:
+                self._idle.notify_all()
+            return None
+
+    def count(self) -> tuple[int, bool]:
+        """How many there are, and whether the node has taken them all."""
+        with self._idle:
+            tasks = [task for chain in self._chains.values() for task in chain]
+            return len(tasks), all(task.taken for task in tasks)
+
+    def close(self) -> None:
+        """Take no more; what waits is given back at the end."""
+        with self._idle:
+            self._is_closed = True
+            for chain in self._chains.values():
+                while len(chain) > 1:
+                    chain.pop()
+
+    def wait(self, patience_s: float) -> bool:
+        """Wait until none is left. Returns whether that is so."""
+        with self._idle:
+            return self._idle.wait_for(lambda: not self._chains, patience_s)

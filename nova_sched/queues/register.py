@@ -1,0 +1,164 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Keeps the list of queues: from the flavors in the database to what the broker has, and who is told."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from nova_sched import errors
+from nova_sched.claims import Changes
+from nova_sched.db.flavors import SqlFlavors
+from nova_sched.queues.broker import FALLBACK, RESULTS, Broker, of_flavor
+from nova_sched.queues.catalogue import Catalogue
+from nova_sched.queues.flavors import checked
+from nova_sched.state.aggregates import Aggregate
+
+LOG = logging.getLogger(__name__)
+
+
+class Register:
+    """The catalogue of now, of a version that never goes back. May be used from any thread.
+
+    ``specials`` are the texts of the option. ``look()`` gives the Changes of a store of claims since it was
+    last called, of which aggregates and services count. ``announce(version)`` tells all that the catalogue
+    has changed, or what it says of hosts; it may raise NoAnswer. ``news`` is set when there may be a change.
+    """
+
+    def __init__(
+        self,
+        flavors: SqlFlavors,
+        specials: Iterable[str],
+        broker: Broker,
+        announce: Callable[[int], None],
+        look: Callable[[], Changes] = Changes,
+    ):
+        self._flavors, self._specials, self._broker = flavors, tuple(specials), broker
+        self._announce, self._look = announce, look
+        self.news = threading.Event()
+        self._turn = threading.Lock()
+        self._catalogue: Catalogue | None = None
+        self._aggregates: tuple[Aggregate, ...] = ()
+        self._disabled: frozenset[str] = frozenset()  # hosts
+        self._ending = set[str]()
+        self._untold = False
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Raises as ``refresh`` does, if there is none yet."""
+        if self._catalogue is None:
+            self.refresh()
+        assert self._catalogue is not None
+        return self._catalogue
+
+    def refresh(self) -> None:
+        """Take over what others have changed in the database, and what this process could not tell before.
+
+        Raises StoreUnavailable, BrokerUnavailable; InvalidRequest or BadConfig for flavors that make no sense
+        any more: then all stays as it was.
+        """
+        with self._turn:
+            self._refresh_hosts()
+            version, rows = self._flavors.list()
+            if self._catalogue is None or version > self._catalogue.version:
+                self._follow(Catalogue.of(version, rows, self._specials))
+            if self._untold:
+                self._tell()
+            self._end()
+
+    def _refresh_hosts(self) -> None:
+        found = self._look()
+        if found.aggregates is not None and found.aggregates != self._aggregates:
+            self._aggregates, self._untold = found.aggregates, True
+        if found.services is not None:
+            disabled = frozenset(one.host for one in found.services if one.disabled)
+            self._untold |= disabled != self._disabled
+            self._disabled = disabled
+
+    def _follow(self, new: Catalogue) -> None:
+        """Declare what is new, before anybody sends there, and note what has gone."""
+        before = set() if self._catalogue is None else {queue.name for queue in self._catalogue.queues}
+        after = {queue.name for queue in new.queues}
+        self._broker.declare(of_flavor(name) for name in sorted(after - before))
+        self._catalogue, self._untold = new, True
+        self._ending = (self._ending | before) - after
+        LOG.info('The catalogue is at version %d, with %d queues', new.version, len(after))
+
+    def _end(self) -> None:
+        """End the queues that nobody offers any more: their jobs fall back."""
+        for name in sorted(self._ending):
+            moved = self._broker.drop(of_flavor(name))
+            self._ending.discard(name)
+            LOG.info('Queue %s has ended; %d jobs of it go to the scheduler', name, moved)
+
+    def _tell(self) -> None:
+        assert self._catalogue is not None
+        try:
+            self._announce(self._catalogue.version)
+        except errors.NoAnswer as error:
+            LOG.warning('A change of the catalogue is told later: %s', error)
+        else:
+            self._untold = False
+
+    # What others ask.
+
+    def hear(self, version: int) -> None:
+        """A manager has told of that version: whoever keeps this up to date shall look."""
+        if self._catalogue is None or version > self._catalogue.version:
+            self.news.set()
+
+    def plain(self, host: str | None = None) -> dict[str, Any]:
+        """The catalogue as plain values; and ``disabled``: whether the host takes no jobs, and
+        ``aggregates``: those of the host and those that name a zone, of their hosts that one at most."""
+        found = [one for one in self._aggregates if host in one.hosts or one.availability_zone]
+        aggregates = [_plain(one, host) for one in found]
+        return {**self.catalogue.to_plain(), 'disabled': host in self._disabled, 'aggregates': aggregates}
+
+    def create(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Add a flavor; ``flavorid`` is its name if none is given. Returns it.
+
+        Raises FlavorExists, and InvalidRequest for one that makes no sense.
+        """
+        made = checked(row, time.time())
+        Catalogue.of(0, [made], self._specials)
+        self._flavors.create(made)
+        self.refresh()
+        return made
+
+    def delete(self, name: str) -> None:
+        """Take a flavor away. Raises FlavorNotFound."""
+        self._flavors.delete(name)
+        self.refresh()
+
+    def flavors(self) -> list[dict[str, Any]]:
+        """All flavors, by name."""
+        return list(self._flavors.list()[1])
+
+    def facts(self) -> list[dict[str, Any]]:
+        """Each queue with what waits there (``ready``), and how many ``consumers`` it has; both None for one
+        that the broker does not have. Those of fallback and results come first."""
+        own = [(name, name) for name in (FALLBACK, RESULTS)]
+        flavors = [(str(queue), of_flavor(queue.name)) for queue in self.catalogue.queues]
+        return [{'name': name, **self._counts(queue)} for name, queue in [*own, *flavors]]
+
+    def _counts(self, queue: str) -> dict[str, int | None]:
+        found = self._broker.facts(queue)
+        if found is None:
+            return {'ready': None, 'consumers': None}
+        return {'ready': found.ready, 'consumers': found.consumers}
+
+
+def _plain(one: Aggregate, host: str | None) -> dict[str, Any]:
+    hosts = [host] if host in one.hosts else []
+    return {'id': one.id, 'name': one.name, 'uuid': one.uuid, 'metadata': dict(one.metadata), 'hosts': hosts}

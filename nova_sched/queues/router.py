@@ -1,0 +1,298 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Places servers for a conductor, by queues or by the scheduler: it gets the same answer from both."""
+
+import dataclasses
+import functools
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from nova_sched import errors
+from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED
+from nova_sched.db.ledger import Entry, SqlLedger
+from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
+from nova_sched.queues import answers, jobs, routing
+from nova_sched.queues.broker import Broker
+from nova_sched.queues.entering import Asked, Desk
+from nova_sched.queues.reading import AWAY
+from nova_sched.queues.sending import Sender, place_of
+from nova_sched.queues.waiting import Outcome, Replies, Waiting
+from nova_sched.state.request import Request
+
+LOG = logging.getLogger(__name__)
+
+Sends = list[Callable[[], Any]]
+Chosen = Mapping[str, Sequence[Any]]  # Selections by instance
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """``enabled`` False: `place` only asks the scheduler. ``cell_uuid`` is that of servers from queues, and
+    ``concerns`` what places depend on by the configuration of the schedulers.
+
+    ``timeout_s`` is how long a caller waits; ``look_s`` how long for an answer before the first look into the
+    ledger, ``joined_look_s`` the same for a job that another call has sent.
+    """
+
+    cell_uuid: str
+    enabled: bool = True
+    timeout_s: float = 1800.0
+    look_s: float = 5.0
+    joined_look_s: float = 0.5
+    concerns: routing.Concerns = routing.NOTHING
+
+
+class Router:
+    """What a conductor calls; from any thread, and from many at once.
+
+    ``read(spec, instance_uuid)`` makes the Request of a RequestSpec, or raises Invalid. ``source`` has the
+    ``catalogue`` of now. A call that is made again joins the job that is under way, and after NoAnswer the
+    job goes on. Every method may raise StoreUnavailable, BrokerUnavailable or NoAnswer.
+    """
+
+    def __init__(
+        self,
+        ledger: SqlLedger,
+        limits: Callable[[str], Mapping[str, int]],
+        broker: Broker,
+        scheduler: Any,
+        claims: Any,
+        source: Any,
+        settings: Callable[[], Settings],
+        read: Callable[[Any, str], Request],
+        name: str,
+        clock: Callable[[], float] = time.time,
+    ):
+        self._ledger, self._scheduler, self._claims = ledger, scheduler, claims
+        self._source, self._settings, self._read, self._clock = source, settings, read, clock
+        self._desk = Desk(ledger, limits, claims, clock)
+        self._sender = Sender(broker, claims)
+        self._replies = Replies(broker, name)
+        self._waiting = Waiting(self._replies, ledger.find)
+
+    def start(self) -> None:
+        """Listen for answers. Raises BrokerUnavailable."""
+        self._replies.start()
+
+    def stop(self) -> None:
+        self._replies.stop()
+
+    # Create.
+
+    def place(
+        self,
+        spec_obj: Any,
+        instance_uuids: Sequence[str],
+        return_alternates: bool = True,
+        context: Any = None,
+    ) -> list[list[Any]]:
+        """For each instance a list of Selection; the server runs on the first. All instances, or none.
+
+        Raises QuotaExceeded, NoValidHost and MaxRetriesExceeded.
+        """
+        settings = self._settings()
+        if not settings.enabled:
+            select = self._scheduler.select_destinations
+            return select(spec_obj, instance_uuids, return_alternates, context=context)
+        request = self._read(spec_obj, instance_uuids[0])
+        way = routing.route(request, spec_obj, self._source.catalogue, settings.concerns)
+        queue = way.queue.name if way.queue else None
+        LOG.info(
+            '%s: by %s', ', '.join(instance_uuids), f'queue {queue}' if queue else f'scheduler, {way.reason}'
+        )
+        asked = self._enter(spec_obj, instance_uuids, queue, jobs.amounts(request), context)
+        with self._waiting.expecting([one.uuid for one in asked]):
+            new = [one.job for one in asked if one.is_new]
+            unsent: Sends = []
+            chosen: Chosen = {}
+            if queue is not None:
+                unsent = [send for job in new if (send := self._unsent(self._sender.to_flavor, job))]
+            elif new:
+                chosen = self._choose(spec_obj, asked, new, context)
+                unsent = self._send_along(new, chosen, context)
+            outcomes = self._all_or_none(asked, unsent)
+        kept = chosen if return_alternates else {}
+        return [self._selections(spec_obj, one, outcomes[one.uuid], kept) for one in asked]
+
+    def _enter(
+        self, spec: Any, uuids: Sequence[str], queue: str | None, amounts: Mapping[str, int], context: Any
+    ) -> list[Asked]:
+        caller = jobs.Caller.of(context, spec, self._replies.queue)
+
+        def make(instance_uuid: str, number: int) -> QueueJob:
+            job_uuid = jobs.uuid_of(CREATE, instance_uuid, number)
+            return jobs.new(CREATE, job_uuid, instance_uuid, caller, self._clock(), spec, queue=queue)
+
+        return self._desk.creates(make, uuids, amounts)
+
+    def _choose(self, spec: Any, asked: Sequence[Asked], new: Sequence[QueueJob], context: Any) -> Chosen:
+        """Where the scheduler wants the new ones. Raises NoValidHost; then none of them is wanted."""
+        uuids = [job.instance_uuid for job in new]
+        try:
+            found = self._scheduler.select_destinations(spec, uuids, context=context)
+        except errors.SchedError as refusal:
+            if not isinstance(refusal, AWAY):  # else nobody knows, and the jobs go on
+                why = refusal.reason if isinstance(refusal, errors.NoValidHost) else str(refusal)
+                for uuid in (job.uuid for job in new):
+                    self._ledger.settle(uuid, FAILED, self._clock(), why=why, release=True)
+                self._undo(one.instance_uuid for one in asked if not one.is_new)
+            raise
+        return dict(zip(uuids, found, strict=True))
+
+    def _send_along(self, new: Iterable[QueueJob], chosen: Chosen, context: Any) -> Sends:
+        """Send jobs to the hosts that were chosen. One that the broker does not take is the manager's then:
+        nobody knows how far its claim went."""
+        unsent: Sends = []
+        for job in new:
+            places = [place_of(one) for one in chosen[job.instance_uuid]]
+            try:
+                if self._sender.to_first(job, places, context) is None:
+                    self._sender.to_fallback(job)
+            except AWAY as away:
+                LOG.warning('Job %s is sent later: %s', job.uuid, away)
+                unsent.append(functools.partial(self._sender.to_fallback, job))
+        return unsent
+
+    def _all_or_none(self, asked: Sequence[Asked], unsent: Sends) -> dict[str, Outcome]:
+        """How each job has ended; if one has not been done, the others are deleted again, and its error is
+        raised."""
+        instances = {one.uuid: one.instance_uuid for one in asked}
+        outcomes = {one.uuid: Outcome.of_entry(one.entry) for one in asked if one.is_over}
+        for outcome in self._outcomes([one for one in asked if not one.is_over], unsent):
+            outcomes[outcome.job_uuid] = outcome
+            if not outcome.is_done:
+                lost = instances.pop(outcome.job_uuid)
+                self._undo(instances.values())
+                raise answers.failure(CREATE, lost, outcome)
+        return outcomes
+
+    def _undo(self, instance_uuids: Iterable[str]) -> None:
+        for uuid in instance_uuids:
+            try:
+                self.delete(uuid, wait=False)
+            except errors.NotFound:
+                LOG.debug('Instance %s has ended already', uuid)
+            except errors.SchedError as error:
+                LOG.error('Instance %s is to be deleted again, and is not: %s', uuid, error)
+
+    def _selections(self, spec: Any, one: Asked, outcome: Outcome, chosen: Chosen) -> list[Any]:
+        """Where it runs, and what the scheduler offered beside that was not tried."""
+        offered = chosen.get(one.instance_uuid, ())
+        for number, selection in enumerate(offered):
+            if selection.service_host == outcome.host:
+                return list(offered[number:])
+        zone = spec.availability_zone if 'availability_zone' in spec else None
+        claim = outcome.claim or self._claim_on(one.instance_uuid, outcome.host)
+        return [answers.selection(claim, self._settings().cell_uuid, zone)]
+
+    def _claim_on(self, instance_uuid: str, host: str | None) -> Any:
+        for claim in self._claims.show(instance_uuid):
+            if claim.host == host:
+                return claim
+        raise errors.NoValidHost(f'Instance {instance_uuid} was built, and is deleted already.')
+
+    # Delete.
+
+    def delete(self, instance_uuid: str, context: Any = None, wait: bool = True) -> None:
+        """Delete a server, and give its quota back when that is done. One that is not built yet is cancelled.
+
+        Waits for it unless told not to. Raises NotFound for an instance that nobody knows, and BuildFailed if
+        its node cannot delete it.
+        """
+        if cancelled := self._ledger.cancel(instance_uuid, self._clock()):
+            LOG.info('Instance %s is deleted before it was built', instance_uuid)
+            self._unsent(lambda job: self._sender.deny(job, jobs.DELETED), jobs.of_entry(cancelled))
+            return
+        claims = self._claims.show(instance_uuid, context=context)
+        entries = self._ledger.of_instance(instance_uuid)
+        if not claims and not entries:
+            raise errors.NotFound(f'Instance {instance_uuid}')
+        creates = [one for one in entries if one.kind == CREATE]
+        if creates and creates[-1].state == CANCELLED:
+            return  # whoever has its job finds out
+        caller = jobs.Caller.of(context, next(iter(claims), None), self._replies.queue)
+        job, host = self._delete_job(instance_uuid, claims, entries, caller)
+        if job is None:
+            self._ledger.end_hold(instance_uuid)  # it has failed, or is gone, or its node is
+            return
+        asked = self._desk.enter(job, host)
+        with self._waiting.expecting([asked.uuid]):
+            unsent = self._unsent(lambda job: self._sender.to_host(job, host), job) if asked.is_new else None
+            if wait:
+                self._one_outcome(asked, [unsent] if unsent else [])
+
+    def _delete_job(
+        self, instance_uuid: str, claims: Sequence[Any], entries: Sequence[Entry], caller: jobs.Caller
+    ) -> tuple[QueueJob | None, str]:
+        """The delete that is under way, or a new one, and its host; None if the instance is nowhere."""
+        deletes = [one for one in entries if one.kind == DELETE and jobs.is_wanted(one)]
+        for one in deletes:
+            if one.state == QUEUED:
+                return jobs.of_entry(one), one.host or ''
+        if not claims:
+            return None, ''
+        uuid = jobs.uuid_of(DELETE, instance_uuid, len(deletes))
+        return jobs.new(DELETE, uuid, instance_uuid, caller, self._clock()), answers.home(claims).host
+
+    # Move.
+
+    def resize(self, spec_obj: Any, instance_uuid: str, context: Any = None) -> list[Any]:
+        """Give a server the size of ``spec_obj``: where it is, unless its ``ignore_hosts`` name that host, or
+        it has no room, or a filter refuses it; else on another one. Returns Selections as ``place`` does.
+
+        Raises NotFound, QuotaExceeded, NoValidHost and MaxRetriesExceeded; then it is as it was.
+        """
+        return self._move(RESIZE, spec_obj, instance_uuid, context)
+
+    def migrate(self, spec_obj: Any, instance_uuid: str, context: Any = None) -> list[Any]:
+        """Bring a server to another host. Raises as ``resize`` does."""
+        return self._move(MIGRATE, spec_obj, instance_uuid, context)
+
+    def _move(self, kind: str, spec: Any, instance_uuid: str, context: Any) -> list[Any]:
+        claims = self._claims.show(instance_uuid, context=context)
+        if not claims:
+            raise errors.NotFound(f'Instance {instance_uuid}')
+        host = answers.home(claims).host
+        earlier = [one for one in self._ledger.of_instance(instance_uuid) if one.kind == kind]
+        uuid = jobs.uuid_of(kind, instance_uuid, sum(one.state != QUEUED for one in earlier))
+        caller = jobs.Caller.of(context, spec, self._replies.queue)
+        job = jobs.new(kind, uuid, instance_uuid, caller, self._clock(), spec, source=host)
+        asked = self._desk.enter(job, host, jobs.amounts(self._read(spec, instance_uuid)))
+        with self._waiting.expecting([asked.uuid]):
+            # The scheduler decides about all moves, and so the manager has them.
+            unsent = self._unsent(self._sender.to_fallback, job) if asked.is_new else None
+            outcome = self._one_outcome(asked, [unsent] if unsent else [])
+        return self._selections(spec, asked, outcome, {})
+
+    # Send and wait.
+
+    def _unsent(self, send: Callable[[QueueJob], Any], job: QueueJob) -> Callable[[], Any] | None:
+        """Send a job; if the broker does not take it, the call to make later."""
+        try:
+            send(job)
+        except errors.BrokerUnavailable as away:
+            LOG.warning('Job %s is sent later: %s', job.uuid, away)
+            return lambda: send(job)
+        return None
+
+    def _one_outcome(self, asked: Asked, unsent: Sends) -> Outcome:
+        outcome = next(iter(self._outcomes([asked], unsent)))
+        if not outcome.is_done:
+            raise answers.failure(asked.job.kind, asked.instance_uuid, outcome)
+        return outcome
+
+    def _outcomes(self, asked: Sequence[Asked], unsent: Sends) -> Iterable[Outcome]:
+        settings = self._settings()
+        look_s = settings.look_s if all(one.is_new for one in asked) else settings.joined_look_s
+        return self._waiting.each([one.uuid for one in asked], unsent, settings.timeout_s, look_s)

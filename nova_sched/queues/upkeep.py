@@ -1,0 +1,115 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Looks after what nobody else does: jobs whose messages were lost, quota of jobs that ended, old entries."""
+
+import dataclasses
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from nova_sched import errors
+from nova_sched.db.jobs import CANCELLED
+from nova_sched.db.ledger import Entry, SqlLedger
+from nova_sched.objects.job import CREATE, DELETE
+from nova_sched.queues import jobs
+from nova_sched.queues.broker import FALLBACK, RESULTS, Broker, of_host
+from nova_sched.queues.endings import Endings
+from nova_sched.queues.sending import Sender
+
+LOG = logging.getLogger(__name__)
+
+BATCH = 200  # jobs that are looked at in one turn
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """``lost_after_s``: a message that nobody has told of for so long may be lost, if nothing waits anywhere.
+
+    ``longest_s`` is the longest that a job may take. ``retention_s``: for which an ended job is kept.
+    """
+
+    lost_after_s: float = 120.0
+    longest_s: float = 3600.0
+    retention_s: float = 86400.0
+
+
+class Upkeep:
+    """One look at all, now and then, by each manager: what two do at once is done once."""
+
+    def __init__(
+        self,
+        ledger: SqlLedger,
+        claims: Any,
+        broker: Broker,
+        sender: Sender,
+        endings: Endings,
+        settings: Callable[[], Settings],
+        clock: Callable[[], float],
+    ):
+        self.lost = 0
+        self._ledger, self._claims, self._broker = ledger, claims, broker
+        self._sender, self._endings, self._settings, self._clock = sender, endings, settings, clock
+        self._settled: set[str] = set()  # of those that were cancelled
+        self._after: str | None = None  # all of them up to this one are settled
+
+    def look(self) -> None:
+        """Raises StoreUnavailable, BrokerUnavailable or NoAnswer; then the rest is for the next time."""
+        now_s, settings = self._clock(), self._settings()
+        if not any(self._waits(queue) for queue in (FALLBACK, RESULTS)):
+            before_s = now_s - settings.lost_after_s
+            for entry in self._ledger.overdue(before_s, BATCH):
+                self._one(entry, now_s - entry.created_s > settings.longest_s)
+                self._ledger.touch([entry.uuid], now_s)
+            self._cancelled(before_s, now_s - settings.longest_s)
+        self._ledger.forget(now_s - settings.retention_s)
+
+    def _waits(self, queue: str) -> bool:
+        facts = self._broker.facts(queue)
+        return facts is not None and facts.ready > 0
+
+    def _one(self, entry: Entry, is_old: bool) -> None:
+        """A job of which nobody has heard."""
+        job = jobs.of_entry(entry)
+        if entry.kind == DELETE:
+            if entry.host and not self._waits(of_host(entry.host)):
+                self._again(entry)
+                self._sender.to_host(job, entry.host)
+        elif self._endings.is_there(job):
+            LOG.info('Job %s was done, and its result was lost', entry.uuid)
+        elif entry.kind == CREATE:
+            if not self._claims.show(entry.instance_uuid):
+                self._again(entry)
+                self._sender.to_fallback(job)
+        elif is_old and not self._endings.is_resized(job):
+            self._again(entry)
+            self._endings.give_up(job, 'nobody knows what became of it')
+
+    def _again(self, entry: Entry) -> None:
+        self.lost += 1
+        LOG.warning('The message of job %s was lost: %s of %s', entry.uuid, entry.kind, entry.instance_uuid)
+
+    def _cancelled(self, before_s: float, long_ago_s: float) -> None:
+        """Creates that were cancelled, and whose messages never came anywhere."""
+        try:
+            found = self._ledger.list(state=CANCELLED, marker=self._after, limit=BATCH)
+        except errors.JobNotFound:  # forgotten meanwhile
+            self._after = None
+            return
+        for entry in found:
+            if entry.updated_s < before_s and entry.uuid not in self._settled:
+                self._endings.cancelled(jobs.of_entry(entry))
+                self._settled.add(entry.uuid)
+        for entry in found:
+            if entry.uuid not in self._settled or entry.created_s >= long_ago_s:
+                break
+            self._settled.discard(entry.uuid)
+            self._after = entry.uuid

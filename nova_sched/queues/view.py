@@ -1,0 +1,74 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A compute node before the queues: its own small cluster, judged anew by each report."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from nova_sched.claims.reconcile import settle
+from nova_sched.engine.decide import survivors
+from nova_sched.queues.fit import Fit
+from nova_sched.state.aggregates import Aggregate
+from nova_sched.state.cluster import Cluster
+from nova_sched.state.report import Report
+from nova_sched.state.request import Request
+
+
+class View:
+    """What one node can do of a catalogue; another catalogue, aggregate or service record needs another View.
+
+    ``fit`` may be shared by the views of any number of nodes. ``aggregates`` may be of other nodes as well:
+    where one names a zone, hosts that are in none are not in it. ``clock`` gives seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        fit: Fit,
+        aggregates: Iterable[Aggregate] = (),
+        disabled: bool = False,
+        clock: Callable[[], float] = time.time,
+    ):
+        self._fit, self._disabled, self._clock = fit, disabled, clock
+        self._cluster = Cluster()
+        for one in aggregates:
+            self._cluster.set_aggregate(one.id, one)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The queues at the broker: the same object for all views of one Fit."""
+        return self._fit.names
+
+    def judge(self, report: Report) -> np.ndarray:
+        """int16 for each name: the priority with which the node wants that queue's jobs, NONE if not at all.
+
+        The report tells all that the node holds, hidden instances too.
+        """
+        self._see(report)
+        return self._fit.priorities(self._cluster)
+
+    def takes(self, report: Report, request: Request) -> bool:
+        """Whether the rules keep the node for this very request. Raises InvalidRequest."""
+        self._see(report)
+        return bool(survivors(self._fit.rules, self._cluster.hosts, request).left)
+
+    def _see(self, report: Report) -> None:
+        cluster, now_s = self._cluster, self._clock()
+        for node in cluster.snapshot():
+            if node.uuid != report.node_uuid:
+                cluster.remove(node.uuid)
+        if self._disabled:
+            cluster.set_service(report.host, True, None, False)
+        settled = settle(report, {})
+        cluster.put(report, (), settled.foreign, settled.foreign_instances, seen_s=now_s)
+        cluster.hosts.now_s = now_s

@@ -1,0 +1,164 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Waits for what becomes of jobs: on a queue of its own, and by a look into the ledger now and then."""
+
+import contextlib
+import dataclasses
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any
+
+from nova_sched import errors
+from nova_sched.db.jobs import DONE, QUEUED
+from nova_sched.db.ledger import Entry
+from nova_sched.objects.job import QueueResult
+from nova_sched.queues import wire
+from nova_sched.queues.broker import Broker, Delivery, of_reply
+
+LOG = logging.getLogger(__name__)
+
+WINDOW = 1000  # answers in our hands at the same time
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a job. ``why`` is None if it was done; ``claim`` a ClaimInfo where the worker told."""
+
+    job_uuid: str
+    state: str
+    host: str | None
+    tries: int = 0
+    why: str | None = None
+    claim: Any = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.state == DONE
+
+    @classmethod
+    def of_result(cls, result: QueueResult) -> 'Outcome':
+        return cls(result.job.uuid, result.outcome, result.host, result.tries, result.why, result.claim)
+
+    @classmethod
+    def of_entry(cls, entry: Entry) -> 'Outcome':
+        return cls(entry.uuid, entry.state, entry.host, entry.tries, entry.why)
+
+
+class Replies:
+    """The queue on which this process waits, and the threads in it that do."""
+
+    def __init__(self, broker: Broker, name: str):
+        self.queue = of_reply(name)
+        self._broker = broker
+        self._changed = threading.Condition()
+        self._awaited: dict[str, int] = {}  # by how many
+        self._outcomes: dict[str, Outcome] = {}
+        self._consumer = broker.consumer(self._take, self.queue)
+
+    def start(self) -> None:
+        """Raises BrokerUnavailable."""
+        self._broker.declare([self.queue])
+        self._consumer.window(WINDOW)
+        self._consumer.follow({self.queue: 0})
+
+    def stop(self) -> None:
+        self._consumer.stop()
+
+    def _take(self, delivery: Delivery) -> None:
+        try:
+            outcome = Outcome.of_result(wire.read_result(delivery.body))
+        except errors.Invalid as error:
+            LOG.warning('An answer that cannot be read: %s', error)
+        else:
+            with self._changed:
+                if outcome.job_uuid in self._awaited:
+                    self._outcomes[outcome.job_uuid] = outcome
+                    self._changed.notify_all()
+        with contextlib.suppress(errors.BrokerUnavailable):
+            self._consumer.ack(delivery)
+
+    def expect(self, job_uuids: Iterable[str]) -> None:
+        """Answers to these jobs are kept from now on, until ``forget``."""
+        with self._changed:
+            for job_uuid in job_uuids:
+                self._awaited[job_uuid] = self._awaited.get(job_uuid, 0) + 1
+
+    def forget(self, job_uuids: Iterable[str]) -> None:
+        with self._changed:
+            for job_uuid in job_uuids:
+                self._awaited[job_uuid] -= 1
+                if not self._awaited[job_uuid]:
+                    del self._awaited[job_uuid]
+                    self._outcomes.pop(job_uuid, None)
+
+    def wait(self, job_uuids: Collection[str], seconds: float) -> dict[str, Outcome]:
+        """The outcomes that have come of those: as soon as there is one, or none after some seconds."""
+        until = time.monotonic() + seconds
+        with self._changed:
+            while not (found := {one: self._outcomes[one] for one in job_uuids if one in self._outcomes}):
+                left = until - time.monotonic()
+                if left <= 0 or not self._changed.wait(left):
+                    break
+        return found
+
+
+class Waiting:
+    """Callers who wait. ``find`` gives the Entry of a job in the ledger, which is asked in longer and longer
+    intervals while no answer comes."""
+
+    LONGEST_S = 15.0
+
+    def __init__(self, replies: Replies, find: Callable[[str], Entry | None]):
+        self._replies, self._find = replies, find
+
+    @contextlib.contextmanager
+    def expecting(self, job_uuids: Collection[str]) -> Iterator[None]:
+        """Answers that come before anybody waits for them are not lost."""
+        self._replies.expect(job_uuids)
+        try:
+            yield
+        finally:
+            self._replies.forget(job_uuids)
+
+    def each(
+        self, job_uuids: Iterable[str], unsent: list[Callable[[], Any]], timeout_s: float, look_s: float
+    ) -> Iterator[Outcome]:
+        """The outcomes of jobs that are expected, as they come. Raises NoAnswer after ``timeout_s``.
+
+        ``unsent`` are calls that send what the broker did not take, made again with each look into the
+        ledger; the first one is after ``look_s``.
+        """
+        left, until = set(job_uuids), time.monotonic() + timeout_s
+        while left:
+            remaining_s = until - time.monotonic()
+            if remaining_s <= 0:
+                raise errors.NoAnswer('jobs', f'after {timeout_s:g} s, {len(left)} of them go on')
+            found = self._replies.wait(left, min(look_s, remaining_s))
+            if not found:
+                look_s = min(1.5 * look_s, self.LONGEST_S)
+                found = self._look(left, unsent)
+            for job_uuid, outcome in found.items():
+                left.discard(job_uuid)
+                yield outcome
+
+    def _look(self, job_uuids: Iterable[str], unsent: list[Callable[[], Any]]) -> dict[str, Outcome]:
+        try:
+            while unsent:
+                unsent[-1]()
+                unsent.pop()
+            entries = [entry for one in job_uuids if (entry := self._find(one)) is not None]
+        except (errors.StoreUnavailable, errors.BrokerUnavailable) as away:
+            LOG.debug('Outcomes are waited for: %s', away)
+            return {}
+        return {entry.uuid: Outcome.of_entry(entry) for entry in entries if entry.state != QUEUED}

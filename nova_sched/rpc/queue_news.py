@@ -1,0 +1,105 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""News of the catalogue on the bus: who is told, and a copy of it that is read anew after news."""
+
+import logging
+import threading
+import time
+
+import oslo_messaging as messaging
+
+from nova_sched import errors, rpc
+from nova_sched.queues.catalogue import Catalogue
+from nova_sched.rpc import agent_server, queue_server
+from nova_sched.rpc.serializer import Serializer
+
+LOG = logging.getLogger(__name__)
+
+KEPT_S = 60.0  # after which a copy is read again, should news be lost
+RETRY_S = 2.0
+
+# Topic, namespace and version of everybody who keeps a copy.
+LISTENERS = (
+    (agent_server.TOPIC, 'agent', '1.1'),
+    (queue_server.TOPIC, 'catalogue', '1.0'),
+    (queue_server.NEWS, 'catalogue', '1.0'),
+)
+
+
+class Announcer:
+    """Tells all agents, managers and routers."""
+
+    def __init__(self, bus):
+        self._callers = [self._caller(bus, *listener) for listener in LISTENERS]
+
+    @staticmethod
+    def _caller(bus, topic, namespace, version):
+        target = messaging.Target(
+            exchange=rpc.EXCHANGE, topic=topic, namespace=namespace, version=version, fanout=True
+        )
+        # Nobody waits for a bus that is away.
+        return messaging.get_rpc_client(bus, target, serializer=Serializer()).prepare(retry=0)
+
+    def tell(self, version):
+        """Raises NoAnswer if the bus does not take it."""
+        try:
+            for caller in self._callers:
+                caller.cast({}, 'catalogue_changed', version=version)
+        except (messaging.MessagingException, OSError) as error:
+            raise errors.NoAnswer('catalogue_changed', str(error)) from None
+
+
+class CatalogueCopy:
+    """The catalogue as managers tell it, for a router. May be used from any thread.
+
+    ``queues`` is a QueuesClient. While no manager answers, the last copy counts: what it does not know goes
+    to the scheduler, and so does what it should not know any more.
+    """
+
+    def __init__(self, queues, clock=time.monotonic):
+        self._queues, self._clock = queues, clock
+        self._turn = threading.Lock()
+        self._copy = None
+        self._due_s = clock()
+
+    def hear(self, version):
+        """There is news of that version."""
+        if self._copy is None or version > self._copy.version:
+            self._due_s = self._clock()
+
+    @property
+    def catalogue(self):
+        """Raises NoAnswer if nobody has ever told it."""
+        # One reads it anew, and the others go by the last copy meanwhile, if there is one.
+        if self._is_due() and self._turn.acquire(blocking=self._copy is None):
+            try:
+                if self._is_due():
+                    self._read()
+            finally:
+                self._turn.release()
+        return self._copy
+
+    def _is_due(self):
+        return self._copy is None or self._clock() >= self._due_s
+
+    def _read(self):
+        self._due_s = self._clock() + KEPT_S  # first: news that comes from now on is news
+        try:
+            read = Catalogue.from_plain(self._queues.catalogue())
+        except errors.SchedError as error:
+            self._due_s = self._clock() + RETRY_S
+            if self._copy is None:
+                raise
+            LOG.warning('The catalogue of queues cannot be read, the last one counts: %s', error)
+        else:
+            if self._copy is None or read.version >= self._copy.version:
+                self._copy = read

@@ -1,0 +1,288 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The queue model and the central scheduler on the same simulated cloud: the run of each.
+
+::
+
+    load: the trace, scaled           nodes: sites, and what they hold at the start
+    cloud: nodes, engine, clock       engine: the scheduler, and its doors
+    conductor: conductor, manager     broker: counts commands         central: the other model
+
+Workers, catalogue, routing, ledger, claims and endings are those of the product; simulated are the clock, the
+broker, the driver, and that all is in one thread.
+"""
+
+import dataclasses
+import pathlib
+import random
+import resource
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from nova_sched.claims.memory import MemoryClaimStore
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.db import counting, schema
+from nova_sched.db import engine as db_engine
+from nova_sched.db.ledger import SqlLedger
+from nova_sched.queues import fallback
+from nova_sched.queues.broker import of_flavor
+from nova_sched.queues.catalogue import Catalogue
+from nova_sched.queues.fit import Fit, with_devices
+from nova_sched.queues.node.steps import BROKER, CLAIMS, DRIVER, Call, Simulated
+from nova_sched.queues.view import View
+from nova_sched.queues.worker import Settings as WorkerSettings
+from nova_sched.queues.worker import Surroundings, Worker
+from nova_sched.sim import audit, pull_load, pull_nodes
+from nova_sched.sim.machines import Plan, machines
+from nova_sched.sim.pull_broker import CONSUME, Broker
+from nova_sched.sim.pull_central import Central
+from nova_sched.sim.pull_cloud import CALL_S, COMMAND_S, Cloud, build_seconds
+from nova_sched.sim.pull_conductor import Conductor, Manager
+from nova_sched.sim.pull_engine import NOW_S, Claims, Engine, read
+from nova_sched.sim.pull_load import Ask
+from nova_sched.sim.pull_nodes import Site
+from nova_sched.sim.pull_tally import Tally, sample
+from nova_sched.sim.replay import Demand
+from nova_sched.sim.trace import Arrival, Flavor
+
+MODELS = QUEUES, SCHEDULER = 'queues', 'scheduler'
+EVALUATE_S = 600.0  # after which a worker looks at its node though nothing has changed
+TAIL_S = 600.0  # for which the clock runs on after the last request
+COMMON = 0.01  # a flavor that is asked for less often than in this share is not the large one
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """What is simulated. Shares are from 0 to 1.
+
+    ``fullness``: peak of the demand, as a share of the vCPUs that the nodes have; ``prefill`` of these are in
+    use at the start, by servers that stay. ``packed``: they are as packing weights would have them.
+    ``by_rule`` is the share of tenants who ask for what no queue tells. ``database``: claims are in SQLite,
+    like the ledger, so that all statements are counted; else in memory. ``ranked``: see Tally.ranks.
+    """
+
+    plan: Plan
+    zoned: float = 0.3
+    hours: float = 4.0
+    fullness: float = 1.1
+    prefill: float = 0.0
+    packed: bool = False
+    build_s: float = 5.0
+    slots: int = 2
+    steps: int = 10
+    fallback_after_s: float = 30.0
+    max_attempts: int = 3
+    max_redeliveries: int = 3
+    more_flavors: int = 0
+    more_specials: Sequence[str] = ()
+    ranked: bool = True
+    database: bool = True
+    by_rule: float = 0.0
+    most_asks: int | None = None
+
+
+class Run:
+    """One cloud, empty or prefilled, and what is asked of it."""
+
+    def __init__(self, settings: Settings, arrivals: Sequence[Arrival], conf: Any, directory: pathlib.Path):
+        self.settings, self.tally = settings, Tally()
+        plan = dataclasses.replace(settings.plan, failing=0.0)  # the drivers fail, not the nodes
+        nodes = machines(plan)
+        arrivals = pull_load.cut(arrivals, settings.hours)
+        self.flavors = pull_load.mix(arrivals)
+        own = pull_nodes.special_facts(settings.more_specials, len(nodes))
+        sites = [Site(node, *facts) for node, facts in zip(nodes, own, strict=True)]
+        pull_nodes.fill(sites, self.flavors, settings.prefill, settings.packed, plan.seed)
+        self.asks = self._demand(nodes, arrivals)
+        database = db_engine.create(f'sqlite:///{directory / "pull.sqlite"}')
+        schema.upgrade(database)
+        self._statements = counting.Statements(database)
+        database.dispose()
+        self.ledger = SqlLedger(database)
+        store = SqlClaimStore(database) if settings.database else MemoryClaimStore()
+        engine = Engine(conf, store, plan.seed)
+        self.cloud = Cloud.of(settings.plan, engine, nodes, sites, large(self.flavors), settings.build_s)
+
+    def _demand(self, nodes: list, arrivals: Sequence[Arrival]) -> list[Ask]:
+        settings, plan = self.settings, self.settings.plan
+        able = sum(node.capacity()['VCPU'] for node in nodes if not node.disabled)
+        demand = Demand(plan.zone_names, settings.zoned, plan.seed)
+        vcpus = able * (settings.fullness - settings.prefill)
+        found = pull_load.asks(arrivals, vcpus, demand, settings.by_rule, plan.seed)
+        return found[: settings.most_asks]
+
+    def play(self, ask: Callable[[Ask], None], watch: Callable[[Tally, float], None]) -> Tally:
+        """Let the hours pass. Returns the tally."""
+        cloud, tally = self.cloud, self.tally
+        self._statements.count.clear()
+        end_s = self.asks[-1].time_s
+        cloud.clock.at(self.asks[0].time_s, lambda: cloud.look(tally, end_s))
+        begin_s = time.perf_counter()
+        for one in self.asks:
+            cloud.run(one.time_s)
+            ask(one)
+            watch(tally, cloud.clock())
+        tally.samples.append(sample(cloud.engine.cluster, cloud.large, cloud.clock()))
+        cloud.run(end_s + TAIL_S)
+        tally.took_s = time.perf_counter() - begin_s
+        tally.statements.update(self._statements.count)
+        tally.asked_vcpus = sum(one.flavor.vcpus for one in self.asks)
+        tally.memory_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        tally.violations += self._audit()
+        return tally
+
+    def _audit(self) -> list[str]:
+        """What is wrong in the end. Servers of the start have no claims; those on their way have."""
+        accounts = audit.from_store(self.cloud.engine.store)
+        held = {one.uuid for one in self.asks}
+        found = []
+        for violation in audit.audit(accounts, self.cloud.nodes):
+            words = violation.split()
+            if words[0] != 'server' or words[1] in held:
+                found.append(violation)
+        return found
+
+
+def large(flavors: Mapping[Flavor, int]) -> Flavor:
+    """The one with the most vCPUs of those that are common."""
+    common = [one for one, count in flavors.items() if count >= COMMON * sum(flavors.values())]
+    return max(common, key=lambda one: (one.vcpus, one.memory_mb))
+
+
+def scheduler(run: Run, watch: Callable[[Tally, float], None]) -> Tally:
+    """The central scheduler."""
+    central = Central(run.cloud, run.tally)
+    tally = run.play(central.ask, watch)
+    tally.seconds.update(run.cloud.engine.seconds)
+    return tally
+
+
+def catalogue(settings: Settings, flavors: Mapping[Flavor, int]) -> Catalogue:
+    """The flavors of the trace and ``more_flavors`` that nobody asks for; zones, and more special things."""
+    rows = [{'name': one.name, 'vcpus': one.vcpus, 'memory_mb': one.memory_mb} for one in flavors]
+    rows += [
+        {'name': f'more-{number}', 'vcpus': 1 + number % 16, 'memory_mb': 512 * (1 + number % 61)}
+        for number in range(settings.more_flavors)
+    ]
+    zones = [f'zone:{zone}' for zone in settings.plan.zone_names] if settings.zoned else []
+    return Catalogue.of(1, rows, [*zones, *settings.more_specials])
+
+
+class Pull:
+    """The queue model: a worker on each node."""
+
+    def __init__(self, run: Run):
+        self._run, settings, cloud, tally = run, run.settings, run.cloud, run.tally
+        self.broker = Broker(cloud.clock, cloud.after, settings.fallback_after_s, COMMAND_S)
+        self.claims = Claims(cloud.engine, tally.calls)
+        self.catalogue = catalogue(settings, run.flavors)
+        self.broker.declare(of_flavor(queue.name) for queue in self.catalogue.queues)
+        self._fit = Fit(with_devices(cloud.engine.rules), self.catalogue, settings.steps)
+        beside = fallback.Settings(settings.max_attempts, int(settings.fallback_after_s))
+        self._manager = Manager(cloud, self.broker, self.claims, run.ledger, tally, beside)
+        self.conductor = Conductor(cloud, self.broker, self.claims, run.ledger, self.catalogue, tally)
+        if settings.ranked:
+            self.claims.before = self._rank
+        self._chance = random.Random(f'{settings.plan.seed} builds')
+        self.workers = {site.host: self._worker(site) for site in cloud.sites.values()}
+
+    def start(self) -> None:
+        self._manager.start()
+        self.conductor.start()
+        for worker in self.workers.values():
+            worker.start()
+
+    def _worker(self, site: Site) -> Worker:
+        cloud, settings = self._run.cloud, self._run.settings
+        view = View(
+            self._fit, pull_nodes.of_host(cloud.aggregates, site.host), site.node.disabled, lambda: NOW_S
+        )
+        around = Surroundings(
+            _Reporting(site, cloud, self._run.tally),
+            self.claims,
+            self.broker,
+            cloud.drivers[site.host],
+            lambda: view,
+            read,
+        )
+        told = WorkerSettings(settings.slots, settings.max_redeliveries, settings.steps, lambda: EVALUATE_S)
+        chance = random.Random(f'{settings.plan.seed} {site.host}')
+        return Worker(around, told, Simulated(cloud.after, self._takes), cloud.clock, chance)
+
+    def _takes(self, call: Call) -> float:
+        if call.what == DRIVER:
+            return build_seconds(self._chance, self._run.settings.build_s)
+        return {CLAIMS: CALL_S, BROKER: COMMAND_S}[call.what]
+
+    def _rank(self, request: Any, host: str) -> None:
+        begin_s = time.perf_counter()
+        found = self._run.cloud.engine.rank(request, host)
+        if found is not None:
+            self._run.tally.ranks.append(found)
+        self._run.tally.seconds['ranking'] += time.perf_counter() - begin_s
+
+    def collect(self) -> None:
+        """Sum up what the workers and the broker have counted."""
+        tally = self._run.tally
+        for worker in self.workers.values():
+            tally.put_backs += worker.figures.put_backs
+            tally.evaluations += worker.figures.evaluations
+            tally.changes += worker.figures.changes
+        tally.wire.update(self.broker.count)
+        tally.kinds.update(self.broker.kinds)
+        tally.lost_claims = self.claims.lost
+        tally.seconds.update(self._run.cloud.engine.seconds)
+
+
+class _Reporting:
+    """A site whose agent reports what has changed; the worker sees no difference."""
+
+    def __init__(self, site: Site, cloud: Cloud, tally: Tally):
+        self._site, self._cloud, self._tally = site, cloud, tally
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._site, name)
+
+    def keep(self, instance_uuid: str) -> None:
+        self._site.keep(instance_uuid)
+        self._cloud.report(self._site, self._tally)
+
+    def undo(self, instance_uuid: str, failed: bool = False) -> None:
+        self._site.undo(instance_uuid, failed)
+        if failed:
+            self._tally.failed_builds += 1
+            self._cloud.report(self._site, self._tally)
+
+    def destroy(self, instance_uuid: str) -> bool:
+        here = self._site.destroy(instance_uuid)
+        self._cloud.report(self._site, self._tally)
+        return here
+
+
+def queues(run: Run, watch: Callable[[Tally, float], None]) -> Tally:
+    """The queue model."""
+    pull = Pull(run)
+    begin_s = time.perf_counter()
+    pull.start()
+    run.cloud.run(pull_load.START_S - 1)
+    tally = run.tally
+    tally.queues = len(pull.catalogue.queues)
+    tally.first_subscriptions = pull.broker.count[CONSUME]
+    tally.start_s = time.perf_counter() - begin_s
+    pull.broker.count.clear()
+    pull.broker.kinds.clear()
+    for worker in pull.workers.values():
+        worker.figures.evaluations = worker.figures.changes = 0
+    run.play(pull.conductor.ask, watch)
+    pull.collect()
+    return tally

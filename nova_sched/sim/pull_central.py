@@ -1,0 +1,98 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The same servers on the same nodes, placed by the central scheduler."""
+
+import random
+import time
+import types
+from typing import Any
+
+from nova_sched import errors
+from nova_sched.rpc import translate
+from nova_sched.sim.pull_cloud import CALL_S, Cloud, build_seconds
+from nova_sched.sim.pull_load import Ask
+from nova_sched.sim.pull_tally import Tally
+
+
+class Central:
+    """A conductor asks the engine for each server; the chosen node builds it, or an alternate does."""
+
+    def __init__(self, cloud: Cloud, tally: Tally):
+        self._cloud, self._tally = cloud, tally
+        self._chance = random.Random(f'{cloud.plan.seed} builds')
+
+    def ask(self, ask: Ask) -> None:
+        tally, cloud = self._tally, self._cloud
+        tally.asked += 1
+        tally.calls['select_destinations'] += 1
+        begin_s = time.perf_counter()
+        requests = translate.requests(ask.spec(), [ask.uuid])
+        try:
+            (found,) = cloud.engine.place(requests, alternates=True)
+        except errors.NoValidHost as refusal:
+            tally.refuse(refusal.reason)
+            cloud.note_refusal(tally)
+            return
+        finally:
+            tally.seconds['decisions'] += time.perf_counter() - begin_s
+        tally.waits_s.append(CALL_S)
+        self._build(ask, requests[0], [(one.host, one.nodename) for one in found], CALL_S)
+
+    def _build(self, ask: Ask, request: Any, places: list, after_s: float) -> None:
+        """Have the first of the places build it; the others are alternates."""
+        self._tally.casts += 1
+        site = self._cloud.sites[places[0][0]]
+        site.begin(request)
+        seconds = build_seconds(self._chance, self._cloud.build_s)
+        self._cloud.after(after_s + seconds, lambda: self._built(ask, request, places))
+
+    def _built(self, ask: Ask, request: Any, places: list) -> None:
+        tally, cloud, (host, _) = self._tally, self._cloud, places[0]
+        site = cloud.sites[host]
+        try:
+            cloud.drivers[host].create(types.SimpleNamespace(instance_uuid=ask.uuid), None)
+        except errors.BuildFailed:
+            tally.failed_builds += 1
+            site.undo(ask.uuid, failed=True)
+            cloud.report(site, tally)
+            self._elsewhere(ask, request, places)
+            return
+        site.keep(ask.uuid)
+        cloud.report(site, tally)
+        cloud.note_server(tally, ask, host)
+        if ask.lifetime_s is not None:
+            cloud.after(ask.lifetime_s, lambda: self._leave(ask.uuid, site))
+
+    def _elsewhere(self, ask: Ask, request: Any, places: list) -> None:
+        tally, cloud, failed = self._tally, self._cloud, places[0][0]
+        claim = cloud.engine.books.claim
+        for number, (host, nodename) in enumerate(places[1:], 1):
+            tally.calls['claim_alternate'] += 1
+            try:
+                cloud.engine.call(claim, request, host, nodename, None, failed)
+            except errors.ComputeResourcesUnavailable:
+                continue
+            self._build(ask, request, places[number:], CALL_S)
+            return
+        tally.calls['abort_claim'] += 1
+        cloud.engine.call(cloud.engine.books.abort_claim, ask.uuid)
+        tally.failed += 1
+
+    def _leave(self, uuid: str, site: Any) -> None:
+        self._tally.casts += 1
+
+        def gone() -> None:
+            site.destroy(uuid)
+            self._cloud.report(site, self._tally)
+            self._tally.left += 1
+
+        self._cloud.after(build_seconds(self._chance, self._cloud.build_s), gone)

@@ -1,0 +1,95 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What both models run on: the same nodes, one engine with its store, one simulated clock."""
+
+import dataclasses
+import random
+from collections.abc import Callable
+from typing import Any
+
+from nova_sched.queues.drivers import Settings as DriverSettings
+from nova_sched.queues.drivers import fake
+from nova_sched.sim import pull_nodes
+from nova_sched.sim.clock import Clock
+from nova_sched.sim.machines import Node, Plan
+from nova_sched.sim.pull_engine import Engine
+from nova_sched.sim.pull_load import Ask
+from nova_sched.sim.pull_tally import Tally, sample
+from nova_sched.sim.trace import Flavor
+
+# Simulated seconds that things take.
+CALL_S = 0.005  # a call over the bus, with what the other side does
+COMMAND_S = 0.001  # a command to the broker of jobs, and a message from it
+SAMPLE_S = 300.0
+
+
+def build_seconds(chance: random.Random, mean_s: float) -> float:
+    """How long a driver takes: from half to one and a half of the mean."""
+    return mean_s * chance.uniform(0.5, 1.5)
+
+
+@dataclasses.dataclass(slots=True)
+class Cloud:
+    """``plan.failing`` is the share of the builds that fail, by instance and host the same in both models."""
+
+    plan: Plan
+    engine: Engine
+    nodes: list[Node]
+    sites: dict[str, Any]
+    aggregates: list
+    drivers: dict[str, Any]
+    large: Flavor
+    build_s: float
+    clock: Clock = dataclasses.field(default_factory=Clock)
+
+    @classmethod
+    def of(cls, plan: Plan, engine: Engine, nodes: list[Node], sites: list, large: Flavor, build_s: float):
+        """Nodes that have joined the scheduler."""
+        settings = DriverSettings(fake_failures=plan.failing, seed=plan.seed)
+        aggregates = pull_nodes.aggregates(nodes)
+        disabled = [node.host for node in nodes if node.disabled]
+        engine.join([site.told() for site in sites], aggregates, disabled)
+        drivers = {site.host: fake.Fake(settings, site.host) for site in sites}
+        by_host = {site.host: site for site in sites}
+        return cls(plan, engine, nodes, by_host, aggregates, drivers, large, build_s)
+
+    def after(self, seconds: float, call: Callable[[], None]) -> None:
+        self.clock.at(self.clock() + seconds, call)
+
+    def run(self, until_s: float) -> None:
+        """Do all that falls due until then."""
+        for call in self.clock.move(until_s):
+            call()
+
+    def report(self, site: Any, tally: Tally) -> None:
+        """The agent of the node tells what has changed."""
+        tally.reports += 1
+        self.engine.report(site.told())
+
+    def look(self, tally: Tally, until_s: float) -> None:
+        """Sample now, and again and again until that time."""
+        tally.samples.append(sample(self.engine.cluster, self.large, self.clock()))
+        if self.clock() + SAMPLE_S <= until_s:
+            self.after(SAMPLE_S, lambda: self.look(tally, until_s))
+
+    def note_server(self, tally: Tally, ask: Ask, host: str) -> None:
+        """The server runs on this host."""
+        tally.placed += 1
+        tally.placed_vcpus += ask.flavor.vcpus
+        zone = self.sites[host].node.zone
+        if ask.zone not in (None, zone):
+            tally.violations.append(f'server {ask.uuid} wants {ask.zone} and runs in {zone}')
+
+    def note_refusal(self, tally: Tally) -> None:
+        """Somebody was refused now."""
+        if tally.first_refusal is None:
+            tally.first_refusal = sample(self.engine.cluster, self.large, self.clock())

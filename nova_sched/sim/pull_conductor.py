@@ -1,0 +1,169 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A conductor and a manager of queues without threads: what queues.router and queue_service do, in the steps
+of a simulated clock."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from nova_sched import errors
+from nova_sched.db.jobs import FAILED
+from nova_sched.objects.job import CREATE, DELETE, DONE
+from nova_sched.queues import endings, fallback, jobs, routing, wire
+from nova_sched.queues.broker import EXPIRED, FALLBACK, RESULTS, Delivery, of_reply
+from nova_sched.queues.entering import Desk
+from nova_sched.queues.sending import Sender, place_of
+from nova_sched.sim.conductor import PROJECT, USER
+from nova_sched.sim.pull_broker import Broker
+from nova_sched.sim.pull_cloud import Cloud
+from nova_sched.sim.pull_engine import Claims, Destinations, read
+from nova_sched.sim.pull_load import Ask
+from nova_sched.sim.pull_tally import Tally
+
+REPLIES = of_reply('simulation')
+WINDOW = 64
+
+
+def no_limits(_project_id: str) -> dict:
+    return {}
+
+
+class Conductor:
+    """Enters each server and sends its job; hears what became of it, and deletes it when its time is over."""
+
+    def __init__(
+        self, cloud: Cloud, broker: Broker, claims: Claims, ledger: Any, catalogue: Any, tally: Tally
+    ):
+        self._cloud, self._broker, self._claims, self._ledger = cloud, broker, claims, ledger
+        self._catalogue, self._tally = catalogue, tally
+        self._desk = Desk(ledger, no_limits, claims, cloud.clock)
+        self._sender = Sender(broker, claims)
+        self._scheduler = Destinations(cloud.engine, tally.calls)
+        self._caller = jobs.Caller(project_id=PROJECT, user_id=USER, reply_to=REPLIES)
+        self._asks: dict[str, Ask] = {}
+        claims.stands = self._claimed
+
+    def start(self) -> None:
+        """Listen to the answers."""
+        self._broker.declare([REPLIES])
+        listen(self._broker, REPLIES, self._hear)
+
+    def ask(self, ask: Ask) -> None:
+        tally, begin_s = self._tally, time.perf_counter()
+        tally.asked += 1
+        self._asks[ask.uuid] = ask
+        spec = ask.spec()
+        request = read(spec, ask.uuid)
+        way = routing.route(request, spec, self._catalogue)
+        queue = way.queue.name if way.queue else None
+
+        def make(instance_uuid: str, number: int) -> Any:
+            uuid = jobs.uuid_of(CREATE, instance_uuid, number)
+            return jobs.new(CREATE, uuid, instance_uuid, self._caller, self._cloud.clock(), spec, queue=queue)
+
+        (asked,) = self._desk.creates(make, [ask.uuid], jobs.amounts(request))
+        if queue is None:
+            tally.by_rule += 1
+            self._choose(spec, asked.job)
+        else:
+            self._sender.to_flavor(asked.job)
+        tally.seconds['conductor'] += time.perf_counter() - begin_s
+
+    def _choose(self, spec: Any, job: Any) -> None:
+        try:
+            (found,) = self._scheduler.select_destinations(spec, [job.instance_uuid])
+        except errors.NoValidHost as refusal:
+            self._ledger.settle(job.uuid, FAILED, self._cloud.clock(), why=refusal.reason, release=True)
+            self._refused(job.instance_uuid, refusal.reason)
+            return
+        if self._sender.to_first(job, [place_of(one) for one in found]) is None:
+            self._sender.to_fallback(job)
+
+    def _claimed(self, uuid: str) -> None:
+        if uuid in self._asks:
+            self._tally.waits_s.append(self._cloud.clock() - self._asks[uuid].time_s)
+
+    def _hear(self, delivery: Delivery) -> None:
+        result = wire.read_result(delivery.body)
+        uuid, tally = result.job.instance_uuid, self._tally
+        if result.job.kind == DELETE:
+            tally.left += 1
+        elif result.outcome == DONE:
+            ask = self._asks.pop(uuid)
+            self._cloud.note_server(tally, ask, result.host)
+            tally.rescued += bool(result.job.claimed and result.job.queue)
+            if ask.lifetime_s is not None:
+                host = result.host
+                self._cloud.after(ask.lifetime_s, lambda: self._delete(uuid, host))
+        elif jobs.EXHAUSTED in (result.why or ''):
+            self._asks.pop(uuid)
+            tally.failed += 1
+        else:
+            self._refused(uuid, result.why or '')
+
+    def _refused(self, uuid: str, why: str) -> None:
+        self._asks.pop(uuid)
+        self._tally.refuse(why)
+        self._cloud.note_refusal(self._tally)
+
+    def _delete(self, uuid: str, host: str) -> None:
+        """As queues.router deletes: look whether it is still to be built, where it is, and what there was."""
+        begin_s, now_s = time.perf_counter(), self._cloud.clock()
+        self._ledger.cancel(uuid, now_s)
+        self._claims.show(uuid)
+        self._ledger.of_instance(uuid)
+        job = jobs.new(DELETE, jobs.uuid_of(DELETE, uuid, 0), uuid, self._caller, now_s)
+        asked = self._desk.enter(job, host)
+        self._sender.to_host(asked.job, host)
+        self._tally.seconds['conductor'] += time.perf_counter() - begin_s
+
+
+class Manager:
+    """Settles what workers tell, and has the scheduler decide about what nobody takes."""
+
+    def __init__(
+        self, cloud: Cloud, broker: Broker, claims: Claims, ledger: Any, tally: Tally, settings: Any
+    ):
+        self._broker, self._tally = broker, tally
+        sender = Sender(broker, claims)
+        self._ends = endings.Endings(ledger, claims, sender, read, cloud.clock)
+        chooser = Destinations(cloud.engine, tally.calls)
+        self._falling = fallback.Fallback(ledger, claims, chooser, sender, self._ends, lambda: settings)
+
+    def start(self) -> None:
+        listen(self._broker, RESULTS, self._ends_of)
+        listen(self._broker, FALLBACK, self._fall)
+
+    def _ends_of(self, delivery: Delivery) -> None:
+        begin_s = time.perf_counter()
+        self._ends.take(delivery)
+        self._tally.seconds['manager'] += time.perf_counter() - begin_s
+
+    def _fall(self, delivery: Delivery) -> None:
+        begin_s = time.perf_counter()
+        self._tally.expired += delivery.reason == EXPIRED
+        self._tally.fallbacks += 1
+        self._falling.take(delivery)
+        self._tally.seconds['manager'] += time.perf_counter() - begin_s
+
+
+def listen(broker: Broker, queue: str, take: Callable[[Delivery], None]) -> None:
+    """Take each message of a queue, and acknowledge it."""
+
+    def deliver(delivery: Delivery) -> None:
+        take(delivery)
+        consumer.ack(delivery)
+
+    consumer = broker.consumer(deliver, queue)
+    consumer.window(WINDOW)
+    consumer.follow({queue: 0})

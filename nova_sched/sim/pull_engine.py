@@ -1,0 +1,158 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The scheduler's engine in the thread that asks it, and its doors as conductors and workers know them."""
+
+import collections
+import dataclasses
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nova_sched import errors, service
+from nova_sched.engine.batch import Order
+from nova_sched.engine.decide import survivors, weigh
+from nova_sched.engine.scheduler import CALL, PLACE, REPORT, Scheduler
+from nova_sched.rpc import translate
+from nova_sched.state.cluster import Cluster
+
+# The engine's clock stands still: that nodes report now and then, and so are up, is not simulated.
+NOW_S = 1_000_000.0
+SAME = 1e-9  # weights that differ by less are equal
+
+
+def read(spec_obj: Any, instance_uuid: str) -> Any:
+    """The Request of a RequestSpec for one instance. Raises InvalidRequest."""
+    return translate.requests(translate.spec(spec_obj), [instance_uuid])[0]
+
+
+class Engine:
+    """Handles each message at once. ``seconds`` is the real time that it took, by what it was."""
+
+    def __init__(self, conf: Any, store: Any, seed: int):
+        settings = dataclasses.replace(service.settings(conf), explain_retention_s=0)
+        self.store, self.rules, self.cluster = store, service.rules(conf), Cluster()
+        self.seconds: collections.Counter[str] = collections.Counter()
+        chance = random.Random(f'{seed} engine')
+        self._scheduler = Scheduler(
+            self.cluster, store, self.rules, lambda: settings, chance, clock=lambda: NOW_S
+        )
+        self.books = self._scheduler.books
+
+    def join(self, reports: list, aggregates: list, disabled: list[str]) -> None:
+        """Learn of all nodes."""
+        self.store.report(reports, NOW_S)
+        self.call(self.books.refresh)
+        self.call(self.books.set_aggregates, aggregates)
+        for host in disabled:
+            self.call(self.books.set_service, host, True, 'simulated maintenance', None, NOW_S)
+        self.cluster.hosts.now_s = NOW_S
+        self.seconds.clear()
+
+    def place(self, requests: list, alternates: bool = False) -> list:
+        return self._do(PLACE, Order(requests, alternates))
+
+    def report(self, report: Any) -> Any:
+        return self._do(REPORT, report)
+
+    def call(self, work: Callable, *args: Any) -> Any:
+        return self._do(CALL, (work, args))
+
+    def _do(self, kind: str, work: Any) -> Any:
+        begin_s = time.perf_counter()
+        answer = self._scheduler.loop.send(kind, work)
+        while not answer.done():
+            self._scheduler.loop.turn()
+        self.seconds[kind] += time.perf_counter() - begin_s
+        return answer.result()
+
+    def rank(self, request: Any, host: str) -> tuple[int, int] | None:
+        """How many hosts the weighers like better than this one now, and how many could be chosen.
+
+        None if it is not among them.
+        """
+        hosts = self.cluster.hosts
+        rows = survivors(self.rules, hosts, request).rows()
+        row = self.cluster.nodes_of(host)[0].row
+        place = int(np.searchsorted(rows, row))
+        if place == len(rows) or rows[place] != row:
+            return None
+        weights = weigh(self.rules.weighers, hosts, rows, request)
+        return int(np.count_nonzero(weights > weights[place] + SAME)), len(rows)
+
+
+class Claims:
+    """The face of rpc.client.ClaimsClient. ``calls`` counts by method; ``claimed(request, host)`` is called
+    before a new instance is claimed, and ``stands(uuid)`` when it has its claim."""
+
+    def __init__(self, engine: Engine, calls: collections.Counter):
+        self._engine, self._books, self._calls = engine, engine.books, calls
+        self.before: Callable[[Any, str], None] = lambda request, host: None
+        self.stands: Callable[[str], None] = lambda instance_uuid: None
+        self.lost = 0
+
+    def instance_claim(self, spec_obj, instance_uuid, host, nodename, new=False, context=None):
+        request = read(spec_obj, instance_uuid)
+        self.before(request, host)
+        try:
+            info = self._claim('instance_claim', request, host, nodename, None, None, None, new)
+        except errors.SchedError:
+            self.lost += 1
+            raise
+        self.stands(instance_uuid)
+        return info
+
+    def resize_claim(self, spec_obj, instance_uuid, host, nodename, move='resize', context=None):
+        request = read(spec_obj, instance_uuid)
+        return self._claim('resize_claim', request, host, nodename, None, None, move)
+
+    def claim_alternate(self, spec_obj, instance_uuid, failed_host, host, nodename, context=None):
+        request = read(spec_obj, instance_uuid)
+        return self._claim('claim_alternate', request, host, nodename, None, failed_host)
+
+    def confirm_claim(self, instance_uuid, host, context=None):
+        return self._ask('confirm_claim', self._books.confirm_claim, instance_uuid, host)
+
+    def revert_claim(self, instance_uuid, context=None):
+        return self._ask('revert_claim', self._books.revert_claim, instance_uuid)
+
+    def abort_claim(self, instance_uuid, host=None, context=None):
+        return self._ask('abort_claim', self._books.abort_claim, instance_uuid, host)
+
+    def show(self, instance_uuid, context=None):
+        return self._ask('show', self._books.claims_of, instance_uuid)
+
+    def _claim(self, name: str, *asked: Any) -> Any:
+        self._calls[name] += 1
+        return self._infos([self._engine.call(self._books.claim, *asked)])[0]
+
+    def _ask(self, name: str, work: Callable, *asked: Any) -> list:
+        self._calls[name] += 1
+        return self._infos(self._engine.call(work, *asked))
+
+    def _infos(self, claims: list) -> list:
+        nodes = self._engine.call(self._books.names, [claim.node_uuid for claim in claims])
+        return [translate.claim_info(claim, nodes[claim.node_uuid]) for claim in claims]
+
+
+class Destinations:
+    """The face of rpc.client.SchedulerClient, as far as it chooses hosts."""
+
+    def __init__(self, engine: Engine, calls: collections.Counter):
+        self._engine, self._calls = engine, calls
+
+    def select_destinations(self, spec_obj, instance_uuids, return_alternates=True, context=None):
+        self._calls['select_destinations'] += 1
+        requests = translate.requests(translate.spec(spec_obj), instance_uuids)
+        return translate.selections(self._engine.place(requests, return_alternates), True)

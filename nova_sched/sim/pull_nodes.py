@@ -1,0 +1,169 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The simulated compute nodes as their workers see them, and how full they are at the start."""
+
+import dataclasses
+import random
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from nova_sched.queues.catalogue import RESOURCE, TRAIT
+from nova_sched.rpc import reports, translate
+from nova_sched.sim import conductor
+from nova_sched.sim.machines import Node
+from nova_sched.sim.trace import Flavor
+from nova_sched.state.aggregates import ZONE_KEY, Aggregate
+from nova_sched.state.report import Inventory, Report
+from nova_sched.state.request import Request
+
+UNITS = 4  # of a special resource class on a node that has it
+MISSES = 8  # servers that do not fit one after the other before a node counts as full
+
+
+class Site:
+    """One simulated node, with the face that a worker and a report need (queues.node.site)."""
+
+    def __init__(self, node: Node, traits: frozenset[str] = frozenset(), classes: Collection[str] = ()):
+        """Beside what the node says of itself it has these traits, and UNITS of these resource classes."""
+        self.node, self.host, self.nodename = node, node.host, node.nodename
+        stats, _ = node.report()
+        found = reports.report(stats, None, [], node.inventories)
+        self._base = dataclasses.replace(
+            found,
+            traits=found.traits | traits,
+            inventories={**found.inventories, **dict.fromkeys(classes, Inventory(UNITS))},
+            used={**found.used, **dict.fromkeys(classes, 0)},
+        )
+        self._hidden: set[str] = set()
+        self._watching: tuple[Callable[[], None], ...] = ()
+
+    def facts(self) -> Report:
+        """The node with all that it holds."""
+        return self._report(frozenset())
+
+    def told(self) -> Report:
+        """What its agent reports: without what is being built."""
+        return self._report(frozenset(self._hidden))
+
+    def _report(self, without: Collection[str]) -> Report:
+        held = self.node.instances
+        used = dict(self._base.used)
+        for name, (use, _) in self.node.usage().items():
+            used[name] += use
+        for instance in without:
+            for name, units in held[instance].resources.items():
+                used[name] -= units
+        listed = frozenset(held).difference(without) if without else frozenset(held)
+        return dataclasses.replace(
+            self._base, used=used, instances=listed, num_instances=len(listed), running_vms=len(listed)
+        )
+
+    def hidden(self) -> Collection[str]:
+        return self._hidden
+
+    def holds(self, instance_uuid: str) -> bool:
+        return instance_uuid in self.node.instances and instance_uuid not in self._hidden
+
+    def begin(self, request: Request, move: str | None = None) -> None:
+        if request.instance_uuid in self._hidden:
+            self.node.drop(request.instance_uuid)
+        self.node.build(request)
+        self._hidden.add(request.instance_uuid)
+        self._changed()
+
+    def built(self, instance_uuid: str) -> None:
+        """Reports are sent after ``keep`` here, so nothing has to be listed before."""
+
+    def keep(self, instance_uuid: str) -> None:
+        self._hidden.discard(instance_uuid)
+        self._changed()
+
+    def undo(self, instance_uuid: str, failed: bool = False) -> None:
+        if instance_uuid in self._hidden:
+            self._hidden.discard(instance_uuid)
+            self.node.drop(instance_uuid)
+            self._changed()
+
+    def destroy(self, instance_uuid: str) -> bool:
+        here = instance_uuid in self.node.instances
+        if here:
+            self._hidden.discard(instance_uuid)
+            self.node.drop(instance_uuid)
+            self._changed()
+        return here
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        self._watching += (callback,)
+
+    def _changed(self) -> None:
+        for callback in self._watching:
+            callback()
+
+
+def special_facts(specials: Sequence[str], nodes: int) -> list[tuple[frozenset[str], list[str]]]:
+    """What each node has of special things, which are written as in [queues] specials: two of the traits, and
+    one of the resource classes."""
+    named = {kind: [text.partition(':')[2] for text in specials if text.startswith(kind)]
+             for kind in (TRAIT, RESOURCE)}  # fmt: skip
+    found = []
+    for number in range(nodes):
+        traits, classes = named[TRAIT], named[RESOURCE]
+        own = {traits[(number * step) % len(traits)] for step in (1, 7)} if traits else set[str]()
+        found.append((frozenset(own), [classes[number % len(classes)]] if classes else []))
+    return found
+
+
+def aggregates(nodes: Iterable[Node]) -> list[Aggregate]:
+    """One for each zone and one for each rack."""
+    held: dict[tuple[str, str, str], set[str]] = {}
+    for node in nodes:
+        held.setdefault((node.zone, ZONE_KEY, node.zone), set()).add(node.host)
+        held.setdefault((node.rack, 'rack', node.rack), set()).add(node.host)
+    return [
+        Aggregate(place + 1, name, frozenset(hosts), {key: value})
+        for place, ((name, key, value), hosts) in enumerate(held.items())
+    ]
+
+
+def of_host(found: Sequence[Aggregate], host: str) -> list[Aggregate]:
+    """What a node is told: its own aggregates and those that name a zone; of their hosts itself at most."""
+    itself = frozenset([host])
+    told = [one for one in found if host in one.hosts or one.availability_zone]
+    return [dataclasses.replace(one, hosts=one.hosts & itself) for one in told]
+
+
+def fill(sites: Sequence[Site], flavors: Mapping[Flavor, int], share: float, packed: bool, seed: int) -> None:
+    """Start with that share (0..1) of all vCPUs in use, by servers of these flavors that never leave.
+
+    Spread: each node has that share. Packed: that share of the nodes is full, and the others are empty.
+    """
+    chance, names = random.Random(f'{seed} fill'), list(flavors)
+    weights, wanted = list(flavors.values()), {flavor: _wanted(flavor) for flavor in names}
+    full = sites[: round(share * len(sites))] if packed else sites
+    for site in full if share else ():
+        misses = 0
+        _, capacity = site.node.usage()['VCPU']
+        most = capacity if packed else share * capacity
+        while misses < MISSES:
+            (flavor,) = chance.choices(names, weights)
+            used, _ = site.node.usage()['VCPU']
+            memory, memory_most = site.node.usage()['MEMORY_MB']
+            if used + flavor.vcpus > most or memory + flavor.memory_mb > memory_most:
+                misses += 1
+                continue
+            server = str(uuid.UUID(int=chance.getrandbits(128), version=4))
+            site.node.build(dataclasses.replace(wanted[flavor], instance_uuid=server))
+
+
+def _wanted(flavor: Flavor) -> Request:
+    server = str(uuid.UUID(int=0))
+    return translate.requests(conductor.spec(flavor, [server]), [server])[0]

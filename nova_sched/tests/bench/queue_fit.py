@@ -1,0 +1,108 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Which queues one node satisfies, and how much it wants their jobs: a look after each change of the node."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+
+from nova_sched import service
+from nova_sched.conf import CONF
+from nova_sched.groups.definition import Flavor
+from nova_sched.hardware import pci
+from nova_sched.queues.catalogue import Catalogue
+from nova_sched.queues.fit import Fit, with_devices
+from nova_sched.queues.special import KINDS, PCI, RESOURCE, TRAIT, ZONE, Special
+from nova_sched.queues.view import View
+from nova_sched.state.report import Inventory
+from nova_sched.tests.bench.timing import by_turns, p50_ms, p99_ms
+from nova_sched.tests.builders import aggregate, report
+
+SIZES = ((20, 5), (50, 20), (250, 200))
+REPORTS = 50
+HAS = 8  # every so many of the special things of a kind the node has
+
+
+def name(kind, number):
+    return {PCI: f'dev{number}', ZONE: f'zone{number}'}.get(kind, f'CUSTOM_{number}')
+
+
+def catalogue(flavors, specials):
+    """Flavors of different sizes, a few with a trait of their own; special things of all kinds by turns."""
+    aliases = {f'dev{number}': ('legacy', ({'vendor_id': '10de', 'product_id': f'{number:04x}'},))
+               for number in range(specials)}  # fmt: skip
+    kinds = itertools.islice(itertools.cycle(KINDS), specials)
+    return Catalogue(
+        1,
+        tuple(
+            Flavor(
+                1 + number % 16,
+                512 * (1 + number % 20),
+                number % 30,
+                extra_specs={} if number % 10 else {'trait:HW_A': 'required'},
+                name=f'flavor{number}',
+            )
+            for number in range(flavors)
+        ),
+        tuple(Special(kind, name(kind, number)) for number, kind in enumerate(kinds)),
+        aliases,
+    )
+
+
+def reports(specials):
+    """A node as its instances come and go."""
+    mine = range(0, specials, HAS)
+    pools = pci.pools_to_json([pci.Pool('10de', f'{number:04x}', count=2) for number in mine])
+    traits = frozenset(['HW_A', *(name(TRAIT, number) for number in range(2, specials, HAS))])
+    custom = {name(RESOURCE, number): Inventory(4) for number in range(1, specials, HAS)}
+    for number in range(REPORTS):
+        used = {'vcpus_used': number % 10, 'memory_mb_used': number * 1024}
+        one = report(**used, pci_pools=pools, traits=traits)
+        in_use = {**one.used, **dict.fromkeys(custom, number % 5)}
+        yield dataclasses.replace(one, inventories={**one.inventories, **custom}, used=in_use)
+
+
+class Floor:
+    """The bare comparison of what each queue takes with what is free, of three classes."""
+
+    def __init__(self, queues):
+        self._wanted = np.random.default_rng(1).integers(0, 100, (3, queues))
+        self._free = np.array([[90], [80], [70]])
+
+    def __call__(self):
+        return (self._wanted <= self._free).all(axis=0)
+
+
+def rows(budget_s=2.0, sizes=SIZES):
+    rules = with_devices(service.rules(CONF))
+    for flavors, specials in sizes:
+        wanted = catalogue(flavors, specials)
+        view = View(
+            Fit(rules, wanted, CONF.queues.priority_steps),
+            [
+                aggregate(1, ['host-0'], availability_zone=name(ZONE, 3)),
+                aggregate(2, [], availability_zone='x'),
+            ],
+        )
+        told = itertools.cycle(list(reports(specials)))
+        count = len(wanted.queues)
+        samples = by_turns({'ours': lambda: view.judge(next(told)), 'floor': Floor(count)}, budget_s)  # noqa: B023
+        ours, bare = p50_ms(samples['ours']), p50_ms(samples['floor'])
+        yield {
+            'what': f'{count:,} queues, one node',
+            'p50': f'{ours:.3f} ms',
+            'p99': f'{p99_ms(samples["ours"]):.3f} ms',
+            'a second': f'{1000 / ours:,.0f}',
+            'floor': f'bare NumPy {bare:.3f} ms',
+            'ratio': f'{ours / bare:.1f}',
+        }

@@ -1,0 +1,174 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A consumer is confirmed on one node, and claimed for as a new one on another, at once: never both."""
+
+import time
+from concurrent import futures
+
+import pytest
+import sqlalchemy as sa
+
+from nova_sched import errors
+from nova_sched.claims import Placement, sql_nodes
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.db import engine, schema
+from nova_sched.objects.claim import CONFIRMED, PENDING
+from nova_sched.tests.builders import claim, uuid_of
+from nova_sched.tests.integration.messages import counted, hear, just_before
+from nova_sched.tests.unit.claims import battery
+from nova_sched.tests.unit.claims.battery import A, node, place, ready
+from nova_sched.tests.unit.claims.databases import cleared
+
+HERE, THERE = 'host-0', 'host-1'
+ROUNDS, PATIENCE_S = 60, 30
+
+
+@pytest.fixture(scope='module', params=['postgresql', 'mariadb'])
+def server(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope='module')
+def upgraded(server):
+    made = hear(engine.create(server.fresh()))
+    schema.upgrade(made)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def database(upgraded):
+    return cleared(upgraded)
+
+
+@pytest.fixture
+def another(database):
+    return lambda: SqlClaimStore(database)
+
+
+@pytest.fixture
+def store(another):
+    made = another()
+    ready(made, HERE, THERE, vcpus=1000)
+    yield made
+    battery.check_books(made)
+
+
+def built(store, consumer=A, host=HERE):
+    """A worker's part: its claim, and when the build is done, the word that it is. Whether it stays."""
+    place(store, claim(consumer, node(host)))
+    return bool(store.finish(consumer, [node(host)]))
+
+
+def wanted(consumer=A, host=THERE, releases=()):
+    return Placement((claim(consumer, node(host)),), tuple(releases), new=True)
+
+
+def asked(store, placement):
+    """Whether it is won; what others were in the way of is asked again, as the engine does it."""
+    while True:
+        try:
+            return store.commit([placement])[0].won
+        except errors.StoreBusy:
+            time.sleep(0.001)
+
+
+def where(store, consumer=A):
+    return {one.node_uuid: one.state for one in store.claims(consumer)}
+
+
+@pytest.mark.parametrize(
+    'releases',
+    [
+        pytest.param((), id='asked for nothing before'),
+        pytest.param([(uuid_of('another'), node(HERE))], id='asked for its claims before'),
+    ],
+)
+def test_it_is_built_while_it_is_claimed_for(store, another, releases):
+    """Between the last question and the new claim: nobody has a lock that both would need."""
+    with just_before('INSERT INTO claims', lambda *_: built(store)):
+        assert not asked(another(), wanted(releases=releases))
+    assert where(store) == {node(HERE): CONFIRMED}
+
+
+@pytest.mark.parametrize('ends', ['commit', 'rollback'])
+def test_it_is_being_confirmed_while_it_is_claimed_for(store, another, database, ends):
+    """The new claim waits until that is done, or is not."""
+    waits = claim(A, node(HERE))
+    place(store, waits)
+    with futures.ThreadPoolExecutor(1) as pool, database.connect() as connection:
+        begun = connection.begin()
+        sql_nodes.replace_claims(connection, [waits], [waits.finished()])
+        running = pool.submit(asked, another(), wanted())
+        until_it_waits(database)
+        assert not running.done()
+        getattr(begun, ends)()
+        won = running.result(PATIENCE_S)
+    assert won == (ends == 'rollback')
+    assert where(store) == ({node(THERE): PENDING} if won else {node(HERE): CONFIRMED})
+
+
+def until_it_waits(database):
+    query = {
+        'postgresql': 'SELECT count(*) FROM pg_locks WHERE NOT granted',
+        'mysql': "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'",
+    }[database.dialect.name]
+    with database.connect() as connection:
+        for _ in range(100):
+            time.sleep(0.15)  # MariaDB shows the same picture to whoever looks again within 0.1 s
+            if connection.scalar(sa.text(query)):
+                return
+            connection.rollback()
+    raise AssertionError('nobody waits')
+
+
+def test_the_word_that_it_is_built_comes_at_the_same_time(store, another):
+    """The other worker's claim has been there for long: it is confirmed or replaced, one of both."""
+
+    def one_round(consumer, pool):
+        place(store, claim(consumer, node(HERE)))
+        done = pool.submit(mine.finish, consumer, [node(HERE)]), pool.submit(asked, yours, wanted(consumer))
+        confirmed, won = (one.result(PATIENCE_S) for one in done)
+        assert bool(confirmed) != won
+        return where(store, consumer) == ({node(THERE): PENDING} if won else {node(HERE): CONFIRMED})
+
+    mine, yours = another(), another()
+    with futures.ThreadPoolExecutor(2) as pool:
+        assert all(one_round(uuid_of(f'round {number}'), pool) for number in range(ROUNDS))
+
+
+def test_two_workers_have_one_job(store, another):
+    """Each claims for it as a new one and confirms it, again until somebody has: one of them in the end."""
+
+    def work(store, consumer, host):
+        while asked(store, wanted(consumer, host)):
+            if store.finish(consumer, [node(host)]):
+                return True
+        return False
+
+    stores = {HERE: another(), THERE: another()}
+    with futures.ThreadPoolExecutor(2) as pool:
+        for number in range(ROUNDS):
+            consumer = uuid_of(f'job {number}')
+            running = {host: pool.submit(work, one, consumer, host) for host, one in stores.items()}
+            stays = [host for host, one in running.items() if one.result(PATIENCE_S)]
+            assert where(store, consumer) == {node(host): CONFIRMED for host in stays}
+            assert len(stays) == 1
+
+
+@pytest.mark.parametrize('count', [1, 20])
+def test_how_many_messages_claims_for_new_consumers_take(store, database, count):
+    """One more than others take, however many there are: what is asked behind them."""
+    placements = [wanted(uuid_of(f'instance {number}')) for number in range(count)]
+    with counted() as messages:
+        assert all(outcome.won for outcome in store.commit(placements))
+    assert len(messages) == {'postgresql': 3, 'mysql': 5}[database.dialect.name]

@@ -1,0 +1,77 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The queue model from end to end on RabbitMQ: scheduler, manager, agents with workers, and a router."""
+
+import concurrent.futures
+
+import pytest
+
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.functional.queue_cloud import OPTIONS, QueueCloud, refused
+from nova_sched.tests.functional.test_agent import conf, until
+from nova_sched.tests.options import settings
+
+__all__ = ['conf']
+
+
+@pytest.fixture
+def cloud(conf, rabbitmq, tmp_path):
+    url = rabbitmq.fresh()
+    with settings({**OPTIONS, 'queues.transport_url': url}):
+        made = QueueCloud(conf, tmp_path, url)
+        yield made
+        made.close()
+
+
+def test_servers_come_and_go(cloud):
+    cloud.worker('a', 'b')
+    names = [f'server {number}' for number in range(8)]
+    placed = cloud.router.place(cloud.spec(), [uuid_of(name) for name in names])
+    assert sorted(found[0].service_host for found in placed) == ['a'] * 4 + ['b'] * 4
+    assert 'no node has taken it from its queue within 2 s' in refused(cloud.place, 'too many').reason
+    with concurrent.futures.ThreadPoolExecutor() as callers:
+        list(callers.map(lambda name: cloud.router.delete(uuid_of(name)), names))
+    assert (cloud.used, cloud.instances('a'), cloud.instances('b')) == ({}, [], [])
+
+
+def test_by_the_scheduler_and_elsewhere(cloud):
+    cloud.worker('a')
+    ((found,),) = cloud.router.place(cloud.grouped(), [uuid_of('server')])
+    assert found.service_host == 'a'
+    cloud.worker('b')
+    (found,) = cloud.router.migrate(cloud.spec(), uuid_of('server'))
+    assert found.service_host == 'b'
+    until(lambda: (cloud.instances('a'), cloud.instances('b')) == ([], [uuid_of('server')]))
+    assert cloud.held('server') == [('b', 'confirmed', 2)]
+
+
+def test_a_flavor_that_is_dropped_while_a_job_waits_for_it(cloud):
+    with concurrent.futures.ThreadPoolExecutor() as callers:
+        met = callers.submit(refused, cloud.place, 'server')
+        until(lambda: cloud.jobs('server') == [('create', 'queued')])
+        cloud.queues.flavor_delete('small')
+        assert met.result().reason.startswith('its flavor is not offered any more; ')
+    assert (cloud.used, set(cloud.consumers())) == ({}, {'fallback', 'results', 'large'})
+
+
+@pytest.mark.timeout(300)
+def test_a_broker_that_restarts(cloud, rabbitmq):
+    """Whoever was subscribed is again, and what was asked meanwhile is done."""
+    cloud.worker('a', 'b')
+    with settings({'queues.reply_timeout': 100}), concurrent.futures.ThreadPoolExecutor() as callers:
+        before = cloud.place('before')
+        rabbitmq.restart()
+        after = [callers.submit(cloud.place, f'after {number}') for number in range(4)]
+        hosts = [before, *(one.result() for one in after)]
+    assert sorted({*hosts}) == ['a', 'b']
+    assert cloud.used['servers'] == 5
+    assert len(cloud.instances('a')) + len(cloud.instances('b')) == 5

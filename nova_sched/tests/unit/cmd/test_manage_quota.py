@@ -1,0 +1,189 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""`nova-sched-manage quota` and `job` on a database in a file."""
+
+import json
+
+import pytest
+
+from nova_sched.db import engine, schema
+from nova_sched.db.ledger import FAILED, SqlLedger
+from nova_sched.tests.builders import NOW, uuid_of
+from nova_sched.tests.keystone import Keystone, served
+from nova_sched.tests.unit.cmd.test_manage import ROOT, keys
+from nova_sched.tests.unit.db.ledger import entry, hold
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    """The ledger of the configuration: project p has two servers and a job that has failed, q a limit."""
+    database = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
+    schema.upgrade(database)
+    made = SqlLedger(database)
+    made.open([entry(queue='tiny'), entry('b', created_s=NOW + 1)], [hold(vcpus=3), hold('b')])
+    made.open([entry('c', project_id='q', created_s=NOW + 2, message='secret')])
+    made.settle(uuid_of('c'), FAILED, NOW, host='n1', tries=2, why='no disk')
+    made.set_limit('q', 'servers', -1)
+    yield made
+    database.dispose()
+
+
+@pytest.fixture
+def run(manage, ledger, tmp_path):
+    """``run('quota list', ...)`` with a configuration of these lines besides."""
+
+    def run(words, *more, lines='[quota]\nlimits = servers=5, class:VCPU=7\n'):
+        return manage(
+            words, *more, config=f'[database]\nconnection = sqlite:///{tmp_path}/db.sqlite\n{lines}'
+        )
+
+    return run
+
+
+def shown(out):
+    """Project, resource, used, limit, own of each row."""
+    return [tuple(row.values()) for row in json.loads(out)]
+
+
+def test_quota_show(run):
+    assert shown(run('quota show p --format json').out) == [
+        ('p', 'servers', 2, 5, None),
+        ('p', 'class:VCPU', 3, 7, None),
+    ]
+    assert shown(run('quota show q --format json').out)[0] == ('q', 'servers', 0, None, -1)
+    assert shown(run('quota show nobody --format json').out)[0] == ('nobody', 'servers', 0, 5, None)
+
+
+def test_quota_list(run):
+    lines = run('quota list').out.splitlines()
+    cells = [[cell.strip() for cell in line.split('|')[1:-1]] for line in lines if line.startswith('|')]
+    assert cells == [
+        ['Project', 'Resource', 'Used', 'Limit', 'Own'],
+        ['p', 'servers', '2', '5', ''],
+        ['p', 'class:VCPU', '3', '7', ''],
+        ['q', 'servers', '0', 'none', 'none'],
+        ['q', 'class:VCPU', '0', '7', ''],
+    ]
+
+
+def test_quota_without_limits(run):
+    lines = '[quota]\ndriver = none\n'
+    assert shown(run('quota show p --format json', lines=lines).out) == [
+        ('p', 'servers', 2, None, None),
+        ('p', 'class:VCPU', 3, None, None),
+    ]
+
+
+@pytest.mark.filterwarnings('ignore::openstack.warnings.RemovedInSDK50Warning')
+def test_quota_of_keystone(run):
+    with served(Keystone({'servers': 4}, {'p': {'class:DISK_GB': 9}})) as keystone:
+        found = run('quota show p --format json', lines=keystone.config())
+    assert shown(found.out) == [
+        ('p', 'servers', 2, 4, None),
+        ('p', 'class:DISK_GB', 0, 9, None),
+        ('p', 'class:VCPU', 3, 0, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    'words, own, said',
+    [
+        pytest.param('p servers 9', {'servers': 9}, 'the limit 9 of servers, of its own; 2 used', id='more'),
+        pytest.param('p servers 0', {'servers': 0}, 'the limit 0 of servers, of its own; 2 used', id='less'),
+        pytest.param(
+            'p class:CUSTOM_GPU -1', {'class:CUSTOM_GPU': -1}, 'no limit of class:CUSTOM_GPU', id='none'
+        ),
+        pytest.param('q servers default', {}, 'the limit 5 of servers, as by default', id='default'),
+        pytest.param(
+            'p class:DISK_GB default', {}, 'no limit of class:DISK_GB, as by default', id='not named'
+        ),
+    ],
+)
+def test_quota_set(run, ledger, words, own, said):
+    done = run(f'quota set {words}')
+    assert (done.status, done.err) == (0, '')
+    assert said in done.out
+    assert ledger.limits(words.split()[0]) == own
+
+
+@pytest.mark.parametrize('driver', ['keystone', 'none'])
+def test_a_limit_that_nobody_would_look_at(run, ledger, driver):
+    status, out, err = run('quota set p servers 9', lines=f'[quota]\ndriver = {driver}\n')
+    assert (status, out) == (1, '')
+    assert f'it is {driver}' in err
+    assert ledger.limits('p') == {}
+
+
+@pytest.mark.parametrize(
+    'words',
+    [
+        'quota set p cores 9',
+        'quota set p class:vcpu 9',
+        'quota set p servers -2',
+        'quota set p servers many',
+        f'quota set p servers {2**63}',
+        'job list --limit 0',
+        'job list --state lost',
+    ],
+)
+def test_a_line_that_makes_no_sense(run, words):
+    with pytest.raises(SystemExit) as ended:
+        run(words)
+    assert ended.value.code == 2
+
+
+@pytest.mark.parametrize(
+    'more, names',
+    [
+        pytest.param([], 'abc', id='all, oldest first'),
+        pytest.param(['--project', 'q'], 'c', id='project'),
+        pytest.param(['--state', 'queued'], 'ab', id='state'),
+        pytest.param(['--instance', uuid_of('i b')], 'b', id='instance'),
+        pytest.param(['--instance', uuid_of('i b'), '--state', 'failed'], '', id='both must hold'),
+        pytest.param(['--limit', '1', '--marker', uuid_of('a')], 'b', id='page'),
+    ],
+)
+def test_job_list(run, more, names):
+    found = json.loads(run('job list --format json', *more).out)
+    assert [row['job_uuid'] for row in found] == [uuid_of(name) for name in names]
+
+
+def test_job_list_as_table(run):
+    table = run('job list').out
+    (last,) = (line for line in table.splitlines() if uuid_of('c') in line)
+    cells = [cell.strip() for cell in last.split('|')[1:-1]]
+    assert cells[1:8] == ['create', uuid_of('i c'), 'q', '-', 'n1', 'failed', '2']
+
+
+def test_job_show(run):
+    found = json.loads(run(f'job show {uuid_of("c")} --format json').out)
+    assert (found['state'], found['why'], found['tries']) == ('failed', 'no disk', 2)
+    out = run(f'job show {uuid_of("c")}').out
+    assert out.splitlines()[-1] == 'Why         no disk'
+    assert 'secret' not in out
+
+
+@pytest.mark.parametrize('words', ['job show x', 'job list --marker x'])
+def test_a_job_that_is_not_there(run, words):
+    status, out, err = run(words)
+    assert (status, out) == (1, '')
+    assert 'There is no job x' in err
+
+
+@pytest.mark.parametrize(
+    'words', ['quota show p', 'quota list', 'quota set p servers 1', 'job list', f'job show {uuid_of("a")}']
+)
+def test_what_json_holds_is_documented(run, words):
+    page = (ROOT / 'doc/source/command-line.rst').read_text()
+    found = keys(json.loads(run(f'{words} --format json').out))
+    assert found
+    assert [name for name in sorted(found) if f'``{name}``' not in page] == []

@@ -1,0 +1,47 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of the list of flavors, on SQLite."""
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.db import engine, schema
+from nova_sched.db.flavors import SqlFlavors
+from nova_sched.tests.unit.db import flavors
+
+
+@pytest.fixture
+def database(tmp_path):
+    made = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
+    schema.upgrade(made)
+    yield made
+    made.dispose()
+
+
+class TestFlavors(flavors.Flavors):
+    pass
+
+
+@pytest.mark.parametrize(
+    'work',
+    [
+        pytest.param(lambda store: store.create(flavors.flavor()), id='create'),
+        pytest.param(lambda store: store.delete('tiny'), id='delete'),
+        pytest.param(lambda store: store.list(), id='list'),
+    ],
+)
+def test_a_database_that_is_away(tmp_path, database, work):
+    database.dispose()
+    (tmp_path / 'db.sqlite').unlink()
+    (tmp_path / 'db.sqlite').mkdir()
+    with pytest.raises(errors.StoreUnavailable):
+        work(SqlFlavors(database))

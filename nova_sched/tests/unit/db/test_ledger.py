@@ -1,0 +1,107 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of the ledger of jobs and quotas, on SQLite."""
+
+import pytest
+import sqlalchemy as sa
+
+from nova_sched import errors
+from nova_sched.db import engine, schema
+from nova_sched.db.ledger import DONE, FAILED, SqlLedger
+from nova_sched.tests.builders import NOW, uuid_of
+from nova_sched.tests.unit.db import ledger as battery
+from nova_sched.tests.unit.db.ledger import entry, hold
+
+
+@pytest.fixture
+def database(tmp_path):
+    made = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
+    schema.upgrade(made)
+    yield made
+    made.dispose()
+
+
+class TestJobs(battery.Jobs):
+    pass
+
+
+class TestQuotas(battery.Quotas):
+    pass
+
+
+class TestAtOnce(battery.AtOnce):
+    pass
+
+
+CALLS = {
+    'open': lambda ledger: ledger.open([entry()], [hold()]),
+    'settle': lambda ledger: ledger.settle(uuid_of('a'), DONE, NOW, release=True),
+    'cancel': lambda ledger: ledger.cancel(uuid_of('i a'), NOW),
+    'end_hold': lambda ledger: ledger.end_hold(uuid_of('i a')),
+    'touch': lambda ledger: ledger.touch([uuid_of('a')], NOW),
+    'forget': lambda ledger: ledger.forget(NOW),
+    'set_limit': lambda ledger: ledger.set_limit('p', 'servers', 1),
+}
+LOOKS = {
+    'find': lambda ledger: ledger.find(uuid_of('a')),
+    'list': lambda ledger: ledger.list(),
+    'of_instance': lambda ledger: ledger.of_instance(uuid_of('i a')),
+    'overdue': lambda ledger: ledger.overdue(NOW, 1),
+    'usage': lambda ledger: ledger.usage('p'),
+    'limits': lambda ledger: ledger.limits('p'),
+    'projects': lambda ledger: ledger.projects(),
+}
+
+
+@pytest.mark.parametrize('work', [pytest.param(work, id=name) for name, work in (CALLS | LOOKS).items()])
+def test_a_database_that_is_away(tmp_path, database, work):
+    database.dispose()
+    (tmp_path / 'db.sqlite').unlink()
+    (tmp_path / 'db.sqlite').mkdir()
+    with pytest.raises(errors.StoreUnavailable):
+        work(SqlLedger(database))
+
+
+@pytest.mark.parametrize('work', [pytest.param(work, id=name) for name, work in LOOKS.items()])
+def test_who_looks_waits_for_no_writer(database, work):
+    with database.begin():
+        work(SqlLedger(database))
+
+
+@pytest.fixture
+def statements(database):
+    """What SQLite is told, but for the ends of transactions."""
+    told = []
+
+    def listen(statement):
+        if not statement.startswith(('BEGIN', 'COMMIT')):
+            told.append(statement)
+
+    sa.event.listen(database, 'connect', lambda driver, _record: driver.set_trace_callback(listen))
+    database.dispose()
+    return told
+
+
+def test_how_many_statements_a_server_takes(database, statements):
+    ledger = SqlLedger(database)
+    ledger.open([entry('first')], [hold('first')])
+    counts = {}
+    for name, work in {
+        'open': lambda: ledger.open([entry()], [hold(vcpus=1)]),
+        'settle': lambda: ledger.settle(uuid_of('first'), DONE, NOW),
+        'settle and release': lambda: ledger.settle(uuid_of('a'), FAILED, NOW, release=True),
+        'end_hold': lambda: ledger.end_hold(uuid_of('i first')),
+    }.items():
+        statements.clear()
+        work()
+        counts[name] = len(statements)
+    assert counts == {'open': 5, 'settle': 2, 'settle and release': 4, 'end_hold': 3}

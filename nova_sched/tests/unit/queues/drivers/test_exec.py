@@ -1,0 +1,191 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The driver that runs a command: real processes."""
+
+import json
+import shlex
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.queues.drivers import Settings
+from nova_sched.queues.drivers.exec import Exec
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.unit.queues.node.doubles import job
+
+PATIENCE_S = 10.0
+
+
+def driver(command, timeout_s=30.0):
+    return Exec(Settings(exec_command=command, exec_timeout_s=timeout_s), 'host')
+
+
+def script(folder, text, name='script'):
+    """A command that runs a shell script."""
+    path = folder / name
+    path.write_text(text)
+    return f'sh {shlex.quote(str(path))}'
+
+
+def why_not(command, **words):
+    with pytest.raises(errors.BuildFailed) as failed:
+        driver(command, **words).create(job(), job().spec)
+    assert failed.value.args[0] == 'host'
+    return failed.value.args[1]
+
+
+@pytest.mark.parametrize('command', [None, '', '   ', pytest.param("build 'it", id='open quote')])
+def test_a_command_that_is_none_is_refused(command):
+    with pytest.raises(errors.BadConfig, match='exec_command'):
+        driver(command)
+
+
+@pytest.mark.parametrize(
+    'kind, call',
+    [
+        pytest.param('create', lambda one, made: one.create(made, made.spec), id='create'),
+        pytest.param('delete', lambda one, made: one.destroy(made, made.instance_uuid), id='delete'),
+        pytest.param('resize', lambda one, made: one.resize(made, made.spec), id='resize'),
+        pytest.param('migrate', lambda one, made: one.migrate(made, made.spec, 'b'), id='migrate'),
+    ],
+)
+def test_the_command_is_told_what_to_do(tmp_path, kind, call):
+    told, words = tmp_path / 'told', tmp_path / 'words'
+    command = script(tmp_path, f'cat > {told}; printf "%s\\n" "$@" > {words}')
+    given = job(kind='create' if kind == 'delete' else kind, source='b', project_id='p')
+    call(driver(f"{command} --flag 'two words'"), given)
+    assert words.read_text().splitlines() == ['--flag', 'two words', kind, uuid_of('server')]
+    read = json.loads(told.read_text())
+    assert (read['kind'], read['instance_uuid'], read['host']) == (kind, uuid_of('server'), 'host')
+    assert (read['uuid'], read['source'], read['project_id']) == (given.uuid, 'b', 'p')
+    assert read['spec']['nova_object.data']['flavor']['nova_object.data']['vcpus'] == 1
+
+
+def test_an_instance_without_a_job_is_named_all_the_same(tmp_path):
+    told = tmp_path / 'told'
+    driver(script(tmp_path, f'cat > {told}')).destroy(None, uuid_of('left over'))
+    assert json.loads(told.read_text()) == {
+        'kind': 'delete',
+        'instance_uuid': uuid_of('left over'),
+        'host': 'host',
+    }
+
+
+@pytest.mark.parametrize(
+    'text, why',
+    [
+        pytest.param('echo no image >&2; exit 1', 'no image', id='one line'),
+        pytest.param('printf "trace\\nno image\\n\\n  \\n" >&2; exit 1', 'no image', id='the last line'),
+        pytest.param('echo loud; exit 1', 'create ended with status 1', id='standard output does not count'),
+        pytest.param('exit 3', 'create ended with status 3', id='nothing said'),
+        pytest.param('kill -TERM $$', 'create was ended by signal 15', id='a signal'),
+        pytest.param('printf "a\\377b" >&2; exit 1', 'a\ufffdb', id='no text'),
+        pytest.param('head -c 300000 /dev/zero | tr "\\0" x >&2; exit 1', 'x' * 200, id='a long line'),
+    ],
+)
+def test_the_last_line_of_standard_error_is_the_reason(tmp_path, text, why):
+    assert why_not(script(tmp_path, text)) == why
+
+
+def test_a_command_that_succeeds_may_complain(tmp_path):
+    driver(script(tmp_path, 'echo warning >&2')).create(job(), job().spec)
+
+
+def test_a_command_need_not_read_what_it_is_told(tmp_path):
+    large = job(alternates='x' * 1_000_000)
+    driver('true').create(large, large.spec)
+
+
+def test_no_shell_reads_the_command(tmp_path):
+    driver(f'echo x; touch {tmp_path}/made').create(job(), job().spec)
+    assert not (tmp_path / 'made').exists()
+
+
+def test_a_command_that_is_not_there_is_named():
+    assert why_not('/nowhere/build') == '/nowhere/build cannot be run: No such file or directory'
+
+
+def is_running(pid_file):
+    """Whether the process runs whose number a file has."""
+    try:
+        state = Path(f'/proc/{pid_file.read_text().strip()}/stat').read_text()
+    except FileNotFoundError:
+        return False
+    return state.rpartition(')')[2].split()[0] != 'Z'
+
+
+def eventually(is_so):
+    until = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def written(path):
+    return path.exists() and bool(path.read_text().strip())
+
+
+def test_a_command_that_takes_too_long_is_ended_with_its_children(tmp_path):
+    child = tmp_path / 'child'
+    command = script(tmp_path, f'sleep 600 & echo $! > {child}; wait')
+    assert why_not(command, timeout_s=0.5) == 'create has taken longer than 0.5 s'
+    eventually(lambda: not is_running(child))
+
+
+def test_a_child_that_is_left_behind_is_not_waited_for(tmp_path):
+    child = tmp_path / 'child'
+    begin = time.monotonic()
+    driver(script(tmp_path, f'sleep 30 & echo $! > {child}')).create(job(), job().spec)
+    assert time.monotonic() - begin < PATIENCE_S
+
+
+def test_the_end_of_the_agent_ends_commands(tmp_path):
+    own = tmp_path / 'own'
+    made, failed = driver(script(tmp_path, f'echo $$ > {own}; exec sleep 600')), []
+
+    def build():
+        try:
+            made.create(job(), job().spec)
+        except errors.BuildFailed as error:
+            failed.append(error.args[1])
+
+    thread = threading.Thread(target=build)
+    thread.start()
+    eventually(lambda: written(own))
+    made.close()
+    thread.join(PATIENCE_S)
+    assert failed == ['create was ended by signal 9']
+    assert not is_running(own)
+    with pytest.raises(errors.BuildFailed, match='the agent ends'):
+        made.create(job(), job().spec)
+
+
+def test_several_commands_run_at_the_same_time(tmp_path):
+    # Each waits for the other's file.
+    text = f'touch {tmp_path}/$2; while [ $(ls {tmp_path} | wc -l) -lt 3 ]; do sleep 0.01; done'
+    made = driver(script(tmp_path, text), timeout_s=PATIENCE_S)
+    threads = [threading.Thread(target=made.create, args=(job(name), job().spec)) for name in ('one', 'two')]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_script_of_any_language_will_do(tmp_path):
+    path = tmp_path / 'build.py'
+    path.write_text('import json, sys\nsys.exit(sys.argv[1] + " " + json.load(sys.stdin)["host"])\n')
+    assert why_not(f'{sys.executable} {path}') == 'create host'
