@@ -206,8 +206,11 @@ class AmqpConsumer(broker.Consumer):
                 session.retry()
 
     def _obey(self) -> None:
-        while self._orders:
-            work, done = self._orders.popleft()
+        while True:
+            try:
+                work, done = self._orders.popleft()
+            except IndexError:
+                return
             try:
                 work()
             except amqp_links.ERRORS as error:
@@ -217,17 +220,17 @@ class AmqpConsumer(broker.Consumer):
 
     def _hand_over(self) -> None:
         """Give what has arrived to the worker, and back what is too much."""
-        session = self._session
-        while session is not None and session is self._session and (session.arrived or session.excess):
+        while (session := self._session) is not None and not self._stopping:
             if session.excess:
                 delivery = session.excess.pop()
                 self._send_again(delivery, delivery.queue, delivery.tries, delivery.tag.sent_ms)
-            else:
+            elif session.arrived:
                 delivery = session.arrived.popleft()
                 self._in_hand.add(delivery.tag)
                 self._call(delivery)
-        if session is not None and session is self._session:
-            session.reopen()
+            else:
+                session.reopen()
+                return
 
     def _call(self, delivery: broker.Delivery) -> None:
         try:

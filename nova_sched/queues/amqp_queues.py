@@ -128,13 +128,14 @@ class Link:
         differ, at, passive = [], 0, False
         with self._aside() as channel:
             while at < len(queues):
+                first = at
                 at, refused = self._declare_some(channel, queues, at, passive)
+                for name in map(on_broker, queues[first:at]):
+                    channel.queue_bind(name, EXCHANGE, name, nowait=True)
+                channel.basic_qos(0, 0, False)  # its answer comes when all are bound
                 if refused and not passive:
                     differ.append(queues[at])
                 passive ^= refused
-            for name in map(on_broker, queues):
-                channel.queue_bind(name, EXCHANGE, name, nowait=True)
-            channel.basic_qos(0, 0, False)  # its answer comes when all are bound
         return differ
 
     def _declare_some(self, channel: Any, queues: Sequence[str], at: int, passive: bool) -> tuple[int, bool]:
@@ -184,7 +185,7 @@ class Link:
     def _empty(self, channel: Any, name: str, moved: Callable[[], None]) -> None:
         while (found := channel.basic_get(name)) is not None:
             tries = headers(found).get(TRIES, 0)
-            if not self.send(broker.FALLBACK, message(bytes(found.body), tries, broker.DROPPED)):
+            if not self.send(broker.FALLBACK, message(body(found), tries, broker.DROPPED)):
                 raise errors.BrokerUnavailable('there is no fallback queue')
             channel.basic_ack(found.delivery_tag)
             moved()
@@ -196,6 +197,11 @@ class Link:
         except PreconditionFailed:
             return False
         return True
+
+
+def body(found: amqp.Message) -> bytes:
+    """The body of a message that came; py-amqp has text for an empty one."""
+    return bytes(found.body or b'')
 
 
 def headers(found: amqp.Message) -> Mapping[str, Any]:

@@ -24,6 +24,7 @@ from amqp.exceptions import NotFound
 from nova_sched.queues import amqp_links, amqp_queues, broker
 
 BATCH = 500  # commands that are sent before their answers are read
+MISSING = 100  # queues that are found not to be there before the others are left for the next look
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -174,20 +175,33 @@ class Session:
         To subscribe to one that is not would close the channel, and all in hand would be delivered again: so
         another channel asks first. It asks for no answers: RabbitMQ looks into a table for each.
         """
-        found = list(wanted)
-        while found:
-            try:
-                for queue in found:
-                    self._probes.queue_declare(amqp_queues.on_broker(queue), passive=True, nowait=True)
-                self._probes.basic_qos(0, 0, False)
-                return found
-            except NotFound as error:
-                gone = [queue for queue in found if f"'{amqp_queues.on_broker(queue)}'" in str(error)]
-                if not gone:
-                    raise
-                self.missing |= {queue: wanted[queue] for queue in gone}
-                found = [queue for queue in found if queue not in gone]
+        names = list(wanted)
+        found: list[str] = []
+        gone: list[str] = []
+        at, ahead = 0, BATCH
+        while at < len(names) and len(gone) < MISSING:
+            some = names[at : at + ahead]
+            there = self._first_absent(some)
+            found += some[:there]
+            gone += some[there : there + 1]
+            at += min(there + 1, len(some))
+            ahead = 1 if there < len(some) else min(2 * ahead, BATCH)
+        # Those that were not asked for come first when it looks for them again.
+        self.missing |= {queue: wanted[queue] for queue in (*names[at:], *gone)}
         return found
+
+    def _first_absent(self, queues: list[str]) -> int:
+        """The place of the first one that is not there; how many they are if all are."""
+        try:
+            for queue in queues:
+                self._probes.queue_declare(amqp_queues.on_broker(queue), passive=True, nowait=True)
+            self._probes.basic_qos(0, 0, False)
+        except NotFound as error:
+            said = [f"'{amqp_queues.on_broker(queue)}'" in str(error) for queue in queues]
+            if True not in said:
+                raise
+            return said.index(True)
+        return len(queues)
 
     def reopen(self) -> None:
         """Subscribe again to what has brought its message, if the window has room."""
@@ -212,7 +226,7 @@ class Session:
         reason = found.get(amqp_queues.REASON) or found.get('x-first-death-reason')
         delivery = broker.Delivery(
             queue,
-            bytes(message.body),
+            amqp_queues.body(message),
             tries=found.get(amqp_queues.TRIES, 0),
             redelivered=info['redelivered'],
             reason=reason if queue == broker.FALLBACK else None,

@@ -40,7 +40,7 @@ class View:
         clock: Callable[[], float] = time.time,
     ):
         self._fit, self._disabled, self._clock = fit, disabled, clock
-        self._cluster = Cluster()
+        self._cluster = Cluster(capacity=1)
         for one in aggregates:
             self._cluster.set_aggregate(one.id, one)
 

@@ -125,8 +125,8 @@ class Run:
         """Let the hours pass. Returns the tally."""
         cloud, tally = self.cloud, self.tally
         self._statements.count.clear()
-        end_s = self.asks[-1].time_s
-        cloud.clock.at(self.asks[0].time_s, lambda: cloud.look(tally, end_s))
+        end_s = self.asks[-1].time_s if self.asks else pull_load.START_S
+        cloud.clock.at(pull_load.START_S, lambda: cloud.look(tally, end_s))
         begin_s = time.perf_counter()
         for one in self.asks:
             cloud.run(one.time_s)

@@ -16,7 +16,7 @@ import random
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from nova_sched.queues.catalogue import RESOURCE, TRAIT
+from nova_sched.queues.special import RESOURCE, TRAIT
 from nova_sched.rpc import reports, translate
 from nova_sched.sim import conductor
 from nova_sched.sim.machines import Node
@@ -37,11 +37,12 @@ class Site:
         self.node, self.host, self.nodename = node, node.host, node.nodename
         stats, _ = node.report()
         found = reports.report(stats, None, [], node.inventories)
+        inventories = {**found.inventories, **dict.fromkeys(classes, Inventory(UNITS))}
         self._base = dataclasses.replace(
             found,
             traits=found.traits | traits,
-            inventories={**found.inventories, **dict.fromkeys(classes, Inventory(UNITS))},
-            used={**found.used, **dict.fromkeys(classes, 0)},
+            inventories=inventories,
+            used={name: one.reserved for name, one in inventories.items()},
         )
         self._hidden: set[str] = set()
         self._watching: tuple[Callable[[], None], ...] = ()

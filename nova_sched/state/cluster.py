@@ -32,10 +32,13 @@ class Booking:
 
 
 class Cluster:
-    """All nodes of all cells. Every method leaves the columns true; none of them looks at a clock."""
+    """All nodes of all cells. Every method leaves the columns true; none of them looks at a clock.
 
-    def __init__(self):
-        self.hosts = Hosts()
+    Its columns have room for ``capacity`` nodes at first, and grow.
+    """
+
+    def __init__(self, capacity=64):
+        self.hosts = Hosts(capacity)
         self._nodes = {}
         self._by_name = {}
         self._services = {}

@@ -32,8 +32,8 @@ class Hosts(Columns):
     ``now_s`` is the time of the decision, in seconds since the epoch: rules have no other clock.
     """
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, capacity=64):
+        super().__init__(capacity)
         self.now_s = 0.0
         self.nodes = []  # row -> state.node.Node
         self.rows_of_host = {}  # host name -> list of rows

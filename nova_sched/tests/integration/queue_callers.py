@@ -26,6 +26,12 @@ import uuid
 
 import oslo_messaging as messaging
 
+from nova_sched.cmd import backend
+
+# Before the rest, which goes by it.
+# ruff: noqa: E402
+backend.choose([])
+
 from nova_sched import errors, queue_service
 from nova_sched.conf import CONF
 from nova_sched.queues.catalogue import Catalogue

@@ -60,7 +60,9 @@ class Place:
     ratio: float = 1.0
 
     def devices(self):
-        return [dataclasses.replace(GPU, address=f'0000:{0x81 + number:x}:00.0') for number in range(self.gpus)]
+        return [
+            dataclasses.replace(GPU, address=f'0000:{0x81 + number:x}:00.0') for number in range(self.gpus)
+        ]
 
 
 class GivenAgent(Agent):
@@ -83,7 +85,9 @@ class GivenAgent(Agent):
 
     def look(self):
         with self._lock:
-            return self._facts(tuple(one for one in self._instances if not one.hidden or one.uuid in self._built))
+            return self._facts(
+                tuple(one for one in self._instances if not one.hidden or one.uuid in self._built)
+            )
 
 
 class Crew:

@@ -212,14 +212,20 @@ def test_queues_of_another_type_stay_and_work(url):
 
 
 def test_many_queues_at_once(stage):
-    queues = [of_flavor(f'f{n}') for n in range(1500)]
+    queues = [of_flavor(f'f{n}') for n in range(1200)]
     stage.broker.declare(queues)
-    taker = stage.taker(*queues, of_flavor('not there'))
-    stage.broker.publish(queues[-1], b'1')
-    assert taker.next().queue == queues[-1]
-    taker.consumer.follow(dict.fromkeys(queues[1:]))
-    assert stage.broker.facts(queues[1]).consumers == 0
-    assert stage.broker.facts(queues[0]).consumers == 1
+    absent = [of_flavor(f'absent-{n}') for n in range(150)]
+    mixed = [*absent[:10], *queues[:600], *absent[10:], *queues[600:]]
+    taker = stage.taker(*mixed)
+    for queue in (queues[0], queues[-1]):  # the last ones are looked for later
+        stage.broker.publish(queue, b'1')
+        found = taker.next()
+        assert found.queue == queue
+        taker.consumer.ack(found)
+    stage.broker.declare(absent)
+    stage.until(lambda: stage.broker.facts(absent[-1]).consumers)
+    taker.consumer.follow(dict.fromkeys(mixed[1:]))
+    assert [stage.broker.facts(queue).consumers for queue in mixed] == [1] + [0] * (len(mixed) - 1)
 
 
 def test_a_connection_lives_on_while_nothing_comes(url):
@@ -268,6 +274,12 @@ def test_several_threads_send(stage):
         thread.join()
     found = stage.taker(of_host('a'), window=10).drain(400)
     assert sorted(int(one.body) for one in found) == list(range(400))
+
+
+def test_a_message_may_be_empty(stage):
+    stage.broker.declare([TINY])
+    stage.broker.publish(TINY, b'')
+    assert stage.taker(TINY).next().body == b''
 
 
 def test_a_queue_of_replies_is_made_to_end_by_itself(stage, rabbitmq, url):

@@ -1,0 +1,383 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A crowd at the queues: servers come and go while workers are killed and the broker restarts; was all right?
+
+    python -m nova_sched.tests.integration.queue_crowd --database postgresql --workers 200 --jobs 20000
+
+RabbitMQ and the database are private. Schedulers judge the claims, managers settle the jobs; processes of
+workers are killed all the time, the broker restarts once. When all is quiet again the books are audited: see
+`audit_queues`. Ends with status 1 if anything was wrong.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import json
+import multiprocessing
+import os
+import random
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+from nova_sched.cmd import backend
+
+# Before the rest, which goes by it.
+# ruff: noqa: E402
+backend.choose([])
+
+from nova_sched.rpc.client import QueuesClient
+from nova_sched.tests.fixtures import rabbitmq
+from nova_sched.tests.fixtures.process import ServerFailed
+from nova_sched.tests.fixtures.scheduler import OVERRIDES, Daemon
+from nova_sched.tests.integration import audit, audit_queues, queue_callers, queue_workers, stage
+from nova_sched.tests.integration.cloud import DURABLE, Cloud
+from nova_sched.tests.options import settings
+
+VCPUS, GPUS_ON = 16, 4  # of each node; every fourth has a device
+FULL = 0.8  # share of all CPUs that servers may take
+QUIET_S, PATIENCE_S, STARTS_S = 2.5 * queue_workers.REPORT_S, 300.0, 120.0
+STEP_S = 10.0
+PROCESSES = multiprocessing.get_context('forkserver')  # a worker that is killed is back soon
+CALLERS = 'nova_sched.tests.integration.queue_callers'
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How big a crowd, and what it goes through: every ``pause_s`` seconds a process of workers is killed,
+    ``kills`` times at most (None: as long as there are jobs)."""
+
+    workers: int
+    jobs: int
+    processes: int = 8
+    callers: int = 48
+    conversations: int = 3  # processes of callers
+    schedulers: int = 1
+    managers: int = 2
+    pause_s: float = 5.0
+    kills: int | None = None
+    restart: bool = True
+    seed: int = 0
+    limit_s: float = 1200.0
+
+    @property
+    def servers(self):
+        """How many there may be at the same time."""
+        return int(self.workers * VCPUS * FULL / queue_callers.MEAN_VCPUS)
+
+
+class Manager(Daemon):
+    """The daemon of the queues."""
+
+    def start(self, wait=True):
+        self.log.touch()
+        self._begin = self.log.stat().st_size
+        command = [sys.executable, '-W', 'ignore', '-m', 'nova_sched.cmd.queues']
+        with self.log.open('ab') as log:
+            self._child = subprocess.Popen(
+                [*command, '--config-file', str(self.settings)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={name: value for name, value in os.environ.items() if name not in OVERRIDES},
+                start_new_session=True,
+            )
+        if wait:
+            self.until_it_says('Managing queues on host')
+
+
+class Crowd:
+    """All processes on one broker and one database, in one folder; gone when it is closed."""
+
+    def __init__(self, plan, home, url, database):
+        self.plan, self.home, self.database = plan, home, database
+        self._url, self._end = url, contextlib.ExitStack()
+        self._places = [
+            queue_workers.Place(f'node-{number:04}', 32768, 400, int(number % GPUS_ON == 0), VCPUS / 8)
+            for number in range(plan.workers)
+        ]
+        self.workers, self.callers, self.done = [], [], []
+        PROCESSES.set_forkserver_preload([CALLERS])
+
+    def gather(self):
+        plan = self.plan
+        projects = [f'project-{number}' for number in range(max(1, plan.workers // 20))]
+        each = plan.servers / plan.callers
+        options = {
+            **DURABLE,
+            **stage.DAEMONS,
+            'claims.pending_ttl': 600,
+            'pci.alias': json.dumps(queue_workers.ALIAS),
+            'queues.enabled': True,
+            'queues.specials': 'pci:gpu',
+            'queues.fallback_after': 15,
+            'queues.fake_seconds': 0.05,
+            'queues.fake_failures': 0.01,
+            'queues.reply_timeout': 600,
+            'quota.limits': f'servers={max(2, int(0.97 * plan.servers / len(projects)))}',
+        }
+        # The options of the bus are there once there is one.
+        self._cloud = self._end.enter_context(contextlib.closing(Cloud(self.home, self._url, self.database)))
+        self._end.enter_context(settings(DURABLE))
+        options = {key.replace('.', '__'): value for key, value in options.items()}
+        self._cloud.daemons(plan.schedulers, **options)
+        options = {key.replace('__', '.'): value for key, value in options.items()}
+        for number in range(plan.managers):
+            self._manager(f'manager-{number}', options)
+        queues = QueuesClient(self._cloud.bus, 60)
+        for row in queue_callers.ROWS:
+            queues.flavor_create(row)
+        self.nodes = self.home / 'nodes'
+        self.nodes.mkdir()
+        self.workers = [None] * plan.processes
+        started = [self.start(number) for number in range(plan.processes)]
+        for ready in started:
+            if not ready.wait(STARTS_S):
+                raise ServerFailed('a process of workers does not start')
+        self._converse(projects, each)
+
+    def close(self):
+        for process in (*self.workers, *self.callers):
+            if process is not None and process.pid is not None:
+                process.kill()
+                process.join()
+        self._end.close()
+
+    def _manager(self, name, options):
+        made = Manager(self.home / name, self._url, self.database, options)
+        self._end.callback(made.kill)
+        made.start()
+        self._settings = made.settings
+
+    def start(self, number):
+        """Start a process of workers; the event says when they work."""
+        ready = PROCESSES.Event()
+        log = self.home / f'workers-{number}.log'
+        places = self._places[number :: self.plan.processes]
+        given = self._settings, log, places, self.nodes, ready
+        self.workers[number] = PROCESSES.Process(target=queue_workers.work, args=given, daemon=True)
+        self.workers[number].start()
+        return ready
+
+    def kill(self, number):
+        self.workers[number].kill()
+        self.workers[number].join()
+
+    def _converse(self, projects, each):
+        plan, most = self.plan, max(1, round(each))
+        for number in range(plan.conversations):
+            self.done.append(PROCESSES.Value('i', 0))
+            given = (
+                self._settings,
+                self.home / f'callers-{number}.log',
+                self.home / f'answers-{number}.json',
+                plan.callers // plan.conversations,
+                projects,
+                most,
+                plan.jobs // plan.conversations,
+                self.done[-1],
+                plan.seed + number + 1,
+            )
+            self.callers.append(PROCESSES.Process(target=queue_callers.converse, args=given, daemon=True))
+
+    def go(self):
+        for caller in self.callers:
+            caller.start()
+
+    def count(self):
+        """Jobs that callers have begun with."""
+        return sum(one.value for one in self.done)
+
+    def talks(self):
+        return any(caller.is_alive() for caller in self.callers)
+
+    def answers(self):
+        found = []
+        for path in sorted(self.home.glob('answers-*.json')):
+            found += [json.loads(line) for line in path.read_text().splitlines()]
+        return found
+
+
+class Weather(threading.Thread):
+    """Kills processes of workers by turns, and restarts the broker once half of the jobs are begun with."""
+
+    def __init__(self, crowd, broker, tell):
+        super().__init__(daemon=True)
+        self._crowd, self._broker, self._tell = crowd, broker, tell
+        self._over, self._dice = threading.Event(), random.Random(crowd.plan.seed)
+        self.kills = self.restarts = 0
+        self.failure = None
+
+    def run(self):
+        crowd, plan = self._crowd, self._crowd.plan
+        try:
+            while not self._over.wait(plan.pause_s):
+                if plan.kills is None or self.kills < plan.kills:
+                    number = self._dice.randrange(plan.processes)
+                    crowd.kill(number)
+                    crowd.start(number)
+                    self.kills += 1
+                if plan.restart and not self.restarts and crowd.count() >= plan.jobs / 2:
+                    self._tell('the broker restarts')
+                    self._broker.restart()
+                    self.restarts += 1
+        except Exception as error:  # noqa: BLE001, who made it is told
+            self.failure = repr(error)
+
+    def stop(self):
+        self._over.set()
+        self.join()
+
+
+def run(plan, home, broker, database, tell=stage.tell):
+    """Let the crowd come and go, and audit what it leaves. Returns figures, and what is wrong."""
+    audit_queues.keep_settled(database)
+    url = broker.fresh()
+    with contextlib.closing(Crowd(plan, home, url, database)) as crowd:
+        crowd.gather()
+        tell(f'{plan.workers} workers in {plan.processes} processes are ready; up to {plan.servers} servers')
+        begun_s = time.monotonic()
+        crowd.go()
+        weather = Weather(crowd, broker, tell)
+        weather.start()
+        _watch(crowd, weather, begun_s, tell)
+        weather.stop()
+        took_s = time.monotonic() - begun_s
+        restless = _until_quiet(crowd, broker, url, tell)
+        quiet_s = time.monotonic() - begun_s - took_s
+        answers, waiting = crowd.answers(), waits(broker, url)
+        wrong = audit_queues.faults(database, queue_workers.lists(crowd.nodes), answers, waiting)
+    wrong['quiet'] = restless
+    if weather.failure or (plan.restart and not weather.restarts):
+        wrong['weather'] = [f'it did not do its work: {weather.failure or "too late"}']
+    ended = {'workers killed': weather.kills, 'broker restarts': weather.restarts}
+    return {**_figures(database, answers, took_s), **ended, 'seconds until quiet': f'{quiet_s:.0f}'}, wrong
+
+
+def _watch(crowd, weather, begun_s, tell):
+    """Until all callers have had their say."""
+    told_s = begun_s
+    while crowd.talks():
+        time.sleep(0.2)
+        now_s = time.monotonic()
+        if now_s - told_s >= STEP_S:
+            told_s = now_s
+            busy, claims = audit_queues.unrest(crowd.database)
+            tell(
+                f'{crowd.count():,} of {crowd.plan.jobs:,} jobs, {busy} under way, {claims} claims pending,'
+                f' {weather.kills} kills, {now_s - begun_s:.0f} s'
+            )
+        if now_s - begun_s > crowd.plan.limit_s:
+            tell('the time is over')
+            return
+
+
+def waits(broker, url):
+    """Messages in each of our queues, in the hands of consumers or not."""
+    host = url.rpartition('/')[2]
+    found = broker.ask('GET', f'queues/{host}')
+    return {one['name']: one.get('messages', 0) for one in found if one['name'].startswith('nova_sched.')}
+
+
+def _until_quiet(crowd, broker, url, tell):
+    """Wait until nothing has been under way for QUIET_S seconds; what still is, if that takes too long."""
+    until_s = time.monotonic() + PATIENCE_S
+    since_s = time.monotonic()
+    while time.monotonic() - since_s < QUIET_S:
+        time.sleep(1.0)
+        busy, claims = audit_queues.unrest(crowd.database)
+        waiting = sum(waits(broker, url).values())
+        if busy or claims or waiting:
+            since_s = time.monotonic()
+            if since_s > until_s:
+                return [f'{busy} jobs are under way, {claims} claims pending, {waiting} messages wait']
+            if int(until_s - since_s) % 10 == 0:
+                tell(f'{busy} jobs are under way, {claims} claims pending, {waiting} messages wait')
+    return []
+
+
+def _figures(database, answers, took_s):
+    (jobs,) = audit.rows(database, 'jobs')
+    kinds = collections.Counter((job['kind'], job['state']) for job in jobs)
+    created = sorted(told['seconds'][0] for told in answers if told['created'])
+    refused = collections.Counter(told['error'].partition(':')[0] for told in answers if told['error'])
+    ways = collections.Counter(
+        'queue' if job['queue'] else 'scheduler' for job in jobs if job['kind'] == 'create'
+    )
+    return {
+        'seconds': f'{took_s:.0f}',
+        'jobs': f'{len(jobs)}, {len(jobs) / took_s:.0f} a second',
+        'of them': ', '.join(f'{count} {kind} {state}' for (kind, state), count in sorted(kinds.items())),
+        'creates by': dict(ways),
+        'servers at the end': sum(bool(told['created']) and not told['deleted'] for told in answers),
+        'refused': dict(refused),
+        'tries': dict(sorted(collections.Counter(job['tries'] for job in jobs).items())),
+        'seconds of a create': _spread(created),
+    }
+
+
+def _spread(values):
+    if len(values) < 2:
+        return values
+    cuts = statistics.quantiles(values, n=100)
+    return f'half {cuts[49]:.2f}, 95% {cuts[94]:.2f}, 99% {cuts[98]:.2f}, all {values[-1]:.2f}'
+
+
+@contextlib.contextmanager
+def servers(database, home):
+    """(broker, URL of a new database), both private."""
+    with contextlib.ExitStack() as end:
+        broker = end.enter_context(rabbitmq.server())
+        if database == 'sqlite':
+            yield broker, upgraded(f'sqlite:///{home}/nova_sched.sqlite')
+        else:
+            yield broker, stage.upgraded(end.enter_context(stage.DATABASES[database].server()))
+
+
+def upgraded(url):
+    """A database with our tables."""
+    made = stage.db_engine.create(url)
+    stage.schema.upgrade(made)
+    made.dispose()
+    return url
+
+
+def main():
+    numbers = {'workers': 200, 'jobs': 20_000, 'processes': 8, 'callers': 48, 'seed': 0}
+    parser = stage.arguments(__doc__.splitlines()[0], **numbers)
+    for action in parser._actions:
+        if action.dest == 'database':
+            action.choices = [*stage.DATABASES, 'sqlite']
+    parser.add_argument('--pause', type=float, default=5.0, metavar='S', help='seconds between two kills')
+    chosen = parser.parse_args()
+    stage.prepare()
+    try:
+        with stage.folder(chosen.keep) as home, servers(chosen.database, home) as (broker, database):
+            plan = Plan(
+                chosen.workers,
+                chosen.jobs,
+                chosen.processes,
+                chosen.callers,
+                pause_s=chosen.pause,
+                seed=chosen.seed,
+                limit_s=chosen.limit,
+            )
+            figures, wrong = run(plan, home, broker, database)
+    except (KeyboardInterrupt, ServerFailed) as error:
+        sys.exit(f'ended: {str(error) or "interrupted"}')
+    sys.exit(stage.finish(figures, wrong))
+
+
+if __name__ == '__main__':
+    main()
