@@ -25,7 +25,6 @@ import dataclasses
 import pathlib
 import random
 import resource
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -42,7 +41,7 @@ from nova_sched.queues.node.steps import BROKER, CLAIMS, DRIVER, Call, Simulated
 from nova_sched.queues.view import View
 from nova_sched.queues.worker import Settings as WorkerSettings
 from nova_sched.queues.worker import Surroundings, Worker
-from nova_sched.sim import audit, pull_load, pull_nodes
+from nova_sched.sim import audit, pull_load, pull_meter, pull_nodes
 from nova_sched.sim.machines import Plan, machines
 from nova_sched.sim.pull_broker import CONSUME, Broker
 from nova_sched.sim.pull_central import Central
@@ -110,7 +109,7 @@ class Run:
         database.dispose()
         self.ledger = SqlLedger(database)
         store = SqlClaimStore(database) if settings.database else MemoryClaimStore()
-        engine = Engine(conf, store, plan.seed)
+        engine = Engine(conf, store, self.tally.meter, plan.seed)
         self.cloud = Cloud.of(settings.plan, engine, nodes, sites, large(self.flavors), settings.build_s)
 
     def _demand(self, nodes: list, arrivals: Sequence[Arrival]) -> list[Ask]:
@@ -127,14 +126,14 @@ class Run:
         self._statements.count.clear()
         end_s = self.asks[-1].time_s if self.asks else pull_load.START_S
         cloud.clock.at(pull_load.START_S, lambda: cloud.look(tally, end_s))
-        begin_s = time.perf_counter()
+        tally.meter.clear()
         for one in self.asks:
             cloud.run(one.time_s)
             ask(one)
             watch(tally, cloud.clock())
         tally.samples.append(sample(cloud.engine.cluster, cloud.large, cloud.clock()))
         cloud.run(end_s + TAIL_S)
-        tally.took_s = time.perf_counter() - begin_s
+        tally.took_s = tally.meter.total()
         tally.statements.update(self._statements.count)
         tally.asked_vcpus = sum(one.flavor.vcpus for one in self.asks)
         tally.memory_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -162,9 +161,7 @@ def large(flavors: Mapping[Flavor, int]) -> Flavor:
 def scheduler(run: Run, watch: Callable[[Tally, float], None]) -> Tally:
     """The central scheduler."""
     central = Central(run.cloud, run.tally)
-    tally = run.play(central.ask, watch)
-    tally.seconds.update(run.cloud.engine.seconds)
-    return tally
+    return run.play(central.ask, watch)
 
 
 def catalogue(settings: Settings, flavors: Mapping[Flavor, int]) -> Catalogue:
@@ -225,11 +222,10 @@ class Pull:
         return {CLAIMS: CALL_S, BROKER: COMMAND_S}[call.what]
 
     def _rank(self, request: Any, host: str) -> None:
-        begin_s = time.perf_counter()
-        found = self._run.cloud.engine.rank(request, host)
+        with self._run.tally.meter.of(pull_meter.RANKING):
+            found = self._run.cloud.engine.rank(request, host)
         if found is not None:
             self._run.tally.ranks.append(found)
-        self._run.tally.seconds['ranking'] += time.perf_counter() - begin_s
 
     def collect(self) -> None:
         """Sum up what the workers and the broker have counted."""
@@ -241,7 +237,6 @@ class Pull:
         tally.wire.update(self.broker.count)
         tally.kinds.update(self.broker.kinds)
         tally.lost_claims = self.claims.lost
-        tally.seconds.update(self._run.cloud.engine.seconds)
 
 
 class _Reporting:
@@ -271,14 +266,13 @@ class _Reporting:
 
 def queues(run: Run, watch: Callable[[Tally, float], None]) -> Tally:
     """The queue model."""
-    pull = Pull(run)
-    begin_s = time.perf_counter()
+    pull, tally = Pull(run), run.tally
+    tally.meter.clear()
     pull.start()
     run.cloud.run(pull_load.START_S - 1)
-    tally = run.tally
     tally.queues = len(pull.catalogue.queues)
     tally.first_subscriptions = pull.broker.count[CONSUME]
-    tally.start_s = time.perf_counter() - begin_s
+    tally.start_s = tally.meter.total()
     pull.broker.count.clear()
     pull.broker.kinds.clear()
     for worker in pull.workers.values():

@@ -12,12 +12,12 @@
 """The same servers on the same nodes, placed by the central scheduler."""
 
 import random
-import time
 import types
 from typing import Any
 
 from nova_sched import errors
 from nova_sched.rpc import translate
+from nova_sched.sim import pull_meter
 from nova_sched.sim.pull_cloud import CALL_S, Cloud, build_seconds
 from nova_sched.sim.pull_load import Ask
 from nova_sched.sim.pull_tally import Tally
@@ -34,16 +34,14 @@ class Central:
         tally, cloud = self._tally, self._cloud
         tally.asked += 1
         tally.calls['select_destinations'] += 1
-        begin_s = time.perf_counter()
-        requests = translate.requests(ask.spec(), [ask.uuid])
         try:
-            (found,) = cloud.engine.place(requests, alternates=True)
+            with tally.meter.of(pull_meter.SCHEDULER):
+                requests = translate.requests(ask.spec(), [ask.uuid])
+                (found,) = cloud.engine.place(requests, alternates=True)
         except errors.NoValidHost as refusal:
             tally.refuse(refusal.reason)
             cloud.note_refusal(tally)
             return
-        finally:
-            tally.seconds['decisions'] += time.perf_counter() - begin_s
         tally.waits_s.append(CALL_S)
         self._build(ask, requests[0], [(one.host, one.nodename) for one in found], CALL_S)
 

@@ -12,7 +12,6 @@
 """A conductor and a manager of queues without threads: what queues.router and queue_service do, in the steps
 of a simulated clock."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +22,7 @@ from nova_sched.queues import endings, fallback, jobs, routing, wire
 from nova_sched.queues.broker import EXPIRED, FALLBACK, RESULTS, Delivery, of_reply
 from nova_sched.queues.entering import Desk
 from nova_sched.queues.sending import Sender, place_of
+from nova_sched.sim import pull_meter
 from nova_sched.sim.conductor import PROJECT, USER
 from nova_sched.sim.pull_broker import Broker
 from nova_sched.sim.pull_cloud import Cloud
@@ -59,8 +59,12 @@ class Conductor:
         listen(self._broker, REPLIES, self._hear)
 
     def ask(self, ask: Ask) -> None:
-        tally, begin_s = self._tally, time.perf_counter()
-        tally.asked += 1
+        """Ask for a server; does not wait."""
+        with self._tally.meter.of(pull_meter.CONDUCTOR):
+            self._enter(ask)
+
+    def _enter(self, ask: Ask) -> None:
+        self._tally.asked += 1
         self._asks[ask.uuid] = ask
         spec = ask.spec()
         request = read(spec, ask.uuid)
@@ -73,11 +77,10 @@ class Conductor:
 
         (asked,) = self._desk.creates(make, [ask.uuid], jobs.amounts(request))
         if queue is None:
-            tally.by_rule += 1
+            self._tally.by_rule += 1
             self._choose(spec, asked.job)
         else:
             self._sender.to_flavor(asked.job)
-        tally.seconds['conductor'] += time.perf_counter() - begin_s
 
     def _choose(self, spec: Any, job: Any) -> None:
         try:
@@ -118,14 +121,14 @@ class Conductor:
 
     def _delete(self, uuid: str, host: str) -> None:
         """As queues.router deletes: look whether it is still to be built, where it is, and what there was."""
-        begin_s, now_s = time.perf_counter(), self._cloud.clock()
-        self._ledger.cancel(uuid, now_s)
-        self._claims.show(uuid)
-        self._ledger.of_instance(uuid)
-        job = jobs.new(DELETE, jobs.uuid_of(DELETE, uuid, 0), uuid, self._caller, now_s)
-        asked = self._desk.enter(job, host)
-        self._sender.to_host(asked.job, host)
-        self._tally.seconds['conductor'] += time.perf_counter() - begin_s
+        now_s = self._cloud.clock()
+        with self._tally.meter.of(pull_meter.CONDUCTOR):
+            self._ledger.cancel(uuid, now_s)
+            self._claims.show(uuid)
+            self._ledger.of_instance(uuid)
+            job = jobs.new(DELETE, jobs.uuid_of(DELETE, uuid, 0), uuid, self._caller, now_s)
+            asked = self._desk.enter(job, host)
+            self._sender.to_host(asked.job, host)
 
 
 class Manager:
@@ -145,16 +148,14 @@ class Manager:
         listen(self._broker, FALLBACK, self._fall)
 
     def _ends_of(self, delivery: Delivery) -> None:
-        begin_s = time.perf_counter()
-        self._ends.take(delivery)
-        self._tally.seconds['manager'] += time.perf_counter() - begin_s
+        with self._tally.meter.of(pull_meter.MANAGER):
+            self._ends.take(delivery)
 
     def _fall(self, delivery: Delivery) -> None:
-        begin_s = time.perf_counter()
         self._tally.expired += delivery.reason == EXPIRED
         self._tally.fallbacks += 1
-        self._falling.take(delivery)
-        self._tally.seconds['manager'] += time.perf_counter() - begin_s
+        with self._tally.meter.of(pull_meter.MANAGER):
+            self._falling.take(delivery)
 
 
 def listen(broker: Broker, queue: str, take: Callable[[Delivery], None]) -> None:

@@ -14,7 +14,6 @@
 import collections
 import dataclasses
 import random
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -25,10 +24,13 @@ from nova_sched.engine.batch import Order
 from nova_sched.engine.decide import survivors, weigh
 from nova_sched.engine.scheduler import CALL, PLACE, REPORT, Scheduler
 from nova_sched.rpc import translate
+from nova_sched.sim import pull_meter
+from nova_sched.sim.pull_meter import Meter
 from nova_sched.state.cluster import Cluster
 
 # The engine's clock stands still: that nodes report now and then, and so are up, is not simulated.
 NOW_S = 1_000_000.0
+PARTS = {PLACE: pull_meter.SCHEDULER, REPORT: pull_meter.REPORTS, CALL: pull_meter.CLAIMS}
 SAME = 1e-9  # weights that differ by less are equal
 
 
@@ -38,12 +40,12 @@ def read(spec_obj: Any, instance_uuid: str) -> Any:
 
 
 class Engine:
-    """Handles each message at once. ``seconds`` is the real time that it took, by what it was."""
+    """Handles each message at once."""
 
-    def __init__(self, conf: Any, store: Any, seed: int):
+    def __init__(self, conf: Any, store: Any, meter: Meter, seed: int):
         settings = dataclasses.replace(service.settings(conf), explain_retention_s=0)
         self.store, self.rules, self.cluster = store, service.rules(conf), Cluster()
-        self.seconds: collections.Counter[str] = collections.Counter()
+        self.meter = meter
         chance = random.Random(f'{seed} engine')
         self._scheduler = Scheduler(
             self.cluster, store, self.rules, lambda: settings, chance, clock=lambda: NOW_S
@@ -58,7 +60,6 @@ class Engine:
         for host in disabled:
             self.call(self.books.set_service, host, True, 'simulated maintenance', None, NOW_S)
         self.cluster.hosts.now_s = NOW_S
-        self.seconds.clear()
 
     def place(self, requests: list, alternates: bool = False) -> list:
         return self._do(PLACE, Order(requests, alternates))
@@ -70,11 +71,10 @@ class Engine:
         return self._do(CALL, (work, args))
 
     def _do(self, kind: str, work: Any) -> Any:
-        begin_s = time.perf_counter()
-        answer = self._scheduler.loop.send(kind, work)
-        while not answer.done():
-            self._scheduler.loop.turn()
-        self.seconds[kind] += time.perf_counter() - begin_s
+        with self.meter.of(PARTS[kind]):
+            answer = self._scheduler.loop.send(kind, work)
+            while not answer.done():
+                self._scheduler.loop.turn()
         return answer.result()
 
     def rank(self, request: Any, host: str) -> tuple[int, int] | None:

@@ -19,6 +19,7 @@ from rich import box
 from rich.table import Table
 
 from nova_sched.sim.pull import QUEUES, SCHEDULER, Settings
+from nova_sched.sim.pull_meter import PARTS
 from nova_sched.sim.pull_tally import Sample, Tally
 from nova_sched.sim.report import percentile
 
@@ -29,7 +30,6 @@ COUNTS = (
     'asked placed refused failed left by_rule asked_vcpus placed_vcpus put_backs lost_claims fallbacks '
     'expired rescued failed_builds memory_mib took_s'
 ).split()
-PARTS = ('conductor', 'manager', 'call', 'ranking', 'report')  # what is not of workers and broker
 
 
 def figures(model: str, tally: Tally) -> dict[str, Any]:
@@ -52,13 +52,11 @@ def figures(model: str, tally: Tally) -> dict[str, Any]:
     found['statements_per_server'] = {word: count / placed for word, count in tally.statements.items()}
     found['refusals'] = dict(tally.reasons)
     found['violations'] = tally.violations
-    seconds = {name: tally.seconds[name] for name in PARTS} if model == QUEUES else tally.seconds
-    found['real_ms_per_server'] = {name: 1000 * one / placed for name, one in seconds.items()}
+    found['cpu_ms_per_server'] = {name: 1000 * tally.meter.seconds[name] / placed for name in PARTS}
     return found | (_of_queues(tally, placed) if model == QUEUES else {})
 
 
 def _of_queues(tally: Tally, placed: int) -> dict[str, Any]:
-    workers_s = tally.took_s - sum(tally.seconds[name] for name in PARTS)
     return {
         'queues': tally.queues,
         'rank': {
@@ -73,7 +71,6 @@ def _of_queues(tally: Tally, placed: int) -> dict[str, Any]:
         'evaluations_per_server': tally.evaluations / placed,
         'first_subscriptions': tally.first_subscriptions,
         'start_s': tally.start_s,
-        'workers_and_broker_ms_per_server': 1000 * max(workers_s, 0.0) / placed,
     }
 
 
@@ -104,9 +101,9 @@ def rows(model: str, found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if statements := found['statements_per_server']:
         texts = (f'{word} {count:.1f}' for word, count in sorted(statements.items()))
         yield 'SQL statements per placed server', ', '.join(texts)
-    costs = (f'{name} {ms:.2f}' for name, ms in found['real_ms_per_server'].items())
-    yield 'real ms per placed server', ', '.join(costs)
-    yield 'real seconds, peak MiB', f'{found["took_s"]:.0f} s, {found["memory_mib"]:,} MiB'
+    costs = (f'{name} {ms:.2f}' for name, ms in found['cpu_ms_per_server'].items() if ms)
+    yield 'processor, ms per placed server', ', '.join(costs)
+    yield 'processor in all, peak of memory', f'{found["took_s"]:.0f} s, {found["memory_mib"]:,} MiB'
 
 
 def _rows_of_queues(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -120,7 +117,6 @@ def _rows_of_queues(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield 'asked of the scheduler by rule', f'{found["by_rule"]:,}'
     yield 'subscription changes per server', f'{found["changes_per_server"]:.1f}'
     yield 'consume, cancel per server', f'{wire.get("consume", 0):.1f}, {wire.get("cancel", 0):.1f}'
-    yield 'workers and broker, real ms', f'{found["workers_and_broker_ms_per_server"]:.2f} per server'
     start = f'{found["first_subscriptions"]:,} subscriptions in {found["start_s"]:.1f} s'
     yield 'start of all workers', start
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from nova_sched.objects.claim import MEMORY_MB, VCPU
+from nova_sched.sim.pull_meter import Meter
 from nova_sched.sim.replay import short
 from nova_sched.sim.trace import Flavor
 
@@ -55,7 +56,7 @@ class Tally:
     ``ranks`` are of the servers that a worker took: how many hosts the scheduler's weighers liked better at
     that moment, and how many it could have chosen from. ``calls`` count by RPC method, ``reports`` those of
     nodes; ``wire`` the commands to the broker of jobs and ``kinds`` what was published there, by kind of
-    queue. ``seconds`` are real ones, by who used them.
+    queue. ``meter`` has the seconds of the processor by who used them, ``took_s`` all of them.
     """
 
     asked: int = 0
@@ -81,7 +82,7 @@ class Tally:
     wire: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     kinds: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     statements: collections.Counter = dataclasses.field(default_factory=collections.Counter)
-    seconds: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+    meter: Meter = dataclasses.field(default_factory=Meter)
     took_s: float = 0.0
     first_refusal: Sample | None = None
     samples: list = dataclasses.field(default_factory=list)
@@ -89,7 +90,7 @@ class Tally:
     asked_vcpus: int = 0
     queues: int = 0
     first_subscriptions: int = 0  # of all workers, at their start
-    start_s: float = 0.0  # real seconds until they had them
+    start_s: float = 0.0  # seconds of the processor until they had them
     memory_mib: int = 0  # the most that this process had
     violations: list = dataclasses.field(default_factory=list)
 

@@ -138,7 +138,7 @@ def test_the_same_seed_gives_the_same_run():
 
 def _without_real_time(found):
     """What does not depend on how fast this machine is, or how much memory it takes."""
-    real = ('real_ms', 'took_s', 'start_s', 'memory_mib', 'workers_and_broker_ms')
+    real = ('cpu_ms', 'took_s', 'start_s', 'memory_mib')
     return {model: {name: value for name, value in figures.items() if not name.startswith(real)}
             for model, figures in found.items()}  # fmt: skip
 

@@ -24,13 +24,13 @@ import threading
 import time
 import uuid
 
-import oslo_messaging as messaging
-
 from nova_sched.cmd import backend
 
 # Before the rest, which goes by it.
 # ruff: noqa: E402
 backend.choose([])
+
+import oslo_messaging as messaging
 
 from nova_sched import errors, queue_service
 from nova_sched.conf import CONF

@@ -107,7 +107,7 @@ class Crowd:
             queue_workers.Place(f'node-{number:04}', 32768, 400, int(number % GPUS_ON == 0), VCPUS / 8)
             for number in range(plan.workers)
         ]
-        self.workers, self.callers, self.done = [], [], []
+        self.workers, self.callers, self.done, self._ready = [], [], [], {}
         PROCESSES.set_forkserver_preload([CALLERS])
 
     def gather(self):
@@ -162,7 +162,7 @@ class Crowd:
 
     def start(self, number):
         """Start a process of workers; the event says when they work."""
-        ready = PROCESSES.Event()
+        self._ready[number] = ready = PROCESSES.Event()  # kept, or the process finds none when it starts
         log = self.home / f'workers-{number}.log'
         places = self._places[number :: self.plan.processes]
         given = self._settings, log, places, self.nodes, ready

@@ -89,7 +89,18 @@ OURS = {
     ('scheduler', 'max_hints_size'),
     ('scheduler', 'max_batch'),
 }
-OWN_GROUPS = {'agent', 'api', 'candidates', 'claims', 'explain', 'groups', 'stats', 'topology'}
+OWN_GROUPS = {
+    'agent',
+    'api',
+    'candidates',
+    'claims',
+    'explain',
+    'groups',
+    'queues',
+    'quota',
+    'stats',
+    'topology',
+}
 
 
 def option_of(group, name):

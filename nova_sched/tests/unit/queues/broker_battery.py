@@ -368,30 +368,31 @@ class ThreadsBattery(BrokerBattery):
     def test_nothing_comes_after_follow_has_returned(self, stage):
         """While somebody sends without end."""
         stage.broker.declare([HERE])
-        taker, ended, late = stage.taker(window=5), threading.Event(), []
-        taker.found = Acknowledging(taker, ended, late)
-        taker.consumer.stop()
-        taker.consumer = stage.broker.consumer(taker.found.append, 'flickers')
-        taker.consumer.window(5)
-        over = threading.Event()
+        came, late, ended, over = [], [], threading.Event(), threading.Event()
+
+        def deliver(found):
+            (late if ended.is_set() else came).append(found)
+            consumer.ack(found)
 
         def send():
             while not over.is_set():
                 stage.broker.publish(HERE, b'.')
 
+        consumer = stage.broker.consumer(deliver, 'flickers')
+        consumer.window(5)
         sender = threading.Thread(target=send)
         sender.start()
         for _ in range(40):
-            before = taker.found.count
-            taker.consumer.follow({HERE: 1})
-            stage.until(lambda before=before: taker.found.count > before)
-            taker.consumer.follow({HERE: None})
+            before = len(came)
+            consumer.follow({HERE: 1})
+            stage.until(lambda before=before: len(came) > before)
+            consumer.follow({HERE: None})
             ended.set()
             time.sleep(0.01)
             ended.clear()
         over.set()
         sender.join()
-        taker.consumer.stop()
+        consumer.stop()
         assert late == []
 
     def test_an_end_loses_nothing_of_what_is_sent_meanwhile(self, stage):
@@ -417,16 +418,3 @@ class ThreadsBattery(BrokerBattery):
         assert moved <= len(sent)
         found = stage.taker(FALLBACK, window=100).drain(len(sent))
         assert sorted(one.body for one in found) == sorted(sent)
-
-
-class Acknowledging:
-    """A list that counts and acknowledges what is appended, and tells what came while none should."""
-
-    def __init__(self, taker, ended, late):
-        self.taker, self.ended, self.late, self.count = taker, ended, late, 0
-
-    def append(self, found):
-        if self.ended.is_set():
-            self.late.append(found)
-        self.count += 1
-        self.taker.consumer.ack(found)
