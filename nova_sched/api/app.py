@@ -16,8 +16,9 @@ import time
 
 import flask
 from oslo_middleware import HTTPProxyToWSGI, RequestId
+from werkzeug.routing import BaseConverter
 
-from nova_sched.api import faults, handlers, identity
+from nova_sched.api import faults, handlers, identity, queues
 from nova_sched.api.calls import Call, read_query
 from nova_sched.api.document import OPERATIONS
 from nova_sched.api.policies import Policy
@@ -27,14 +28,26 @@ LOG = logging.getLogger(__name__)
 OPEN = frozenset(one.path for one in OPERATIONS.values() if one.is_open)
 
 
-def make(conf, backend):
-    """The API as a WSGI application, over something like the client of the RPC namespace `groups`.
+class Text(BaseConverter):
+    """What is left of an address, be it with slashes."""
+
+    regex = '(?s:.+)'
+    part_isolating = False
+
+
+def make(conf, backend, manager):
+    """The API as a WSGI application, over something like the clients of the RPC namespaces `groups`, the
+    ``backend``, and `queues`, the ``manager``.
 
     Raises BadConfig.
     """
-    service = handlers.Service(conf)
-    groups = handlers.Groups(backend, Policy(conf), conf.api.max_limit)
-    app = _application(service, groups, conf.api.max_body_size)
+    policy = Policy(conf)
+    doors = {
+        'service': handlers.Service(conf),
+        'groups': handlers.Groups(backend, policy, conf.api.max_limit),
+        'queues': queues.Queues(manager, policy, conf.api.max_limit),
+    }
+    app = _application(doors, conf.api.max_body_size)
     guard = identity.NoAuth(app) if conf.api.auth_strategy == 'noauth' else identity.Keystone(app, conf)
 
     def entrance(environ, start_response):
@@ -44,12 +57,13 @@ def make(conf, backend):
     return HTTPProxyToWSGI(RequestId(entrance), conf)
 
 
-def _application(service, groups, max_body_size):
-    """Routes, errors, and a line in the log for each request."""
+def _application(doors, max_body_size):
+    """Routes, errors, and a line in the log for each request; ``doors`` answer, by the tags of operations."""
     app = flask.Flask('nova_sched.api', static_folder=None)
     app.config.update(MAX_CONTENT_LENGTH=max_body_size, MAX_FORM_MEMORY_SIZE=None)
+    app.url_map.converters['text'] = Text
     for name, operation in OPERATIONS.items():
-        handler = getattr(service if operation.is_open else groups, name)
+        handler = getattr(doors[operation.tag], name)
         app.add_url_rule(
             operation.rule,
             name,

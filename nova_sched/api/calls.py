@@ -15,6 +15,7 @@ import dataclasses
 import functools
 import json
 import re
+import urllib.parse
 from typing import Any
 
 from oslo_context.context import RequestContext
@@ -48,6 +49,11 @@ class Call:
     @property
     def dry_run(self):
         return self.query.get('dry_run', False)
+
+    def following(self, marker, limit):
+        """The link to the page after that marker."""
+        query = urllib.parse.urlencode({**self.request.args, 'marker': marker, 'limit': limit})
+        return {'rel': 'next', 'href': f'{self.root}{self.operation.path}?{query}'}
 
     @functools.cached_property
     def body(self):

@@ -28,7 +28,7 @@ class Operation:
     """One path and method. ``query`` is parameter name -> JSON schema; ``media`` is type of body -> schema.
 
     Without a ``media`` it takes no body; ``needs_body`` says whether one must be there. ``is_open``: no token
-    is needed; ``tells_hosts``: its answer may name hosts.
+    is needed; ``tells_hosts``: its answer may name hosts. By its ``tag`` it is known who answers.
     """
 
     path: str
@@ -38,11 +38,12 @@ class Operation:
     needs_body: bool
     is_open: bool
     tells_hosts: bool
+    tag: str
 
     @property
     def rule(self):
         """The path as a rule of Werkzeug's router."""
-        return self.path.replace('{uuid}', '<uuid:uuid>')
+        return self.path.replace('{uuid}', '<uuid:uuid>').replace('{name}', '<text:name>')
 
 
 def read():
@@ -69,6 +70,7 @@ def _operation(path, method, said):
         needs_body=body.get('required', False),
         is_open=said.get('security') == [],
         tells_hosts=any(one.get(JSON, {}).get('schema') in TELLING for one in answers),
+        tag=said['tags'][0],
     )
 
 

@@ -32,21 +32,23 @@ TABLE = (
     (errors.InvalidRequest, 400, 'invalid', ('where',)),
     (errors.Invalid, 400, 'invalid', ()),
     (errors.NotFound, 404, 'not-found', ()),
+    (errors.FlavorExists, 409, 'exists', ()),
     (errors.GroupRefused, 409, 'refused', ('details',)),
     (errors.NoValidHost, 409, 'refused', ()),
     (errors.GroupChanged, 412, 'changed', ('expected', 'found')),
     (errors.StoreBusy, 503, 'busy', ()),
     (errors.StoreUnavailable, 503, 'unavailable', ()),
+    (errors.BrokerUnavailable, 503, 'unavailable', ()),
     (errors.NoAnswer, 503, 'unavailable', ()),
     (errors.StoreFull, 507, 'full', ()),
 )
 # What an operator is told, and a caller is not: addresses of databases stand in it.
-PRIVATE = (errors.StoreUnavailable, errors.NoAnswer, errors.StoreFull)
+PRIVATE = (errors.StoreUnavailable, errors.BrokerUnavailable, errors.NoAnswer, errors.StoreFull)
 # Of the headers that Werkzeug gives its errors.
 KEPT = ('Allow', 'WWW-Authenticate')
 WORDS = {
     'busy': 'Others were in the way; nothing is done. Ask the same again.',
-    'unavailable': 'No scheduler or no database answers; it is done or not. Ask the same again.',
+    'unavailable': 'What is needed for that does not answer; it is done or not. Ask the same again.',
     'full': 'The database has no room; nothing is done.',
     'internal': 'The service has met a mistake of its own; its log has more.',
 }

@@ -12,11 +12,9 @@
 """What answers each operation of the document: a method of its name, from a call to a response."""
 
 import json
-import urllib.parse
 
 import werkzeug
 from oslo_middleware import Healthcheck
-from werkzeug import exceptions
 
 from nova_sched import errors
 from nova_sched.api import views
@@ -97,9 +95,7 @@ class Groups:
         found = self._page(call, wanted, limit)
         links = []
         if len(found) > limit:
-            following = {**call.request.args, 'marker': found[limit - 1].uuid, 'limit': limit}
-            href = f'{call.root}/v1/groups?{urllib.parse.urlencode(following)}'
-            links.append({'rel': 'next', 'href': href})
+            links.append(call.following(found[limit - 1].uuid, limit))
         return reply({'groups': [views.brief(one, call.root) for one in found[:limit]], 'links': links})
 
     def _page(self, call, project_id, limit):
@@ -176,8 +172,7 @@ class Groups:
     def _allow(self, call, name, project_id=None):
         """Raises Forbidden."""
         project_id = project_id or call.context.project_id
-        if not self._policy.allows(call.context, name, project_id, call.context.user_id):
-            raise exceptions.Forbidden(f'The policy nova_sched:groups:{name} is against it.')
+        self._policy.demand(call.context, f'groups:{name}', project_id, call.context.user_id)
 
     def _known(self, call, name=None):
         """The group of the address, if the caller may see it, and do this to it.
@@ -186,10 +181,10 @@ class Groups:
         """
         uuid = str(call.request.view_args['uuid'])
         group = self._backend.show(uuid, context=call.context)
-        if not self._policy.allows(call.context, 'show', group.project_id, group.user_id):
+        if not self._policy.allows(call.context, 'groups:show', group.project_id, group.user_id):
             raise errors.GroupNotFound(uuid)
-        if name and not self._policy.allows(call.context, name, group.project_id, group.user_id):
-            raise exceptions.Forbidden(f'The policy nova_sched:groups:{name} is against it.')
+        if name:
+            self._policy.demand(call.context, f'groups:{name}', group.project_id, group.user_id)
         return group
 
     def _whole(self, call, group, status=200):
@@ -199,7 +194,7 @@ class Groups:
         return _shown(call, group, views.plan(group, call.root, self._with_hosts(call, group)))
 
     def _with_hosts(self, call, group):
-        return self._policy.allows(call.context, 'show:hosts', group.project_id, group.user_id)
+        return self._policy.allows(call.context, 'groups:show:hosts', group.project_id, group.user_id)
 
 
 def _agreed(group, seen):

@@ -12,10 +12,12 @@
 """Who may do what: the rules of oslo.policy with their defaults, and how they are asked."""
 
 from oslo_policy import policy
+from werkzeug import exceptions
 
 from nova_sched import errors
 from nova_sched.api.document import OPERATIONS
 
+SERVICE = 'nova_sched'
 PROJECT, EVERYWHERE = ['project'], ['system', 'project']
 MEMBER, READER = 'rule:project_member_or_admin', 'rule:project_reader_or_admin'
 ROLES = [
@@ -34,13 +36,16 @@ ROLES = [
         'rule:operator or (role:reader and project_id:%(project_id)s)',
         'Who may look at groups of a project.',
     ),
+    policy.RuleDefault(
+        'anybody', 'rule:admin or role:member or role:reader', 'Who has any role, in whatever project.'
+    ),
 ]
 
 
 def _rule(name, default, scopes, description, *operations):
     """A rule of ours; ``operations`` name those of the document that ask for it."""
     return policy.DocumentedRuleDefault(
-        name=f'nova_sched:groups:{name}',
+        name=f'{SERVICE}:{name}',
         check_str=default,
         scope_types=scopes,
         description=description,
@@ -51,14 +56,18 @@ def _rule(name, default, scopes, description, *operations):
 
 
 RULES = [
-    _rule('create', MEMBER, PROJECT, 'Create a group in the own project.', 'create_group'),
-    _rule('validate', READER, EVERYWHERE, 'Check a template.', 'validate_group'),
-    _rule('list', READER, EVERYWHERE, 'List the groups of the own project.', 'list_groups'),
+    _rule('groups:create', MEMBER, PROJECT, 'Create a group in the own project.', 'create_group'),
+    _rule('groups:validate', READER, EVERYWHERE, 'Check a template.', 'validate_group'),
+    _rule('groups:list', READER, EVERYWHERE, 'List the groups of the own project.', 'list_groups'),
     _rule(
-        'list:all_projects', 'rule:operator', EVERYWHERE, 'List the groups of other projects.', 'list_groups'
+        'groups:list:all_projects',
+        'rule:operator',
+        EVERYWHERE,
+        'List the groups of other projects.',
+        'list_groups',
     ),
     _rule(
-        'show',
+        'groups:show',
         READER,
         EVERYWHERE,
         'See a group and its plan. To whom this is refused, there is no such group.',
@@ -66,16 +75,23 @@ RULES = [
         'show_plan',
     ),
     _rule(
-        'show:hosts',
+        'groups:show:hosts',
         'rule:operator',
         EVERYWHERE,
         'See also the names of hosts, beside those of wider domains, wherever a group is told.',
         *(name for name, one in OPERATIONS.items() if one.tells_hosts),
     ),
-    _rule('update', MEMBER, EVERYWHERE, 'Give a group another definition.', 'update_group'),
-    _rule('replan', MEMBER, EVERYWHERE, 'Find places for members that have none.', 'renew_plan'),
-    _rule('renew', MEMBER, EVERYWHERE, 'Hold the planned hosts for longer.', 'renew_group'),
-    _rule('delete', MEMBER, EVERYWHERE, 'Delete a group.', 'delete_group'),
+    _rule('groups:update', MEMBER, EVERYWHERE, 'Give a group another definition.', 'update_group'),
+    _rule('groups:replan', MEMBER, EVERYWHERE, 'Find places for members that have none.', 'renew_plan'),
+    _rule('groups:renew', MEMBER, EVERYWHERE, 'Hold the planned hosts for longer.', 'renew_group'),
+    _rule('groups:delete', MEMBER, EVERYWHERE, 'Delete a group.', 'delete_group'),
+    _rule('flavors:list', 'rule:anybody', EVERYWHERE, 'List the flavors that are queues.', 'list_flavors'),
+    _rule('flavors:show', 'rule:anybody', EVERYWHERE, 'See such a flavor.', 'show_flavor'),
+    _rule(
+        'flavors:create', 'rule:admin', EVERYWHERE, 'Add a flavor, and with it its queues.', 'create_flavor'
+    ),
+    _rule('flavors:delete', 'rule:admin', EVERYWHERE, 'Take a flavor away, and its queues.', 'delete_flavor'),
+    _rule('queues:list', 'rule:anybody', EVERYWHERE, 'See the queues, and what waits there.', 'list_queues'),
 ]
 
 
@@ -94,7 +110,7 @@ def enforcer(conf=None):
 
 
 class Policy:
-    """What a caller may do; rules by the end of their name, such as `create`. Raises BadConfig."""
+    """What a caller may do; rules by the end of their name, such as `groups:create`. Raises BadConfig."""
 
     def __init__(self, conf):
         self._enforcer = enforcer(conf)
@@ -108,6 +124,11 @@ class Policy:
         """Whether the caller may do this to what belongs to that project."""
         target = {'project_id': project_id, 'user_id': user_id}
         try:
-            return bool(self._enforcer.enforce(f'nova_sched:groups:{name}', target, context))
+            return bool(self._enforcer.enforce(f'{SERVICE}:{name}', target, context))
         except policy.InvalidScope:
             return False
+
+    def demand(self, context, name, project_id, user_id=None):
+        """Raises Forbidden where ``allows`` says no."""
+        if not self.allows(context, name, project_id, user_id):
+            raise exceptions.Forbidden(f'The policy {SERVICE}:{name} is against it.')

@@ -9,10 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How a top group looks in JSON, and under which entity tag."""
+"""How a top group and a flavor look in JSON, and a group's entity tag."""
 
+import datetime
 import hashlib
 import json
+import urllib.parse
 
 BRIEF = ('uuid', 'name', 'project_id', 'user_id', 'status', 'generation', 'serial', 'warnings', 'dry_run')
 TIMES = ('created_at', 'updated_at', 'expires_at')
@@ -26,6 +28,7 @@ MEMBER = (
     'compute_node_uuid',
     'availability_zone',
 )
+FLAVOR = ('name', 'flavorid', 'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'swap', 'extra_specs')
 MOVE = ('path', 'instance_uuid', 'from_host', 'to_host', 'reason')
 # What names a host.
 HOSTS = frozenset(['host', 'nodename', 'compute_node_uuid', 'from_host', 'to_host'])
@@ -73,6 +76,17 @@ def _without_host(domains):
 
 def _told(thing, names, with_hosts):
     return {name: getattr(thing, name) if with_hosts or name not in HOSTS else None for name in names}
+
+
+def flavor(row, root):
+    """A flavor as a manager of queues tells it."""
+    made = datetime.datetime.fromtimestamp(row['created_s'], datetime.UTC)
+    links = [{'rel': 'self', 'href': flavor_address(row['name'], root)}]
+    return {**{name: row[name] for name in FLAVOR}, 'created_at': _time(made), 'links': links}
+
+
+def flavor_address(name, root):
+    return f'{root}/v1/flavors/{urllib.parse.quote(name, safe="")}'
 
 
 def _time(moment):

@@ -110,9 +110,10 @@ def check(conf, host):
 
 
 class AgentWorker:
-    """The worker of one agent, on a bus. ``interval_s`` gives the seconds between reports."""
+    """The worker of one agent, on a bus. ``interval_s`` gives the seconds between reports, which may be made
+    once ``settled`` was called."""
 
-    def __init__(self, conf, bus, agent, nodename, interval_s):
+    def __init__(self, conf, bus, agent, nodename, interval_s, settled):
         self._menu = Menu(conf, QueuesClient(bus, CALL_S), agent.host)
         self._broker, self._grace_s = queue_service.broker(conf), _grace_s(conf)
         around = worker.Surroundings(
@@ -122,6 +123,7 @@ class AgentWorker:
             driver=driver(conf, agent.host),
             look=self._menu,
             read=queue_service.read,
+            settled=settled,
         )
         wanted = conf.queues
         chosen = worker.Settings(

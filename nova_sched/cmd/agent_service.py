@@ -104,11 +104,12 @@ class AgentService(oslo_service.ServiceBase):
         # While the bus is away this waits for it; a server that has not started yet cannot be stopped.
         server.start()
         self._server = server
-        self.reporter.listens()
-        if self._conf.queues.enabled:
-            nodename = self._settings.node or made.host
-            self.worker = agent_queues.AgentWorker(self._conf, self._bus, made, nodename, self._interval)
-            self.worker.start()
+        if not self._conf.queues.enabled:
+            self.reporter.listens()
+            return
+        nodename, settled = self._settings.node or made.host, self.reporter.listens
+        self.worker = agent_queues.AgentWorker(self._conf, self._bus, made, nodename, self._interval, settled)
+        self.worker.start()
 
     def _hear(self):
         """The catalogue of queues has changed, or what it says of this host."""

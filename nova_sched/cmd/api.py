@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""nova-sched-api: the REST API on a web server of its own; on fake:// with a scheduler in its process."""
+"""nova-sched-api: the REST API on a web server of its own; on fake:// with those in its process that it asks."""
 
 import contextlib
 import logging
@@ -17,6 +17,7 @@ import signal
 import sys
 import threading
 import time
+import urllib.parse
 
 from nova_sched.cmd import backend
 
@@ -34,7 +35,7 @@ def main():
 
 
 def _run():
-    from nova_sched import rpc
+    from nova_sched import queue_service, rpc, service
     from nova_sched.cmd import startup
 
     conf = startup.configure()
@@ -43,17 +44,22 @@ def _run():
         stack.callback(bus.cleanup)
         if is_alone(conf):
             startup.check(conf)
-            stack.enter_context(_scheduler(conf, bus))
+            _start(stack, service.SchedulerService(conf, bus))
+            if has_queues(conf):
+                queue_service.check(conf)
+                _start(stack, queue_service.QueueService(conf, bus))
         until_told(server(conf, application(conf, bus)))
         LOG.info('Stopped')
 
 
 def application(conf, bus):
-    """The API over the schedulers that are on this bus. Raises BadConfig."""
+    """The API over the schedulers and managers of queues that are on this bus. Raises BadConfig."""
     from nova_sched.api import app
     from nova_sched.rpc import client
 
-    return app.make(conf, client.GroupsClient(bus, timeout_s=conf.api.rpc_timeout))
+    wait_s = conf.api.rpc_timeout
+    queues = client.QueuesClient(bus, wait_s) if has_queues(conf) or not is_alone(conf) else Nobody()
+    return app.make(conf, client.GroupsClient(bus, wait_s), queues)
 
 
 def is_alone(conf):
@@ -61,17 +67,25 @@ def is_alone(conf):
     return conf.transport_url.startswith('fake:')
 
 
-@contextlib.contextmanager
-def _scheduler(conf, bus):
-    """A scheduler in this process, for as long as the block runs: over fake:// nobody else can be reached."""
-    from nova_sched import service
+def has_queues(conf):
+    """Whether a process that is alone manages queues: flavors are in the database, or nowhere."""
+    return conf.claims.store == 'sql'
 
-    made = service.SchedulerService(conf, bus)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
+
+class Nobody:
+    """In the place of managers of queues where none can be reached: whoever asks need not wait."""
+
+    def __getattr__(self, method):
+        from nova_sched import errors
+
+        why = 'over fake:// and with [claims] store = memory there is no manager of queues'
+        raise errors.NoAnswer(method, why)
+
+
+def _start(stack, service):
+    """Run a service in this process until the stack ends: over fake:// nobody else can be reached."""
+    stack.callback(service.stop)
+    service.start()
 
 
 def server(conf, served):
@@ -82,7 +96,7 @@ def server(conf, served):
 
     made = wsgi.Server(
         (conf.api.host, conf.api.port),
-        served,
+        _with_slashes(served),
         numthreads=conf.api.threads,
         server_name='nova-sched-api',
         shutdown_timeout=conf.api.shutdown_timeout,
@@ -94,6 +108,18 @@ def server(conf, served):
         raise errors.BadConfig('[api] host and port', str(error)) from None
     LOG.info('Serving on http://%s:%d', *made.bind_addr[:2])
     return made
+
+
+def _with_slashes(served):
+    """The application behind Cheroot, that keeps %2F in a path, where other servers decode all of it."""
+
+    def answer(environ, start_response):
+        if '%2F' in environ['PATH_INFO']:
+            path = environ['REQUEST_URI'].partition('?')[0]
+            environ['PATH_INFO'] = urllib.parse.unquote_to_bytes(path).decode('latin-1')
+        return served(environ, start_response)
+
+    return answer
 
 
 def _told(message='', level=logging.INFO, traceback=False):

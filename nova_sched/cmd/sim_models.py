@@ -42,7 +42,9 @@ def add_options(models):
     )
     models.add_argument('--hours', type=amount, default=4.0, metavar='N', help='of the trace (%(default)s)')
     models.add_argument(
-        '--packing', action='store_true', help='weighers prefer full nodes: their multipliers are -1'
+        '--packing',
+        action='store_true',
+        help='weighers prefer full nodes: their multipliers are -1, that of builds under way is 0',
     )
     models.add_argument('--steps', type=one, metavar='N', help='[queues] priority_steps (10)')
     models.add_argument('--slots', type=one, metavar='N', help='[queues] slots (2)')
@@ -105,7 +107,9 @@ def _quick_directory():
 
 
 def _choose_weights(options, conf):
+    """Weights that pack; without that of builds under way, which would spread a burst all the same."""
     if options.packing:
+        conf.set_override('io_ops_weight_multiplier', 0.0, group='filter_scheduler')
         for name in ('ram', 'cpu', 'disk'):
             conf.set_override(f'{name}_weight_multiplier', -1.0, group='filter_scheduler')
 

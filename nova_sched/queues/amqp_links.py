@@ -31,7 +31,7 @@ Result = TypeVar('Result')
 ERRORS = (AMQPError, MessageNacked, OSError)
 
 CONNECT_S = 5.0  # for each host
-SILENCE_S = 20.0  # the broker answers within this time, or it is taken as gone
+SILENCE_S = 20.0  # the broker says something within this time, or it is taken as gone
 TRUE = ('1', 'true', 'yes', 'on')
 
 
@@ -94,7 +94,12 @@ def _tls(options: Mapping[str, Any]) -> bool | dict[str, Any]:
 
 
 def connect(broker: Server, name: str, heartbeat_s: float = 0.0) -> amqp.Connection:
-    """A connection to the first node that answers, any of them first; BrokerUnavailable if none does."""
+    """A connection to the first node that answers, any of them first; BrokerUnavailable if none does.
+
+    With heartbeats a broker that is only busy is never silent for as long as their interval: to leave it then
+    would be the beginning of more work for it.
+    """
+    silence_s = max(SILENCE_S, heartbeat_s)
     why = ''
     for host in random.sample(broker.hosts, len(broker.hosts)):
         bus = kombu.Connection(
@@ -109,8 +114,8 @@ def connect(broker: Server, name: str, heartbeat_s: float = 0.0) -> amqp.Connect
             transport='pyamqp',
             transport_options={
                 'client_properties': {'connection_name': name},
-                'read_timeout': SILENCE_S,
-                'write_timeout': SILENCE_S,
+                'read_timeout': silence_s,
+                'write_timeout': silence_s,
             },
         )
         try:

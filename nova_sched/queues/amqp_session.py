@@ -51,6 +51,7 @@ class Session:
         self.missing: dict[str, int] = {}  # queues that are not there, with the wanted priority
         self._connection = connection
         self._fileno = connection.sock.fileno()  # to be known after it was closed, too
+        self._silence_s = max(amqp_links.SILENCE_S, connection.heartbeat or 0)
         self._channel = connection.channel()
         self._probes = connection.channel()
         self._window = window
@@ -72,7 +73,7 @@ class Session:
 
     def read(self) -> None:
         """Read one frame, of which the beginning is there."""
-        self._connection.blocking_read(amqp_links.SILENCE_S)
+        self._connection.blocking_read(self._silence_s)
 
     @property
     def beat_s(self) -> float:
@@ -142,7 +143,7 @@ class Session:
             for tag in some:
                 # py-amqp takes the callback away when it reads the answer.
                 while tag in self._channel.callbacks:
-                    self._connection.drain_events(amqp_links.SILENCE_S)
+                    self._connection.drain_events(self._silence_s)
         for tag in tags:
             self._queues.pop(tag, None)
 

@@ -126,31 +126,43 @@ class Register:
         return {**self.catalogue.to_plain(), 'disabled': host in self._disabled, 'aggregates': aggregates}
 
     def create(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Add a flavor; ``flavorid`` is its name if none is given. Returns it.
+        """Add a flavor; ``flavorid`` is its name if none is given. Returns it, or one that was there.
 
         Raises FlavorExists, and InvalidRequest for one that makes no sense.
         """
         made = checked(row, time.time())
         Catalogue.of(0, [made], self._specials)
-        self._flavors.create(made)
+        is_new = self._flavors.create(made)
         self.refresh()
-        return made
+        if is_new:
+            return made
+        return next((one for one in self.flavors()[1] if one['name'] == made['name']), made)
 
     def delete(self, name: str) -> None:
         """Take a flavor away. Raises FlavorNotFound."""
         self._flavors.delete(name)
         self.refresh()
 
-    def flavors(self) -> list[dict[str, Any]]:
-        """All flavors, by name."""
-        return list(self._flavors.list()[1])
+    def flavors(self) -> tuple[int, list[dict[str, Any]]]:
+        """The version of the list of flavors, and all of them, by name."""
+        version, found = self._flavors.list()
+        return version, list(found)
 
-    def facts(self) -> list[dict[str, Any]]:
-        """Each queue with what waits there (``ready``), and how many ``consumers`` it has; both None for one
-        that the broker does not have. Those of fallback and results come first."""
-        own = [(name, name) for name in (FALLBACK, RESULTS)]
-        flavors = [(str(queue), of_flavor(queue.name)) for queue in self.catalogue.queues]
-        return [{'name': name, **self._counts(queue)} for name, queue in [*own, *flavors]]
+    def facts(self, marker: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
+        """Each queue by its ``name`` and that on the broker (``queue``), what waits there (``ready``), and how
+        many ``consumers`` it has; both None for one that the broker does not have. Those of fallback and
+        results come first.
+
+        Those after the ``marker``, a name on the broker, and so many at most. Raises NotFound for the marker.
+        """
+        flavors = [(of_flavor(queue.name), str(queue)) for queue in self.catalogue.queues]
+        named = dict([(FALLBACK, FALLBACK), (RESULTS, RESULTS), *flavors])
+        known = list(named)
+        if marker is not None:
+            if marker not in named:
+                raise errors.NotFound(f'Queue {marker}')
+            known = known[known.index(marker) + 1 :]
+        return [{'name': named[one], 'queue': one, **self._counts(one)} for one in known[:limit]]
 
     def _counts(self, queue: str) -> dict[str, int | None]:
         found = self._broker.facts(queue)

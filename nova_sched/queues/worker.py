@@ -67,6 +67,9 @@ class Surroundings:
 
     ``look`` asks for the catalogue and gives the View of it, the same object if nothing has changed; it may
     raise anything. ``read`` makes the Request of a RequestSpec for an instance, or raises Invalid.
+    ``settled`` is called once what the last process has left is settled: before that no report of the node
+    may be made, for it would lack an instance that was confirmed just before that end, and so have its claim
+    released.
     """
 
     site: Site
@@ -75,6 +78,7 @@ class Surroundings:
     driver: Driver
     look: Callable[[], View]
     read: Callable[[Any, str], Request]
+    settled: Callable[[], None] = lambda: None
 
 
 class Worker:
@@ -90,7 +94,7 @@ class Worker:
     ):
         self.figures = Figures()
         self._site, self._broker = around.site, around.broker
-        self._driver, self._look = around.driver, around.look
+        self._driver, self._look, self._settled = around.driver, around.look, around.settled
         self._settings, self._runner, self._clock, self._chance = settings, runner, clock, chance
         self._work = Work(around.site, around.claims, around.driver, around.read, self._takes, self._took)
         self._own = of_host(around.site.host)
@@ -143,12 +147,13 @@ class Worker:
         self._runner.later(self._chance.uniform(0, SPREAD_S), lambda: self._runner.start(self._refresh()))
 
     def _begin(self) -> Steps:
-        consumer = yield from self._closing.answered(self._connect)
         for uuid in sorted(self._site.hidden()):
             try:
                 yield from self._work.recover(uuid)
             except errors.SchedError as error:
                 LOG.error('Instance %s, whose build was cut off, keeps its room: %s', uuid, error)
+        self._settled()
+        consumer = yield from self._closing.answered(self._connect)
         appetite = Appetite(self._settings.slots, self._settings.own_priority)
         self._following = Following(consumer, self._site, self._hands, appetite, self.figures, self._clock)
         self._site.watch(self._changed)

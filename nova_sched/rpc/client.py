@@ -306,12 +306,12 @@ class QueuesClient(Client):
         self.call(context, 'flavor_delete', name=name)
 
     def flavor_list(self, context=None):
-        """Mappings, by name."""
+        """A mapping of ``version``, the catalogue's, and ``flavors``: mappings, by name."""
         return self.call(context, 'flavor_list')
 
-    def facts(self, context=None):
-        """Mappings of name, ready and consumers."""
-        return self.call(context, 'facts')
+    def facts(self, marker=None, limit=None, context=None):
+        """Mappings of name, queue, ready and consumers. Raises NotFound for a marker that is none."""
+        return self.call(context, 'facts', marker=marker, limit=limit)
 
 
 class ExplainClient(Client):

@@ -36,7 +36,7 @@ class Queues:
     @expected
     def flavor_create(self, context, flavor):
         """Add a flavor: a mapping of name, vcpus, memory_mb, and flavorid, root_gb, ephemeral_gb, swap (MiB),
-        extra_specs. Returns it. An equal one may be there; raises FlavorExists if another one is."""
+        extra_specs. Returns it. An equal one may be there, and stays. Raises FlavorExists."""
         if not isinstance(flavor, dict):
             raise errors.InvalidRequest('flavor', f'{words.short(flavor)} is no mapping')
         return self._register.create(flavor)
@@ -48,13 +48,21 @@ class Queues:
 
     @expected
     def flavor_list(self, context):
-        """All flavors, by name."""
-        return self._register.flavors()
+        """All ``flavors``, by name, and the ``version`` of the catalogue that they make."""
+        version, flavors = self._register.flavors()
+        return {'version': version, 'flavors': flavors}
 
     @expected
-    def facts(self, context):
-        """Each queue as a mapping: name, ready, consumers; the last two null if the broker has none."""
-        return self._register.facts()
+    def facts(self, context, marker=None, limit=None):
+        """Each queue as a mapping: name, queue (that on the broker), ready, consumers; the last two null if the
+        broker has none.
+
+        Those after the ``marker``, a name on the broker, and so many at most. Raises NotFound for a marker
+        that is none.
+        """
+        after = None if marker is None else words.name(marker, 'marker')
+        most = None if limit is None else words.number(limit, 'limit')
+        return self._register.facts(after, most)
 
 
 class CatalogueNews:

@@ -187,3 +187,14 @@ def test_a_build_that_was_cut_off_is_done_by_the_next_agent(cloud, tmp_path):
     until(lambda: cloud.subscribers() == 1)
     assert cloud.instances('cmp1') == []
     assert AgentClient(cloud.bus, 'cmp1').destroy(left) is False
+
+
+def test_a_build_that_was_confirmed_just_before_the_end_stays(cloud, tmp_path):
+    (agent,) = cloud.start_agents('cmp1')
+    instance, _ = cloud.place()
+    cloud.stop(agent)
+    kept = tmp_path / 'cmp1' / 'instances.json'
+    (left,) = json.loads(kept.read_text())['instances']
+    kept.write_text(json.dumps({'instances': [left | {'hidden': True}]}))
+    cloud.start_agents('cmp1')
+    assert (cloud.states(instance), cloud.instances('cmp1')) == ([('cmp1', 'confirmed')], [instance])

@@ -190,7 +190,7 @@ def test_two_callers_of_one_server_have_one(cloud):
 
 def test_what_a_manager_refuses(cloud):
     again = cloud.queues.flavor_create(SMALL)
-    assert (again['flavorid'], [one['name'] for one in cloud.queues.flavor_list()]) == (
+    assert (again['flavorid'], [one['name'] for one in cloud.queues.flavor_list()['flavors']]) == (
         'small',
         ['large', 'small'],
     )

@@ -97,7 +97,8 @@ def serving():
     """The scheduler, and the address of its API."""
     with tempfile.TemporaryDirectory() as folder, running('fake://', Path(folder)) as daemon:
         groups = rpc.client.GroupsClient(daemon.bus, timeout_s=PATIENCE_S)
-        served = api.server(configuration(port=0, shutdown_timeout=5), app.make(configuration(), groups))
+        made = app.make(configuration(), groups, rpc.client.QueuesClient(daemon.bus, timeout_s=PATIENCE_S))
+        served = api.server(configuration(port=0, shutdown_timeout=5), made)
         thread = threading.Thread(target=served.serve, daemon=True)
         thread.start()
         try:

@@ -24,16 +24,15 @@ from nova_sched.tests.integration import audit
 
 CHANGED = 'OLD.state <> NEW.state'
 INSERT = 'INSERT INTO settled_jobs VALUES (NEW.uuid, OLD.state, NEW.state);'
+NOTE = f'IF {CHANGED} THEN {INSERT} END IF'
+ON_UPDATE = 'CREATE TRIGGER keep_settled AFTER UPDATE ON jobs'
 TRIGGERS = {
     'postgresql': [
-        'CREATE FUNCTION keep_settled() RETURNS trigger AS $$ BEGIN '
-        + f'IF {CHANGED} THEN {INSERT} END IF; RETURN NULL; END $$ LANGUAGE plpgsql',
-        'CREATE TRIGGER keep_settled AFTER UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION keep_settled()',
+        f'CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {NOTE}; RETURN NULL; END $$',
+        f'{ON_UPDATE} FOR EACH ROW EXECUTE FUNCTION keep()',
     ],
-    'mysql': [
-        f'CREATE TRIGGER keep_settled AFTER UPDATE ON jobs FOR EACH ROW IF {CHANGED} THEN {INSERT} END IF'
-    ],
-    'sqlite': [f'CREATE TRIGGER keep_settled AFTER UPDATE ON jobs WHEN {CHANGED} BEGIN {INSERT} END'],
+    'mysql': [f'{ON_UPDATE} FOR EACH ROW {NOTE}'],
+    'sqlite': [f'{ON_UPDATE} WHEN {CHANGED} BEGIN {INSERT} END'],
 }
 TABLES = 'jobs', 'settled_jobs', 'claims', 'nodes', 'quota_usage', 'quota_holds'
 

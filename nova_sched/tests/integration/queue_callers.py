@@ -129,18 +129,18 @@ def again(call):
     raise AssertionError
 
 
-def converse(settings, log, answers, callers, projects, most, jobs, done, seed):
-    """A process of callers, until ``jobs`` creates and deletes are made; ``done`` counts them."""
+def converse(settings, log, answers, callers, projects, most, jobs, until_s, done, seed):
+    """A process of callers, until ``jobs`` creates and deletes are made, or the time is over; ``done`` counts
+    them."""
     bus = begin(settings, log)
     catalogue, turn = Catalogue.of(1, ROWS, CONF.queues.specials), threading.Lock()
 
     def take():
         with turn:
-            done.value += done.value < jobs
-            left.append(None)
-            return len(left) <= jobs
+            more = done.value < jobs and time.monotonic() < until_s
+            done.value += more
+            return more
 
-    left = []
     with contextlib.ExitStack() as end:
         file = end.enter_context(open(answers, 'w'))
         router = end.enter_context(queue_service.Routing(CONF, bus))

@@ -22,9 +22,11 @@ import collections
 import contextlib
 import dataclasses
 import json
+import logging
 import multiprocessing
 import os
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -47,7 +49,7 @@ from nova_sched.tests.options import settings
 
 VCPUS, GPUS_ON = 16, 4  # of each node; every fourth has a device
 FULL = 0.8  # share of all CPUs that servers may take
-QUIET_S, PATIENCE_S, STARTS_S = 2.5 * queue_workers.REPORT_S, 300.0, 120.0
+PATIENCE_S, STARTS_S = 300.0, 120.0
 STEP_S = 10.0
 PROCESSES = multiprocessing.get_context('forkserver')  # a worker that is killed is back soon
 CALLERS = 'nova_sched.tests.integration.queue_callers'
@@ -56,7 +58,8 @@ CALLERS = 'nova_sched.tests.integration.queue_callers'
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """How big a crowd, and what it goes through: every ``pause_s`` seconds a process of workers is killed,
-    ``kills`` times at most (None: as long as there are jobs)."""
+    ``kills`` times at most (None: as long as there are jobs). After ``limit_s`` no more jobs are begun. The
+    books are audited when nothing has been under way for ``quiet_s``: two reports of each node, at least."""
 
     workers: int
     jobs: int
@@ -70,6 +73,8 @@ class Plan:
     restart: bool = True
     seed: int = 0
     limit_s: float = 1200.0
+    quiet_s: float = 2.5 * queue_workers.REPORT_S
+    fallback_after_s: int = 15
 
     @property
     def servers(self):
@@ -121,7 +126,7 @@ class Crowd:
             'pci.alias': json.dumps(queue_workers.ALIAS),
             'queues.enabled': True,
             'queues.specials': 'pci:gpu',
-            'queues.fallback_after': 15,
+            'queues.fallback_after': plan.fallback_after_s,
             'queues.fake_seconds': 0.05,
             'queues.fake_failures': 0.01,
             'queues.reply_timeout': 600,
@@ -186,6 +191,7 @@ class Crowd:
                 projects,
                 most,
                 plan.jobs // plan.conversations,
+                time.monotonic() + plan.limit_s,
                 self.done[-1],
                 plan.seed + number + 1,
             )
@@ -278,23 +284,20 @@ def _watch(crowd, weather, begun_s, tell):
                 f'{crowd.count():,} of {crowd.plan.jobs:,} jobs, {busy} under way, {claims} claims pending,'
                 f' {weather.kills} kills, {now_s - begun_s:.0f} s'
             )
-        if now_s - begun_s > crowd.plan.limit_s:
-            tell('the time is over')
-            return
 
 
 def waits(broker, url):
-    """Messages in each of our queues, in the hands of consumers or not."""
+    """Messages in each of our queues, in the hands of consumers or not; but for answers."""
     host = url.rpartition('/')[2]
-    found = broker.ask('GET', f'queues/{host}')
-    return {one['name']: one.get('messages', 0) for one in found if one['name'].startswith('nova_sched.')}
+    found = {one['name']: one.get('messages', 0) for one in broker.ask('GET', f'queues/{host}')}
+    return {name: count for name, count in found.items() if re.match(r'nova_sched\.(?!reply\.)', name)}
 
 
 def _until_quiet(crowd, broker, url, tell):
-    """Wait until nothing has been under way for QUIET_S seconds; what still is, if that takes too long."""
+    """Wait until nothing has been under way for a while; what still is, if that takes too long."""
     until_s = time.monotonic() + PATIENCE_S
     since_s = time.monotonic()
-    while time.monotonic() - since_s < QUIET_S:
+    while time.monotonic() - since_s < crowd.plan.quiet_s:
         time.sleep(1.0)
         busy, claims = audit_queues.unrest(crowd.database)
         waiting = sum(waits(broker, url).values())
@@ -364,6 +367,7 @@ def main():
     stage.prepare()
     try:
         with stage.folder(chosen.keep) as home, servers(chosen.database, home) as (broker, database):
+            logging.basicConfig(filename=home / 'crowd.log', force=True)
             plan = Plan(
                 chosen.workers,
                 chosen.jobs,

@@ -23,6 +23,7 @@ import multiprocessing
 import os
 import random
 import signal
+import threading
 import time
 
 from nova_sched.cmd import backend
@@ -97,12 +98,20 @@ class Crew:
         self._broker = queue_service.broker(conf)
         self._claims, self._queues = ClaimsClient(bus, CALL_S), QueuesClient(bus, CALL_S)
         self._conf, self.workers, self.reporters = conf, {}, []
+        self._settled = threading.Semaphore(0)
         for place in places:
             agent = GivenAgent(place, home / place.host)
             self.reporters.append(Reporter(agent, ReportClient(bus, CALL_S), lambda: REPORT_S))
-            self.workers[place.host] = self._worker(agent, place.host)
+            self.workers[place.host] = self._worker(agent, place.host, self._settles(self.reporters[-1]))
 
-    def _worker(self, agent, host):
+    def _settles(self, reporter):
+        def settled():
+            reporter.listens()
+            self._settled.release()
+
+        return settled
+
+    def _worker(self, agent, host, settled):
         around = worker.Surroundings(
             site=agent_queues.AgentSite(agent, host),
             claims=self._claims,
@@ -110,17 +119,18 @@ class Crew:
             driver=agent_queues.driver(self._conf, host),
             look=agent_queues.Menu(self._conf, self._queues, host),
             read=queue_service.read,
+            settled=settled,
         )
         wanted = self._conf.queues
         chosen = worker.Settings(wanted.slots, wanted.max_redeliveries, wanted.priority_steps, lambda: 30.0)
         return worker.Worker(around, chosen, Threads(), time.monotonic, random.Random())
 
     def start(self):
-        for reporter in self.reporters:
-            reporter.listens()
-            reporter.step()
         for one in self.workers.values():
             one.start()
+        for _ in self.workers:
+            self._settled.acquire()
+        self.report()
 
     def report(self):
         """What is due, for each node; those with news among them."""

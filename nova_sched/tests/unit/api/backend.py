@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A scheduler for the API's tests: it keeps top groups, places nobody, and refuses what it is told to."""
+"""A scheduler for the API's tests: it keeps top groups and flavors, places nobody, and refuses what it is told to."""
 
 import copy
 import datetime
@@ -19,6 +19,8 @@ import yaml
 
 from nova_sched import errors
 from nova_sched.objects.top_group import GroupMember, GroupMove, TopGroup
+from nova_sched.queues.flavors import checked
+from nova_sched.rpc import words
 from nova_sched.tests.builders import uuid_of
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, 0, tzinfo=datetime.UTC)
@@ -203,3 +205,47 @@ def _brief(one):
     for name in ('template', 'parameters', 'members', 'moves'):
         delattr(told, name)
     return told
+
+
+class Manager:
+    """A manager of queues: ``flavors`` by name, each with one queue; ``refusal`` is raised by each method."""
+
+    def __init__(self, *names):
+        rows = ({'name': name, 'vcpus': 1, 'memory_mb': 512} for name in names)
+        self.flavors = {row['name']: checked(row, NOON.timestamp()) for row in rows}
+        self.refusal = None
+        self.calls = []
+        self.contexts = []
+
+    def _asked(self, method, context):
+        self.calls.append(method)
+        self.contexts.append(context)
+        if self.refusal is not None:
+            raise self.refusal
+
+    def flavor_list(self, context=None):
+        self._asked('flavor_list', context)
+        return {'version': 7, 'flavors': [self.flavors[name] for name in sorted(self.flavors)]}
+
+    def flavor_create(self, flavor, context=None):
+        self._asked('flavor_create', context)
+        made = checked(flavor, NOON.timestamp())
+        if self.flavors.setdefault(made['name'], made) != made:
+            raise errors.FlavorExists(made['name'], 'it is another one')
+        return made
+
+    def flavor_delete(self, name, context=None):
+        self._asked('flavor_delete', context)
+        if self.flavors.pop(words.name(name, 'name'), None) is None:
+            raise errors.FlavorNotFound(name)
+
+    def facts(self, marker=None, limit=None, context=None):
+        self._asked('facts', context)
+        known = [f'flavor.{name}' for name in sorted(self.flavors)]
+        if marker is not None and marker not in known:
+            raise errors.NotFound(f'Queue {marker}')
+        later = known[known.index(marker) + 1 :] if marker else known
+        return [
+            {'name': queue.removeprefix('flavor.'), 'queue': queue, 'ready': 2, 'consumers': None}
+            for queue in later[:limit]
+        ]

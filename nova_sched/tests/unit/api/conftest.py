@@ -15,7 +15,7 @@ import pytest
 from werkzeug.test import Client
 
 from nova_sched.api import app
-from nova_sched.tests.unit.api.backend import Backend, group
+from nova_sched.tests.unit.api.backend import Backend, Manager, group
 from nova_sched.tests.unit.api.callers import configuration
 
 
@@ -30,5 +30,10 @@ def backend():
 
 
 @pytest.fixture
-def http(conf, backend):
-    return Client(app.make(conf, backend))
+def manager():
+    return Manager('tiny', 'large', 'huge', 'odd/ näme')
+
+
+@pytest.fixture
+def http(conf, backend, manager):
+    return Client(app.make(conf, backend, manager))

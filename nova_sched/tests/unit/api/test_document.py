@@ -14,11 +14,11 @@
 import jsonschema
 import pytest
 
-from nova_sched.api import document, handlers
+from nova_sched.api import document, handlers, queues
 from nova_sched.api.document import DOCUMENT, OPERATIONS
 from nova_sched.groups import template
 from nova_sched.objects import top_group
-from nova_sched.tests.unit.api.backend import group, member
+from nova_sched.tests.unit.api.backend import Manager, group, member
 
 SCHEMAS = DOCUMENT['components']['schemas']
 
@@ -37,11 +37,15 @@ def test_the_schema_of_templates_is_served(http):
 
 
 @pytest.mark.parametrize(
-    'kind, is_open',
-    [pytest.param(handlers.Service, True, id='service'), pytest.param(handlers.Groups, False, id='groups')],
+    'kind, tag',
+    [
+        pytest.param(handlers.Service, 'service', id='service'),
+        pytest.param(handlers.Groups, 'groups', id='groups'),
+        pytest.param(queues.Queues, 'queues', id='queues'),
+    ],
 )
-def test_a_handler_for_each_operation_and_no_other(kind, is_open):
-    operations = {name for name, one in OPERATIONS.items() if one.is_open == is_open}
+def test_a_handler_for_each_operation_and_no_other(kind, tag):
+    operations = {name for name, one in OPERATIONS.items() if one.tag == tag}
     assert {name for name in vars(kind) if not name.startswith('_')} == operations
 
 
@@ -80,7 +84,7 @@ def test_health_that_an_operator_has_taken_away(conf, backend, tmp_path):
     conf.set_override('backends', ['disable_by_file'], group='healthcheck')
     file = tmp_path / 'away'
     conf.set_override('disable_by_file_path', str(file), group='healthcheck')
-    http = Client(app.make(conf, backend))
+    http = Client(app.make(conf, backend, Manager()))
     assert http.get('/healthcheck').status_code == 200
     file.touch()
     assert http.get('/healthcheck').status_code == 503

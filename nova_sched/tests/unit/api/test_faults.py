@@ -20,7 +20,7 @@ from werkzeug.test import Client
 from nova_sched import errors
 from nova_sched.api import app
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.unit.api.backend import TEMPLATE
+from nova_sched.tests.unit.api.backend import TEMPLATE, Manager
 from nova_sched.tests.unit.api.callers import RED
 
 SECRET = 'postgresql://nova_sched:secret@db/x'
@@ -59,6 +59,8 @@ WHY = {'core': ['app/spread'], 'contradicts': False}
         pytest.param(
             errors.GroupChanged('x', 1, 2), 412, 'changed', {'expected': 1, 'found': 2}, id='a changed group'
         ),
+        pytest.param(errors.FlavorExists('x', 'its vcpus is 4, not 8'), 409, 'exists', {}, id='a flavor'),
+        pytest.param(errors.BrokerUnavailable(SECRET), 503, 'unavailable', {}, id='a broker that is away'),
         pytest.param(errors.StoreBusy(SECRET), 503, 'busy', {}, id='a busy database'),
         pytest.param(errors.StoreUnavailable(SECRET), 503, 'unavailable', {}, id='a database that is away'),
         pytest.param(
@@ -120,7 +122,7 @@ def test_what_the_log_tells_of_an_error(http, backend, caplog, error, level, log
 
 def test_the_log_has_a_line_for_each_request(conf, backend, caplog):
     with caplog.at_level(logging.INFO, 'nova_sched.api.app'):
-        Client(app.make(conf, backend)).get('/v1/groups?name=x', headers=RED)
+        Client(app.make(conf, backend, Manager())).get('/v1/groups?name=x', headers=RED)
     assert re.search(r'GET /v1/groups: 200, \d+\.\d ms', caplog.text)
 
 
@@ -165,7 +167,7 @@ def test_addresses_where_the_api_is_below_another(http, prefix):
     [pytest.param(True, 'https://cloud', id='told so'), pytest.param(False, 'http://localhost', id='not')],
 )
 def test_addresses_behind_a_proxy(conf, backend, trusted, root):
-    made = app.make(conf, backend)
+    made = app.make(conf, backend, Manager())
     conf.set_override('enable_proxy_headers_parsing', trusted, group='oslo_middleware')
     answer = Client(made).get('/v1', headers={'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'cloud'})
     assert answer.json['version']['links'][0]['href'] == f'{root}/v1/'

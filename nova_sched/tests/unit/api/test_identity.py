@@ -23,6 +23,7 @@ from werkzeug.test import Client
 from nova_sched import errors
 from nova_sched.api import app
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.unit.api.backend import Manager
 from nova_sched.tests.unit.api.callers import configuration
 
 OPEN = ['/', '/v1', '/v1/', '/v1/openapi.json', '/v1/schema', '/healthcheck']
@@ -65,7 +66,7 @@ def test_noauth_wants_a_name(http, path):
 @pytest.mark.parametrize('path', OPEN)
 @pytest.mark.parametrize('auth_strategy', ['noauth', 'keystone'])
 def test_no_token_is_needed(backend, path, auth_strategy):
-    made = Client(app.make(with_keystone(configuration(auth_strategy=auth_strategy)), backend))
+    made = Client(app.make(with_keystone(configuration(auth_strategy=auth_strategy)), backend, Manager()))
     assert made.get(path).status_code == 200
 
 
@@ -94,7 +95,7 @@ def keystone():
 
 @pytest.fixture
 def guarded(backend):
-    return Client(app.make(with_keystone(configuration(auth_strategy='keystone')), backend))
+    return Client(app.make(with_keystone(configuration(auth_strategy='keystone')), backend, Manager()))
 
 
 def test_a_token_of_keystone(guarded, keystone, backend):
@@ -149,7 +150,7 @@ def test_keystone_is_away(backend):
     conf = configuration(auth_strategy='keystone')
     conf.register_opts(loading.get_auth_plugin_conf_options('password'), group='keystone_authtoken')
     with_keystone(conf, auth_type='password', auth_url='http://127.0.0.1:1', http_request_max_retries=0)
-    answer = Client(app.make(conf, backend)).get('/v1/groups', headers={'X-Auth-Token': 'any'})
+    answer = Client(app.make(conf, backend, Manager())).get('/v1/groups', headers={'X-Auth-Token': 'any'})
     (told,) = answer.json['errors']
     assert (answer.status_code, told['code']) == (503, 'nova_sched.service-unavailable')
     assert answer.headers['Retry-After'] == '10'
@@ -166,4 +167,4 @@ def test_keystone_is_away(backend):
 def test_a_keystone_that_cannot_be_asked(backend, auth_type, why):
     conf = with_keystone(configuration(auth_strategy='keystone'), auth_type=auth_type)
     with pytest.raises(errors.BadConfig, match=why):
-        app.make(conf, backend)
+        app.make(conf, backend, Manager())

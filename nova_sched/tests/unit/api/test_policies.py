@@ -19,7 +19,7 @@ from nova_sched import errors
 from nova_sched.api import app, policies
 from nova_sched.api.document import OPERATIONS
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.unit.api.backend import TEMPLATE
+from nova_sched.tests.unit.api.backend import TEMPLATE, Manager
 
 APP = f'/v1/groups/{uuid_of("app")}'
 BODY = {'json': {'template': TEMPLATE}}
@@ -35,20 +35,27 @@ REQUESTS = {
     'replan': ('POST', f'{APP}/plan', {}),
     'renew': ('POST', f'{APP}/renew', {}),
     'delete': ('DELETE', APP, {}),
+    'list flavors': ('GET', '/v1/flavors', {}),
+    'show flavor': ('GET', '/v1/flavors/tiny', {}),
+    'list queues': ('GET', '/v1/queues', {}),
+    'create flavor': ('POST', '/v1/flavors', {'json': {'name': 'new', 'vcpus': 1, 'memory_mb': 1}}),
+    'delete flavor': ('DELETE', '/v1/flavors/tiny', {}),
 }
 READ = dict.fromkeys(['validate', 'list', 'show', 'plan'], 200)
 CHANGE = {'update': 200, 'replan': 200, 'renew': 200, 'delete': 204}
 ALL = {'list all': 200, 'list red': 200}
+LOOK = dict.fromkeys(['list flavors', 'show flavor', 'list queues'], 200)
+FLAVORS = {**LOOK, 'create flavor': 201, 'delete flavor': 204}
 NOT_THERE = dict.fromkeys(['show', 'plan', *CHANGE], 404)
 # Project, roles and scope of each caller, and what it gets of group app, which is of project red; else 403.
 CALLERS = {
-    'member': ('red', 'member,reader', None, {**READ, **CHANGE, 'create': 201, 'list red': 200}),
-    'reader': ('red', 'reader', None, {**READ, 'list red': 200}),
+    'member': ('red', 'member,reader', None, {**READ, **CHANGE, **LOOK, 'create': 201, 'list red': 200}),
+    'reader': ('red', 'reader', None, {**READ, **LOOK, 'list red': 200}),
     'nobody': ('red', '', None, NOT_THERE),
-    'stranger': ('blue', 'member,reader', None, {**READ, **NOT_THERE, 'create': 201}),
-    'admin': ('operators', 'admin,member,reader', None, {**READ, **CHANGE, **ALL, 'create': 201}),
-    'system reader': (None, 'reader', 'all', {**READ, **ALL}),
-    'system admin': (None, 'admin,member,reader', 'all', {**READ, **CHANGE, **ALL}),
+    'stranger': ('blue', 'member,reader', None, {**READ, **NOT_THERE, **LOOK, 'create': 201}),
+    'admin': ('operators', 'admin,member,reader', None, {**READ, **CHANGE, **ALL, **FLAVORS, 'create': 201}),
+    'system reader': (None, 'reader', 'all', {**READ, **ALL, **LOOK}),
+    'system admin': (None, 'admin,member,reader', 'all', {**READ, **CHANGE, **ALL, **FLAVORS}),
 }
 
 
@@ -59,13 +66,14 @@ def headers(project, roles, scope=None):
 
 @pytest.mark.parametrize('request_', REQUESTS)
 @pytest.mark.parametrize('caller', CALLERS)
-def test_the_defaults(http, backend, caller, request_):
+def test_the_defaults(http, backend, manager, caller, request_):
     project, roles, scope, allowed = CALLERS[caller]
     method, path, words = REQUESTS[request_]
     answer = http.open(path, method=method, headers=headers(project, roles, scope), **words)
     assert answer.status_code == allowed.get(request_, 403)
     if answer.status_code >= 400:
         assert {name for name, _ in backend.calls} <= {'show'}
+        assert manager.calls == []
 
 
 @pytest.mark.parametrize(
@@ -106,7 +114,7 @@ def test_an_operator_has_the_last_word(conf, backend, tmp_path, rules, method, p
     file = tmp_path / 'policy.yaml'
     file.write_text(yaml.safe_dump({f'nova_sched:groups:{name}': rule for name, rule in rules.items()}))
     conf.set_override('policy_file', str(file), group='oslo_policy')
-    made = app.make(conf, backend)
+    made = app.make(conf, backend, Manager())
     caller = {'X-Auth-Token': 'bob:red', 'X-Roles': 'member,reader'}
     assert Client(made).open(path, method=method, headers=caller).status_code == status
 
@@ -115,7 +123,7 @@ def test_hosts_may_be_shown_to_projects(conf, backend, tmp_path):
     file = tmp_path / 'policy.yaml'
     file.write_text('"nova_sched:groups:show:hosts": "rule:project_reader_or_admin"')
     conf.set_override('policy_file', str(file), group='oslo_policy')
-    made = app.make(conf, backend)
+    made = app.make(conf, backend, Manager())
     (told,) = Client(made).get(APP, headers=headers('red', 'reader')).json['members']
     assert (told['host'], told['domains']) == ('host-1', {'host': 'host-1', 'rack': 'rack-1'})
 
@@ -132,7 +140,7 @@ def test_a_policy_file_that_makes_no_sense(conf, backend, tmp_path, text):
     file.write_text(text)
     conf.set_override('policy_file', str(file), group='oslo_policy')
     with pytest.raises(errors.BadConfig, match='policy_file'):
-        app.make(conf, backend)
+        app.make(conf, backend, Manager())
 
 
 def test_every_operation_with_a_token_has_a_rule():

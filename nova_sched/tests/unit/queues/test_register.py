@@ -61,7 +61,8 @@ def test_a_flavor_is_a_queue(world):
     register.create(TINY)
     assert world.offered() == ['flavor.tiny', 'flavor.tiny+zone:north']
     assert [queue.name for queue in register.catalogue.queues] == ['tiny', 'tiny+zone:north']
-    assert register.flavors()[0]['flavorid'] == 'tiny'
+    version, (row,) = register.flavors()
+    assert (version, row['flavorid']) == (1, 'tiny')
 
 
 def test_a_queue_is_there_before_anybody_is_told(world):
@@ -124,8 +125,8 @@ def test_who_could_not_be_told_is_told_later(world):
 
 def test_one_and_the_same_flavor_twice(world):
     register = world.register()
-    register.create(TINY)
-    register.create(TINY)
+    first = register.create(TINY)
+    assert register.create(TINY) == first
     assert register.catalogue.version == 1
     with pytest.raises(errors.FlavorExists):
         register.create({**TINY, 'vcpus': 2})
@@ -144,7 +145,7 @@ def test_a_flavor_that_makes_no_sense_changes_nothing(world, row):
     register = world.register()
     with pytest.raises(errors.InvalidRequest):
         register.create(row)
-    assert (register.flavors(), world.offered()) == ([], [])
+    assert (register.flavors()[1], world.offered()) == ([], [])
 
 
 def test_a_flavor_that_nobody_has(world):
@@ -195,10 +196,31 @@ def test_what_waits_where(world):
     world.queues.publish('flavor.tiny', b'1')
     del world.queues.there['results']
     assert register.facts() == [
-        {'name': 'fallback', 'ready': 0, 'consumers': 0},
-        {'name': 'results', 'ready': None, 'consumers': None},
-        {'name': 'tiny', 'ready': 1, 'consumers': 0},
+        {'name': 'fallback', 'queue': 'fallback', 'ready': 0, 'consumers': 0},
+        {'name': 'results', 'queue': 'results', 'ready': None, 'consumers': None},
+        {'name': 'tiny', 'queue': 'flavor.tiny', 'ready': 1, 'consumers': 0},
     ]
+
+
+@pytest.mark.parametrize(
+    'marker, limit, seen',
+    [
+        pytest.param(None, 2, ['fallback', 'results'], id='the first'),
+        pytest.param('results', None, ['flavor.fallback', 'flavor.tiny'], id='all that are left'),
+        pytest.param('flavor.fallback', 1, ['flavor.tiny'], id="a flavor with a queue's name"),
+        pytest.param('flavor.tiny', 1, [], id='none is left'),
+    ],
+)
+def test_queues_page_by_page(world, marker, limit, seen):
+    register = world.register()
+    register.create(TINY)
+    register.create({**TINY, 'name': 'fallback', 'flavorid': 'x'})
+    assert [one['queue'] for one in register.facts(marker, limit)] == seen
+
+
+def test_queues_after_one_that_is_not_there(world):
+    with pytest.raises(errors.NotFound, match=r'Queue flavor\.gone is not known'):
+        world.register().facts('flavor.gone')
 
 
 def test_a_version_that_is_known_is_no_news(world):

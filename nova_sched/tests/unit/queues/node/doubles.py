@@ -316,6 +316,7 @@ class Cloud:
         self.broker.declare(NAMES)
         self.claims = Claims()
         self.done = []  # by all drivers
+        self.settled = []  # host, and what was hidden there by then
         self.view = View()
         self.look = lambda: self.view
         self._numbers = itertools.count()
@@ -336,8 +337,9 @@ class Cloud:
         site = site or Node(host, vcpus)
         self.claims.vcpus[host] = site.vcpus if shared is None else shared
         driver = Driver(host, self.done)
+        settled = lambda: self.settled.append((host, set(site.hidden())))  # noqa: E731
         around = worker.Surroundings(
-            site, self.claims, broker or self.broker, driver, lambda: self.look(), read
+            site, self.claims, broker or self.broker, driver, lambda: self.look(), read, settled
         )
         chosen = worker.Settings(slots=slots, **settings)
         runner = Simulated(self.after, self.takes)

@@ -69,6 +69,7 @@ def test_what_was_being_built_is_settled_first(cloud, claims, kept, kinds):
     assert (site.holds(uuid_of('server')), site.hidden()) == (kept, set())
     assert cloud.kinds() == kinds
     assert cloud.subscribers() == (1, 1, 0 if kept else 1)
+    assert cloud.settled == [('a', set())]
 
 
 def test_nothing_is_taken_before_the_past_is_settled(cloud):
@@ -78,9 +79,9 @@ def test_nothing_is_taken_before_the_past_is_settled(cloud):
     a = cloud.start('a', site=site)
     cloud.send(job('other'))
     cloud.run(10.0)
-    assert (cloud.subscribers(), a.figures.taken) == ((0, 0, 0), 0)
+    assert (cloud.subscribers(), a.figures.taken, cloud.settled) == ((0, 0, 0), 0, [])
     cloud.run(60.0)
-    assert a.figures.taken == 1
+    assert (a.figures.taken, cloud.settled) == (1, [('a', set())])
 
 
 def test_an_instance_that_cannot_be_removed_keeps_its_room(cloud):

@@ -1,0 +1,135 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A crowd at the queues, as small as it can be, with two kills and a restart of the broker; and its audit."""
+
+import json
+
+import pytest
+
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.functional.test_agent import conf
+from nova_sched.tests.integration import audit_queues, queue_crowd, stage
+
+__all__ = ['conf']
+A, B = map(uuid_of, 'ab')
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize('database', ['postgresql', 'mariadb'])
+def test_servers_come_and_go_while_workers_die(conf, database, request, rabbitmq, tmp_path):
+    plan = queue_crowd.Plan(
+        10, 300, processes=2, callers=12, kills=2, pause_s=4.0, quiet_s=16.0, fallback_after_s=5
+    )
+    url = stage.upgraded(request.getfixturevalue(database))
+    figures, wrong = queue_crowd.run(plan, tmp_path, rabbitmq, url, tell=lambda *_: None)
+    assert {about: found for about, found in wrong.items() if found} == {}
+    assert (figures['workers killed'], figures['broker restarts']) == (2, 1)
+    assert figures['servers at the end'] > 10
+
+
+def job(kind='create', instance=A, state='done', created_s=1.0, source=None):
+    message = json.dumps({'nova_object.data': {'source': source}})
+    return {
+        'uuid': uuid_of(f'{kind} {instance} {created_s}'),
+        'kind': kind,
+        'instance_uuid': instance,
+        'project_id': 'p',
+        'state': state,
+        'created_s': created_s,
+        'message': message,
+    }
+
+
+DELETE = job('delete', created_s=2.0)
+
+
+@pytest.mark.parametrize(
+    'jobs, there',
+    [
+        pytest.param([job()], {A: 'p'}, id='created'),
+        pytest.param([job(), DELETE], {}, id='deleted'),
+        pytest.param([DELETE, job()], {}, id='in any order'),
+        pytest.param([job(), job('delete', state='failed', created_s=2.0)], {A: 'p'}, id='not deleted'),
+        pytest.param([job(), job('delete', source='here', created_s=2.0)], {A: 'p'}, id='left a host'),
+        pytest.param([job(state='failed')], {}, id='failed'),
+        pytest.param([job(), DELETE, job(created_s=3.0)], {A: 'p'}, id='created again'),
+    ],
+)
+def test_which_servers_are_there(jobs, there):
+    assert audit_queues.alive(jobs) == there
+
+
+def settled(*changes):
+    return [
+        {'uuid': job()['uuid'], 'before_state': before, 'after_state': after} for before, after in changes
+    ]
+
+
+DONE = 'queued', 'done'
+HERE = (A, 'here', 'confirmed')
+
+
+def usage(**used):
+    return [{'project_id': 'p', 'used': json.dumps(used)}]
+
+
+def hold(instance=A, **amounts):
+    return [{'instance_uuid': instance, 'project_id': 'p', 'amounts': json.dumps(amounts)}]
+
+
+CLAIM = [{'consumer_uuid': A, 'resources': json.dumps({'VCPU': 1})}]
+SIZE = {'servers': 1, 'class:VCPU': 1}
+TOLD = {'uuid': A, 'created': 'here', 'deleted': False}
+
+
+@pytest.mark.parametrize(
+    'found, words',
+    [
+        pytest.param(audit_queues.unsettled([job()], settled(DONE)), None, id='settled once'),
+        pytest.param(audit_queues.unsettled([job()], settled(DONE, DONE)), 'its changes', id='settled twice'),
+        pytest.param(audit_queues.unsettled([job(state='queued')], []), 'is queued', id='not settled'),
+        pytest.param(audit_queues.unsettled([], settled(DONE)), 'is not there', id='settled, unknown'),
+        pytest.param(audit_queues.misplaced({A: 'p'}, [HERE]), None, id='one claim'),
+        pytest.param(audit_queues.misplaced({A: 'p'}, []), 'its claims are []', id='no claim'),
+        pytest.param(
+            audit_queues.misplaced({A: 'p'}, [HERE, (A, 'there', 'confirmed')]), 'there', id='two claims'
+        ),
+        pytest.param(audit_queues.misplaced({A: 'p'}, [(A, 'here', 'pending')]), 'pending', id='unconfirmed'),
+        pytest.param(audit_queues.misplaced({}, [HERE]), 'does not run', id='a claim of none'),
+        pytest.param(audit_queues.unlisted([HERE], {'here': {A: False}}), None, id='in the list'),
+        pytest.param(audit_queues.unlisted([HERE], {'here': {A: True}}), 'is hidden', id='hidden'),
+        pytest.param(audit_queues.unlisted([HERE], {'here': {}}), 'not in its list', id='not in the list'),
+        pytest.param(audit_queues.unlisted([], {'here': {A: False}}), 'no claim there', id='unclaimed'),
+        pytest.param(
+            audit_queues.uncounted({A: 'p'}, CLAIM, usage(**SIZE), hold(**SIZE)), None, id='counted'
+        ),
+        pytest.param(audit_queues.uncounted({}, [], usage(), []), None, id='nothing to count'),
+        pytest.param(audit_queues.uncounted({}, [], usage(servers=1), []), 'p has {}', id='use of none'),
+        pytest.param(audit_queues.uncounted({}, [], [], hold(servers=1)), 'is held', id='a hold of none'),
+        pytest.param(
+            audit_queues.uncounted({A: 'p'}, CLAIM, usage(servers=1), hold(**SIZE)), 'is counted', id='less'
+        ),
+        pytest.param(audit_queues.untrue({A: 'p'}, [HERE], [TOLD]), None, id='told so'),
+        pytest.param(
+            audit_queues.untrue({A: 'p'}, [HERE], [TOLD | {'created': 'there'}]), 'is on', id='told elsewhere'
+        ),
+        pytest.param(
+            audit_queues.untrue({A: 'p'}, [HERE], [TOLD | {'deleted': True}]), 'runs: True', id='told gone'
+        ),
+        pytest.param(audit_queues.untrue({}, [], [TOLD]), 'runs: False', id='told there'),
+        pytest.param(audit_queues.untrue({A: 'p'}, [HERE], []), 'nobody has asked', id='of nobody'),
+    ],
+)
+def test_what_the_audit_finds(found, words):
+    found = list(found)
+    assert bool(found) == bool(words)
+    assert all(words in one for one in found[:1])

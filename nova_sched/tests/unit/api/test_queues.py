@@ -1,0 +1,161 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Flavors and queues over HTTP: what a manager of queues is asked, and what the caller gets."""
+
+import urllib.parse
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.tests.unit.api.callers import ADMIN, RED
+
+TINY = {
+    'name': 'tiny',
+    'flavorid': 'tiny',
+    'vcpus': 1,
+    'memory_mb': 512,
+    'root_gb': 0,
+    'ephemeral_gb': 0,
+    'swap': 0,
+    'extra_specs': {},
+    'created_at': '2026-11-21T12:00:00Z',
+    'links': [{'rel': 'self', 'href': 'http://localhost/v1/flavors/tiny'}],
+}
+NEW = {'name': 'new', 'vcpus': 2, 'memory_mb': 1024}
+ODD = [
+    pytest.param('a/b', id='a slash'),
+    pytest.param('/', id='nothing but a slash'),
+    pytest.param('//a//b/', id='slashes everywhere'),
+    pytest.param('a%2Fb', id='what looks like a slash that is encoded'),
+    pytest.param('größe 8 🚀', id='not of ASCII'),
+    pytest.param('a?b#c&d;e', id='signs of addresses'),
+    pytest.param('...', id='dots'),
+]
+
+
+def address(name):
+    return f'/v1/flavors/{urllib.parse.quote(name, safe="")}'
+
+
+def test_flavors_are_listed_with_the_version(http):
+    told = http.get('/v1/flavors', headers=RED).json
+    assert told['version'] == 7
+    assert [one['name'] for one in told['flavors']] == ['huge', 'large', 'odd/ näme', 'tiny']
+    assert told['flavors'][-1] == TINY == http.get('/v1/flavors/tiny', headers=RED).json
+
+
+def test_every_address_that_is_told_is_right(http):
+    for one in http.get('/v1/flavors', headers=RED).json['flavors']:
+        assert http.get(one['links'][0]['href'], headers=RED).json == one
+
+
+def test_a_flavor_comes_and_goes(http, manager):
+    sent = {**NEW, 'flavorid': '42', 'swap': 5, 'extra_specs': {'trait:CUSTOM_SSD': 'required'}}
+    answer = http.post('/v1/flavors', json=sent, headers=ADMIN)
+    assert answer.status_code == 201
+    assert {name: answer.json[name] for name in sent} == sent
+    assert answer.headers['Location'] == 'http://localhost/v1/flavors/new'
+    assert http.get(answer.headers['Location'], headers=RED).json == answer.json
+    assert http.delete('/v1/flavors/new', headers=ADMIN).status_code == 204
+    assert http.get('/v1/flavors/new', headers=RED).status_code == 404
+    assert 'new' not in manager.flavors
+
+
+@pytest.mark.parametrize('name', ODD)
+def test_an_odd_name_is_as_good_as_any(http, manager, name):
+    made = http.post('/v1/flavors', json={**NEW, 'name': name}, headers=ADMIN)
+    assert (made.status_code, made.headers['Location']) == (201, f'http://localhost{address(name)}')
+    assert http.get(address(name), headers=RED).json['name'] == name
+    assert http.delete(address(name), headers=ADMIN).status_code == 204
+    assert name not in manager.flavors
+
+
+@pytest.mark.parametrize(
+    'changes, where, why',
+    [
+        pytest.param({'name': '..'}, 'name', 'cannot stand in an address', id='a step up'),
+        pytest.param({'name': 'a\u2028b'}, 'flavor name', 'printable', id='not printable'),
+        pytest.param({'name': ' a'}, 'flavor name', 'blanks', id='a blank'),
+        pytest.param({'name': ''}, 'name', '', id='no name'),
+        pytest.param({'vcpus': 0}, 'vcpus', 'minimum of 1', id='no CPU'),
+        pytest.param({'memory_mb': '1'}, 'memory_mb', 'integer', id='no number'),
+        pytest.param({'vcpus': 1.0}, 'flavor new, vcpus', 'whole number', id='a number with a point'),
+        pytest.param({'ram': 1}, 'body', "'ram' was unexpected", id='what nobody knows'),
+        pytest.param({'extra_specs': {'a': 1}}, 'extra_specs.a', 'string', id='an extra spec'),
+        pytest.param(
+            {'extra_specs': {'resources:VCPU': 'many'}}, 'resources:VCPU', '', id='an extra spec of no sense'
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_where_and_why(http, manager, changes, where, why):
+    answer = http.post('/v1/flavors', json={**NEW, **changes}, headers=ADMIN)
+    (told,) = answer.json['errors']
+    assert (answer.status_code, told['code']) == (400, 'nova_sched.invalid')
+    assert where in told['where']
+    assert why in told['detail']
+    assert 'new' not in manager.flavors
+
+
+def test_another_flavor_of_that_name(http):
+    assert http.post('/v1/flavors', json=NEW, headers=ADMIN).status_code == 201
+    assert http.post('/v1/flavors', json=NEW, headers=ADMIN).status_code == 201
+    answer = http.post('/v1/flavors', json={**NEW, 'vcpus': 3}, headers=ADMIN)
+    (told,) = answer.json['errors']
+    assert (answer.status_code, told['code']) == (409, 'nova_sched.exists')
+    assert 'new' in told['detail']
+
+
+@pytest.mark.parametrize(
+    'method, path, status',
+    [
+        pytest.param('GET', '/v1/flavors/nobody', 404, id='show'),
+        pytest.param('DELETE', '/v1/flavors/nobody', 404, id='delete'),
+        pytest.param('DELETE', '/v1/flavors/a%00b', 400, id='delete what is no name'),
+        pytest.param('GET', '/v1/flavors/a%0Ab', 404, id='show what is no name'),
+        pytest.param('GET', '/v1/flavors/', 404, id='show without a name'),
+        pytest.param('PUT', '/v1/flavors/tiny', 405, id='change'),
+    ],
+)
+def test_a_flavor_that_is_not_there(http, method, path, status):
+    assert http.open(path, method=method, headers=ADMIN).status_code == status
+
+
+def test_queues_page_by_page(http):
+    """The configuration lets a page have three."""
+    first = http.get('/v1/queues', headers=RED).json
+    assert first['queues'][0] == {'name': 'huge', 'queue': 'flavor.huge', 'ready': 2, 'consumers': None}
+    assert [one['name'] for one in first['queues']] == ['huge', 'large', 'odd/ näme']
+    rest = http.get(first['links'][0]['href'], headers=RED).json
+    assert ([one['name'] for one in rest['queues']], rest['links']) == (['tiny'], [])
+    assert len(http.get('/v1/queues?limit=2', headers=RED).json['queues']) == 2
+
+
+@pytest.mark.parametrize('query', ['marker=flavor.gone', 'limit=0', 'sort=name'])
+def test_a_page_that_is_none(http, query):
+    answer = http.get(f'/v1/queues?{query}', headers=RED)
+    (told,) = answer.json['errors']
+    assert (answer.status_code, told['where']) == (400, query.partition('=')[0])
+
+
+@pytest.mark.parametrize('path', ['/v1/flavors', '/v1/flavors/tiny', '/v1/queues'])
+def test_no_manager_answers(http, manager, path):
+    manager.refusal = errors.NoAnswer('facts', 'nobody is there')
+    answer = http.get(path, headers=RED)
+    (told,) = answer.json['errors']
+    assert (answer.status_code, told['code']) == (503, 'nova_sched.unavailable')
+    assert answer.headers['Retry-After'] == '10'
+
+
+def test_the_bus_carries_who_asks_and_under_which_id(http, manager):
+    answer = http.delete('/v1/flavors/tiny', headers=ADMIN)
+    (context,) = manager.contexts
+    assert (context.user_id, context.request_id) == ('admin', answer.headers['X-Openstack-Request-Id'])
