@@ -23,14 +23,15 @@ from nova_sched import errors, rpc, service
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.db.ledger import SqlLedger
-from nova_sched.queues import endings, fallback, router, upkeep
-from nova_sched.queues.amqp import AmqpBroker
 from nova_sched.queues.broker import FALLBACK, RESULTS
+from nova_sched.queues.brokers.amqp import AmqpBroker
+from nova_sched.queues.brokers.memory import MemoryBroker
 from nova_sched.queues.catalogue import Catalogue
+from nova_sched.queues.conductor import router
+from nova_sched.queues.keeper import endings, fallback, upkeep
+from nova_sched.queues.keeper.reading import Reader
+from nova_sched.queues.keeper.register import Register
 from nova_sched.queues.limits import limits
-from nova_sched.queues.memory import MemoryBroker
-from nova_sched.queues.reading import Reader
-from nova_sched.queues.register import Register
 from nova_sched.queues.routing import Concerns
 from nova_sched.queues.sending import Sender
 from nova_sched.rpc import queue_server, translate

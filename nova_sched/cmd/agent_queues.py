@@ -17,11 +17,12 @@ import time
 
 from nova_sched import conf as options
 from nova_sched import queue_service, service
-from nova_sched.queues import drivers, worker
+from nova_sched.queues import drivers
 from nova_sched.queues.catalogue import Catalogue
-from nova_sched.queues.fit import Fit, with_devices
+from nova_sched.queues.fits.fit import Fit, with_devices
+from nova_sched.queues.fits.view import View
+from nova_sched.queues.node import worker
 from nova_sched.queues.node.steps import Threads
-from nova_sched.queues.view import View
 from nova_sched.rpc import reports
 from nova_sched.rpc.client import ClaimsClient, QueuesClient
 from nova_sched.state.aggregates import Aggregate

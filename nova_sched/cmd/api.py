@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""nova-sched-api: the REST API on a web server of its own; on fake:// with those in its process that it asks."""
+"""nova-sched-api: the REST API on a web server of its own; on fake:// in one process with those it asks."""
 
 import contextlib
 import logging

@@ -45,6 +45,8 @@ NUMA_POLICY = 'hw:pci_numa_affinity_policy'
 FORM = 1  # of what to_plain makes
 
 AMOUNTS = ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'swap')
+# Of a flavor's CPUs a list is made, whose length must not be any.
+MOST = dict.fromkeys(AMOUNTS, LARGEST // 1024) | {'vcpus': 2**16}
 
 Alias = tuple[str, Sequence[Mapping[str, str]]]  # NUMA policy, and the devices that it stands for
 
@@ -95,8 +97,8 @@ def flavor_of(row: Mapping[str, Any]) -> Flavor:
         raise errors.InvalidRequest('flavor name', why)
     for field in AMOUNTS:
         amount, least = row.get(field, 0), 1 if field in ('vcpus', 'memory_mb') else 0
-        if type(amount) is not int or not least <= amount <= LARGEST // 1024:
-            why = f'{amount!r:.80} is no whole number from {least} to {LARGEST // 1024}'
+        if type(amount) is not int or not least <= amount <= MOST[field]:
+            why = f'{amount!r:.80} is no whole number from {least} to {MOST[field]}'
             raise errors.InvalidRequest(f'flavor {name}, {field}', why)
     specs = row.get('extra_specs') or {}
     if not isinstance(specs, Mapping):

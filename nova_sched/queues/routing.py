@@ -24,8 +24,8 @@ from nova_sched.filters.image_traits import OF_PROPERTIES
 from nova_sched.groups.members.member_spec import DECISIVE, IDLE
 from nova_sched.hardware import pci
 from nova_sched.hardware.machine import Pieces
-from nova_sched.queues.asking import fact
 from nova_sched.queues.catalogue import Catalogue, Queue
+from nova_sched.queues.fits.asking import fact
 from nova_sched.queues.special import PCI, RESOURCE, TRAIT, ZONE, Special
 from nova_sched.state import groups
 from nova_sched.state.fields import read

@@ -33,14 +33,14 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import counting, schema
 from nova_sched.db import engine as db_engine
 from nova_sched.db.ledger import SqlLedger
-from nova_sched.queues import fallback
 from nova_sched.queues.broker import of_flavor
 from nova_sched.queues.catalogue import Catalogue
-from nova_sched.queues.fit import Fit, with_devices
+from nova_sched.queues.fits.fit import Fit, with_devices
+from nova_sched.queues.fits.view import View
+from nova_sched.queues.keeper import fallback
 from nova_sched.queues.node.steps import BROKER, CLAIMS, DRIVER, Call, Simulated
-from nova_sched.queues.view import View
-from nova_sched.queues.worker import Settings as WorkerSettings
-from nova_sched.queues.worker import Surroundings, Worker
+from nova_sched.queues.node.worker import Settings as WorkerSettings
+from nova_sched.queues.node.worker import Surroundings, Worker
 from nova_sched.sim import audit, pull_load, pull_meter, pull_nodes
 from nova_sched.sim.machines import Plan, machines
 from nova_sched.sim.pull_broker import CONSUME, Broker

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from nova_sched.queues.broker import Delivery
-from nova_sched.queues.memory import SimulatedBroker, SimulatedConsumer
+from nova_sched.queues.brokers.memory import SimulatedBroker, SimulatedConsumer
 
 PUBLISH, DELIVER, ACK, CONSUME, CANCEL, WINDOW = 'publish', 'deliver', 'ack', 'consume', 'cancel', 'qos'
 

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A conductor and a manager of queues without threads: what queues.router and queue_service do, in the steps
-of a simulated clock."""
+"""A conductor and a manager of queues without threads: what `queues.conductor` and `queues.keeper` do, in the
+steps of a simulated clock."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,9 +18,10 @@ from typing import Any
 from nova_sched import errors
 from nova_sched.db.jobs import FAILED
 from nova_sched.objects.job import CREATE, DELETE, DONE
-from nova_sched.queues import endings, fallback, jobs, routing, wire
+from nova_sched.queues import jobs, routing, wire
 from nova_sched.queues.broker import EXPIRED, FALLBACK, RESULTS, Delivery, of_reply
-from nova_sched.queues.entering import Desk
+from nova_sched.queues.conductor.entering import Desk
+from nova_sched.queues.keeper import endings, fallback
 from nova_sched.queues.sending import Sender, place_of
 from nova_sched.sim import pull_meter
 from nova_sched.sim.conductor import PROJECT, USER
@@ -120,7 +121,7 @@ class Conductor:
         self._cloud.note_refusal(self._tally)
 
     def _delete(self, uuid: str, host: str) -> None:
-        """As queues.router deletes: look whether it is still to be built, where it is, and what there was."""
+        """As the router deletes: look whether it is still to be built, where it is, and what there was."""
         now_s = self._cloud.clock()
         with self._tally.meter.of(pull_meter.CONDUCTOR):
             self._ledger.cancel(uuid, now_s)

@@ -54,7 +54,7 @@ class Queues:
 
     @expected
     def facts(self, context, marker=None, limit=None):
-        """Each queue as a mapping: name, queue (that on the broker), ready, consumers; the last two null if the
+        """Each queue as a mapping: name, queue (that on the broker), ready, consumers; these two null if the
         broker has none.
 
         Those after the ``marker``, a name on the broker, and so many at most. Raises NotFound for a marker

@@ -21,8 +21,8 @@ import multiprocessing
 import time
 
 from nova_sched.conf.queues import CLASSIC, QUORUM
-from nova_sched.queues.amqp import AmqpBroker
 from nova_sched.queues.broker import of_flavor
+from nova_sched.queues.brokers.amqp import AmqpBroker
 from nova_sched.tests.bench.timing import p50_ms, p99_ms
 from nova_sched.tests.fixtures import rabbitmq
 

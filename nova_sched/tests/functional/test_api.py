@@ -15,14 +15,18 @@ import contextlib
 import http.client
 import json
 import threading
+import urllib.parse
 
 import pytest
 
+from nova_sched import queue_service
 from nova_sched.api import app
 from nova_sched.cmd import api
+from nova_sched.conf import CONF
 from nova_sched.rpc import client
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import PATIENCE_S
+from nova_sched.tests.options import settings
 from nova_sched.tests.unit.api.callers import ADMIN, BLUE, RED, configuration
 
 SERVER = {'type': 'OS::Nova::Server', 'properties': {'flavor': {'vcpus': 2, 'ram': 512, 'disk': 0}}}
@@ -71,17 +75,34 @@ class Caller:
 
 
 @pytest.fixture(scope='module')
-def call(started):
-    """The API on a port of its own, over the daemon's bus."""
+def call(started, tmp_path_factory):
+    """The API on a port of its own, over the daemon's bus, with a manager of queues."""
     conf = configuration(port=0, shutdown_timeout=5)
-    served = api.server(conf, app.make(conf, client.GroupsClient(started.bus, timeout_s=PATIENCE_S)))
+    groups = client.GroupsClient(started.bus, timeout_s=PATIENCE_S)
+    made = app.make(conf, groups, client.QueuesClient(started.bus, timeout_s=PATIENCE_S))
+    served = api.server(conf, made)
     thread = threading.Thread(target=served.serve, daemon=True)
     thread.start()
     try:
-        yield Caller(served.bind_addr[1])
+        with managed(started.bus, tmp_path_factory.mktemp('queues')):
+            yield Caller(served.bind_addr[1])
     finally:
         served.stop()
         thread.join(PATIENCE_S)
+
+
+@contextlib.contextmanager
+def managed(bus, folder):
+    """A manager of queues with a database of its own."""
+    queue_service.in_process.cache_clear()
+    where = {'database.connection': f'sqlite:///{folder}/db.sqlite', 'queues.transport_url': 'fake://'}
+    with settings(where):
+        manager = queue_service.QueueService(CONF, bus)
+        manager.start()
+        try:
+            yield
+        finally:
+            manager.stop()
 
 
 @pytest.fixture
@@ -167,3 +188,31 @@ def test_projects_see_their_own(call, hosts):
     assert call('DELETE', f'/v1/groups/{made[3]}')[0] == 404
     for uuid in made:
         assert call('DELETE', f'/v1/groups/{uuid}', who=ADMIN)[0] == 204
+
+
+@pytest.mark.parametrize('name', ['tiny', 'a/b', 'a%2Fb', '//', 'größe 8', 'a?b#c'])
+def test_the_life_of_a_flavor(call, name):
+    """Whatever it is called; it is a queue as soon as it is there."""
+    at = f'/v1/flavors/{urllib.parse.quote(name, safe="")}'
+    before = call('GET', '/v1/flavors')[2]['version']
+    flavor = {'name': name, 'vcpus': 2, 'memory_mb': 512}
+    assert call('POST', '/v1/flavors', flavor)[0] == 403
+    status, headers, made = call('POST', '/v1/flavors', flavor, who=ADMIN)
+    assert (status, headers['Location'].endswith(at)) == (201, True), made
+    assert call('POST', '/v1/flavors', flavor, who=ADMIN)[2] == made
+    assert call('POST', '/v1/flavors', {**flavor, 'vcpus': 3}, who=ADMIN)[0] == 409
+    assert call('GET', '/v1/flavors')[2] == {'version': before + 1, 'flavors': [made]}
+    assert call('GET', at)[2] == made
+    queues = call('GET', '/v1/queues?marker=results')[2]['queues']
+    assert [(one['name'], one['ready'], one['consumers']) for one in queues] == [(name, 0, 0)]
+    assert call('DELETE', at, who=ADMIN)[0] == 204
+    assert call('DELETE', at, who=ADMIN)[0] == call('GET', at)[0] == 404
+    assert call('GET', '/v1/queues?marker=results')[2]['queues'] == []
+
+
+def test_a_flavor_that_makes_no_sense(call):
+    flavor = {'name': 'x', 'vcpus': 2, 'memory_mb': 512, 'extra_specs': {'resources:VCPU': 'many'}}
+    status, _, refusal = call('POST', '/v1/flavors', flavor, who=ADMIN)
+    (error,) = refusal['errors']
+    assert (status, error['where']) == (400, 'flavor x, resources')
+    assert 'many' in error['detail']

@@ -82,6 +82,8 @@ def test_it_needs_nothing_else(daemon):
     daemon.start()
     port = daemon.port()
     assert ask(port, '/v1/groups') == (200, {'groups': [], 'links': []})
+    assert ask(port, '/v1/flavors') == (200, {'version': 0, 'flavors': []})
+    assert [one['name'] for one in ask(port, '/v1/queues')[1]['queues']] == ['fallback', 'results']
     with socket.create_connection(('127.0.0.1', port), timeout=20) as late:
         late.sendall(HEAD.encode() + BODY[:10])
         # Told, and answered, once the others are served: so the half of the late one has been read by then.
@@ -93,6 +95,17 @@ def test_it_needs_nothing_else(daemon):
     assert daemon.status() == 0
     assert 'Stopped' in daemon.log
     assert 'Traceback' not in daemon.log
+
+
+def test_without_a_database_there_are_no_flavors(daemon):
+    """And whoever asks is told so at once."""
+    daemon.configure('[claims]', 'store = memory')
+    daemon.start()
+    port = daemon.port()
+    status, told = ask(port, '/v1/flavors')
+    assert (status, told['errors'][0]['code']) == (503, 'nova_sched.unavailable')
+    assert ask(port, '/v1/groups')[0] == 200
+    assert 'there is no manager of queues' in daemon.log
 
 
 def _until_closed(port):

@@ -18,6 +18,7 @@ workers are killed all the time, the broker restarts once. When all is quiet aga
 `audit_queues`. Ends with status 1 if anything was wrong.
 """
 
+import argparse
 import collections
 import contextlib
 import dataclasses
@@ -25,6 +26,7 @@ import json
 import logging
 import multiprocessing
 import os
+import pathlib
 import random
 import re
 import statistics
@@ -51,6 +53,7 @@ VCPUS, GPUS_ON = 16, 4  # of each node; every fourth has a device
 FULL = 0.8  # share of all CPUs that servers may take
 PATIENCE_S, STARTS_S = 300.0, 120.0
 STEP_S = 10.0
+NUMBERS = {'workers': 200, 'jobs': 20_000, 'processes': 8, 'callers': 60, 'seed': 0}
 PROCESSES = multiprocessing.get_context('forkserver')  # a worker that is killed is back soon
 CALLERS = 'nova_sched.tests.integration.queue_callers'
 
@@ -64,7 +67,7 @@ class Plan:
     workers: int
     jobs: int
     processes: int = 8
-    callers: int = 48
+    callers: int = 60
     conversations: int = 3  # processes of callers
     schedulers: int = 1
     managers: int = 2
@@ -357,12 +360,13 @@ def upgraded(url):
 
 
 def main():
-    numbers = {'workers': 200, 'jobs': 20_000, 'processes': 8, 'callers': 48, 'seed': 0}
-    parser = stage.arguments(__doc__.splitlines()[0], **numbers)
-    for action in parser._actions:
-        if action.dest == 'database':
-            action.choices = [*stage.DATABASES, 'sqlite']
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--database', choices=[*stage.DATABASES, 'sqlite'], default='postgresql')
+    for name, default in NUMBERS.items():
+        parser.add_argument(f'--{name}', type=int, default=default, metavar='N')
+    parser.add_argument('--seconds', type=int, default=3600, metavar='S', help='begin no jobs after so many')
     parser.add_argument('--pause', type=float, default=5.0, metavar='S', help='seconds between two kills')
+    parser.add_argument('--keep', type=pathlib.Path, metavar='FOLDER', help='keep logs and answers here')
     chosen = parser.parse_args()
     stage.prepare()
     try:
@@ -375,7 +379,7 @@ def main():
                 chosen.callers,
                 pause_s=chosen.pause,
                 seed=chosen.seed,
-                limit_s=chosen.limit,
+                limit_s=chosen.seconds,
             )
             figures, wrong = run(plan, home, broker, database)
     except (KeyboardInterrupt, ServerFailed) as error:

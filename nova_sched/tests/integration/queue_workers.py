@@ -40,7 +40,7 @@ from nova_sched.agent.reporter import Reporter
 from nova_sched.agent.service import Agent
 from nova_sched.cmd import agent_queues
 from nova_sched.conf import CONF
-from nova_sched.queues import worker
+from nova_sched.queues.node import worker
 from nova_sched.queues.node.steps import Threads
 from nova_sched.rpc.agent_client import ReportClient
 from nova_sched.rpc.client import ClaimsClient, QueuesClient

@@ -22,8 +22,8 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.conf.queues import CLASSIC, QUORUM
-from nova_sched.queues.amqp import AmqpBroker
 from nova_sched.queues.broker import FALLBACK, RESULTS, of_flavor, of_host, of_reply
+from nova_sched.queues.brokers.amqp import AmqpBroker
 from nova_sched.tests.fixtures import process
 from nova_sched.tests.fixtures.rabbitmq import server
 from nova_sched.tests.unit.queues.broker_battery import LARGE, TINY, Stage, ThreadsBattery
@@ -74,7 +74,7 @@ def own():
 
 DIES = """
 import sys, time
-from nova_sched.queues.amqp import AmqpBroker
+from nova_sched.queues.brokers.amqp import AmqpBroker
 consumer = AmqpBroker(sys.argv[1]).consumer(lambda found: print(found.body.decode(), flush=True), 'dies')
 consumer.follow({sys.argv[2]: 0})
 time.sleep(60)
@@ -179,7 +179,7 @@ def test_queues_that_differ_stay_as_they_are(stage, url, caplog):
     stage.broker.publish(old[0], b'kept')
     for other in stage_on(url, fallback_after_s=1.0):
         mixed = [old[0], new[0], old[1], old[2], *new[1:5], *old[3:], *new[5:]]
-        with caplog.at_level(logging.WARNING, 'nova_sched.queues.amqp'):
+        with caplog.at_level(logging.WARNING, 'nova_sched.queues.brokers.amqp'):
             other.broker.declare(mixed)
             other.broker.declare(mixed)
         assert len(caplog.records) == 1

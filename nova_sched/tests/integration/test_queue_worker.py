@@ -19,9 +19,10 @@ import time
 import pytest
 
 from nova_sched.objects.claim import CONFIRMED
-from nova_sched.queues import wire, worker
-from nova_sched.queues.amqp import AmqpBroker
+from nova_sched.queues import wire
 from nova_sched.queues.broker import RESULTS, of_host
+from nova_sched.queues.brokers.amqp import AmqpBroker
+from nova_sched.queues.node import worker
 from nova_sched.queues.node.steps import Threads
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.node.doubles import NAMES, Claims, Driver, Node, View, job, read

@@ -15,8 +15,8 @@ import pytest
 
 from nova_sched import errors, queue_service
 from nova_sched.conf import CONF
-from nova_sched.queues.amqp import AmqpBroker
-from nova_sched.queues.memory import MemoryBroker
+from nova_sched.queues.brokers.amqp import AmqpBroker
+from nova_sched.queues.brokers.memory import MemoryBroker
 from nova_sched.tests.options import settings
 
 

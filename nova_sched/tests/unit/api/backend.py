@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A scheduler for the API's tests: it keeps top groups and flavors, places nobody, and refuses what it is told to."""
+"""A scheduler for the API's tests: it keeps groups and flavors, places nobody, refuses what it is told."""
 
 import copy
 import datetime

@@ -87,12 +87,16 @@ def test_an_odd_name_is_as_good_as_any(http, manager, name):
         pytest.param({'name': ' a'}, 'flavor name', 'blanks', id='a blank'),
         pytest.param({'name': ''}, 'name', '', id='no name'),
         pytest.param({'vcpus': 0}, 'vcpus', 'minimum of 1', id='no CPU'),
+        pytest.param({'vcpus': 2**16 + 1}, 'vcpus', 'maximum of 65536', id='too many CPUs'),
         pytest.param({'memory_mb': '1'}, 'memory_mb', 'integer', id='no number'),
         pytest.param({'vcpus': 1.0}, 'flavor new, vcpus', 'whole number', id='a number with a point'),
         pytest.param({'ram': 1}, 'body', "'ram' was unexpected", id='what nobody knows'),
         pytest.param({'extra_specs': {'a': 1}}, 'extra_specs.a', 'string', id='an extra spec'),
         pytest.param(
-            {'extra_specs': {'resources:VCPU': 'many'}}, 'resources:VCPU', '', id='an extra spec of no sense'
+            {'extra_specs': {'resources:VCPU': 'many'}},
+            'flavor new, resources',
+            'many',
+            id='an extra spec of no sense',
         ),
     ],
 )

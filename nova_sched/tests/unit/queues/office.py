@@ -17,9 +17,10 @@ from nova_sched import errors, objects, queue_service
 from nova_sched.db import engine, schema
 from nova_sched.db.ledger import Hold, SqlLedger
 from nova_sched.objects.claim import CONFIRMED, PENDING
-from nova_sched.queues import endings, fallback, jobs, upkeep, wire
+from nova_sched.queues import jobs, wire
 from nova_sched.queues.broker import FALLBACK, Broker, Consumer, Delivery, QueueFacts, of_host
 from nova_sched.queues.catalogue import Catalogue
+from nova_sched.queues.keeper import endings, fallback, upkeep
 from nova_sched.queues.sending import Sender
 from nova_sched.tests.builders import NOW, uuid_of
 

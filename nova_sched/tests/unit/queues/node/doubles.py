@@ -20,9 +20,10 @@ import numpy as np
 
 from nova_sched import errors, objects
 from nova_sched.objects.claim import CONFIRMED, PENDING
-from nova_sched.queues import wire, worker
+from nova_sched.queues import wire
 from nova_sched.queues.broker import FALLBACK, RESULTS, of_flavor
-from nova_sched.queues.memory import SimulatedBroker
+from nova_sched.queues.brokers.memory import SimulatedBroker
+from nova_sched.queues.node import worker
 from nova_sched.queues.node.steps import CLAIMS, DRIVER, Simulated
 from nova_sched.queues.node.subscription import NONE
 from nova_sched.sim.clock import Clock

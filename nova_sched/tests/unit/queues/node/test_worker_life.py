@@ -21,9 +21,10 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.objects.claim import CONFIRMED
-from nova_sched.queues import wire, worker
+from nova_sched.queues import wire
 from nova_sched.queues.broker import RESULTS, of_flavor, of_host
-from nova_sched.queues.memory import MemoryBroker
+from nova_sched.queues.brokers.memory import MemoryBroker
+from nova_sched.queues.node import worker
 from nova_sched.queues.node.steps import Threads
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.node.doubles import (

@@ -13,7 +13,7 @@
 
 import pytest
 
-from nova_sched.queues.memory import MemoryBroker, SimulatedBroker
+from nova_sched.queues.brokers.memory import MemoryBroker, SimulatedBroker
 from nova_sched.sim.clock import Clock
 from nova_sched.tests.unit.queues.broker_battery import BrokerBattery, Stage, ThreadsBattery
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from nova_sched.queues import broker
 from nova_sched.queues.broker import Delivery
-from nova_sched.queues.memory_core import Core
+from nova_sched.queues.brokers.memory_core import Core
 
 LOG = logging.getLogger(__name__)
 

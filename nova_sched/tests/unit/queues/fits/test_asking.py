@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nova_sched.queues.asking import EVERYTHING, FACTS, NOBODY, Asked, Question, Requests, fact
+from nova_sched.queues.fits.asking import EVERYTHING, FACTS, NOBODY, Asked, Question, Requests, fact
 from nova_sched.state.request import Request
 from nova_sched.tests.unit.queues.catalogues import FLAVORS, SPECIALS, catalogue, catalogues, flavor
 

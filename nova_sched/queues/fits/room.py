@@ -13,7 +13,7 @@
 
 import numpy as np
 
-from nova_sched.queues.asking import Requests
+from nova_sched.queues.fits.asking import Requests
 from nova_sched.state.hosts import Hosts
 
 

@@ -149,8 +149,8 @@ class Register:
         return version, list(found)
 
     def facts(self, marker: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
-        """Each queue by its ``name`` and that on the broker (``queue``), what waits there (``ready``), and how
-        many ``consumers`` it has; both None for one that the broker does not have. Those of fallback and
+        """Each queue by its ``name`` and that on the broker (``queue``), what waits there (``ready``), and
+        how many ``consumers`` it has; both None for one that the broker does not have. Those of fallback and
         results come first.
 
         Those after the ``marker``, a name on the broker, and so many at most. Raises NotFound for the marker.

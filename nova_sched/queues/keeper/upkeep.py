@@ -22,7 +22,7 @@ from nova_sched.db.ledger import Entry, SqlLedger
 from nova_sched.objects.job import CREATE, DELETE
 from nova_sched.queues import jobs
 from nova_sched.queues.broker import FALLBACK, RESULTS, Broker, of_host
-from nova_sched.queues.endings import Endings
+from nova_sched.queues.keeper.endings import Endings
 from nova_sched.queues.sending import Sender
 
 LOG = logging.getLogger(__name__)

@@ -14,8 +14,8 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.queues import amqp_links
-from nova_sched.queues.amqp_links import Host, Pool
+from nova_sched.queues.brokers import amqp_links
+from nova_sched.queues.brokers.amqp_links import Host, Pool
 
 
 @pytest.mark.parametrize(

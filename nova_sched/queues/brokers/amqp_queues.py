@@ -27,7 +27,8 @@ from amqp.exceptions import AMQPError, NotFound, PreconditionFailed
 
 from nova_sched import errors
 from nova_sched.conf import queues as conf
-from nova_sched.queues import amqp_links, broker
+from nova_sched.queues import broker
+from nova_sched.queues.brokers import amqp_links
 
 EXCHANGE = 'nova_sched'
 PREFIX = 'nova_sched.'

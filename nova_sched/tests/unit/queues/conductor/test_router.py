@@ -17,7 +17,8 @@ import pytest
 
 from nova_sched import errors, objects, queue_service
 from nova_sched.objects.claim import CONFIRMED, PENDING
-from nova_sched.queues import jobs, router, wire
+from nova_sched.queues import jobs, wire
+from nova_sched.queues.conductor import router
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.office import CATALOGUE, CELL, LARGE, TINY, Office, job, result, spec
 

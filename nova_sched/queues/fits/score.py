@@ -23,7 +23,7 @@ import numpy as np
 
 from nova_sched.conf import CONF
 from nova_sched.engine.decide import weigh
-from nova_sched.queues.asking import Asked, Question, Requests
+from nova_sched.queues.fits.asking import Asked, Question, Requests
 from nova_sched.state.columns import Columns, Resource, declared
 from nova_sched.state.hosts import Hosts
 from nova_sched.state.kept import Kept

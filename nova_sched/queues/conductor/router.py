@@ -22,12 +22,13 @@ from nova_sched import errors
 from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED
 from nova_sched.db.ledger import Entry, SqlLedger
 from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
-from nova_sched.queues import answers, jobs, routing
+from nova_sched.queues import jobs, routing
 from nova_sched.queues.broker import Broker
-from nova_sched.queues.entering import Asked, Desk
-from nova_sched.queues.reading import AWAY
+from nova_sched.queues.conductor import answers
+from nova_sched.queues.conductor.entering import Asked, Desk
+from nova_sched.queues.conductor.waiting import Outcome, Replies, Waiting
+from nova_sched.queues.keeper.reading import AWAY
 from nova_sched.queues.sending import Sender, place_of
-from nova_sched.queues.waiting import Outcome, Replies, Waiting
 from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)

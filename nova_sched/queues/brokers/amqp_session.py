@@ -21,7 +21,8 @@ import amqp
 from amqp import spec
 from amqp.exceptions import NotFound
 
-from nova_sched.queues import amqp_links, amqp_queues, broker
+from nova_sched.queues import broker
+from nova_sched.queues.brokers import amqp_links, amqp_queues
 
 BATCH = 500  # commands that are sent before their answers are read
 MISSING = 100  # queues that are found not to be there before the others are left for the next look

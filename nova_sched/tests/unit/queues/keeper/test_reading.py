@@ -17,8 +17,8 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.queues.broker import RESULTS, Delivery
-from nova_sched.queues.memory import MemoryBroker
-from nova_sched.queues.reading import Reader
+from nova_sched.queues.brokers.memory import MemoryBroker
+from nova_sched.queues.keeper.reading import Reader
 from nova_sched.tests.functional.harness import eventually
 
 

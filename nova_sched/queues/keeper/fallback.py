@@ -27,8 +27,8 @@ from nova_sched.objects.claim import RESIZE as RESIZE_MOVE
 from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
 from nova_sched.queues import jobs, wire
 from nova_sched.queues.broker import DROPPED, EXPIRED, Delivery
-from nova_sched.queues.endings import Endings
-from nova_sched.queues.reading import AWAY
+from nova_sched.queues.keeper.endings import Endings
+from nova_sched.queues.keeper.reading import AWAY
 from nova_sched.queues.sending import NO_ROOM, Place, Sender, place_of
 
 LOG = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from nova_sched.engine.selection import ALLOCATION_VERSION
 from nova_sched.objects.claim import CONFIRMED
 from nova_sched.objects.job import DELETE
 from nova_sched.queues import jobs
-from nova_sched.queues.waiting import Outcome
+from nova_sched.queues.conductor.waiting import Outcome
 
 
 def home(claims: Sequence[Any]) -> Any:

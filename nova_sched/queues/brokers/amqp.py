@@ -22,8 +22,9 @@ from amqp.exceptions import AMQPNotImplementedError
 
 from nova_sched import errors
 from nova_sched.conf import queues as conf
-from nova_sched.queues import amqp_links, amqp_queues, broker
-from nova_sched.queues.amqp_consumer import AmqpConsumer
+from nova_sched.queues import broker
+from nova_sched.queues.brokers import amqp_links, amqp_queues
+from nova_sched.queues.brokers.amqp_consumer import AmqpConsumer
 
 LOG = logging.getLogger(__name__)
 

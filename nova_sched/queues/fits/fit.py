@@ -23,12 +23,12 @@ from nova_sched.engine.catalog import Rules
 from nova_sched.filters import Filter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.filters.resource_capacity import ResourceCapacity
-from nova_sched.queues.asking import Asked, Question, Requests
 from nova_sched.queues.broker import of_flavor
 from nova_sched.queues.catalogue import Catalogue
+from nova_sched.queues.fits.asking import Asked, Question, Requests
+from nova_sched.queues.fits.room import Room
+from nova_sched.queues.fits.score import Score
 from nova_sched.queues.node.subscription import NONE
-from nova_sched.queues.room import Room
-from nova_sched.queues.score import Score
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.hosts import Hosts
 

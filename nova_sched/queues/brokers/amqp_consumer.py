@@ -27,8 +27,9 @@ import amqp
 from amqp.exceptions import AMQPNotImplementedError
 
 from nova_sched import errors
-from nova_sched.queues import amqp_links, broker
-from nova_sched.queues.amqp_session import Session, Tag
+from nova_sched.queues import broker
+from nova_sched.queues.brokers import amqp_links
+from nova_sched.queues.brokers.amqp_session import Session, Tag
 
 LOG = logging.getLogger(__name__)
 
