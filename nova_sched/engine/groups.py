@@ -14,74 +14,19 @@
 import dataclasses
 import logging
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from oslo_utils import uuidutils
 
 from nova_sched import errors
 from nova_sched.claims import Record
-from nova_sched.engine.spots import Known, consumer_of, spots
+from nova_sched.engine.group_views import Sight, status_of, view_of
+from nova_sched.engine.spots import Known, spots
 from nova_sched.groups import joint
-from nova_sched.groups.arrays import policies
 from nova_sched.groups.reasons import imagined
 from nova_sched.groups.topology import warnings
-from nova_sched.objects.claim import PENDING, PLANNED
-from nova_sched.state.aggregates import zones
+from nova_sched.objects.claim import PLANNED
 
 LOG = logging.getLogger(__name__)
-
-UNPLACED = 'unplaced'
-COMPLETE, BUILDING, BUILT, INCOMPLETE, DELETING = 'planned', 'building', 'built', 'incomplete', 'deleting'
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class MemberView:
-    """Where a member is: ``state`` of its claim or `unplaced`; ``domains`` are names by level."""
-
-    path: str
-    state: str
-    member_uuid: str
-    instance_uuid: str | None = None
-    host: str | None = None
-    nodename: str | None = None
-    node_uuid: str | None = None
-    zone: str | None = None
-    domains: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Move:
-    """An instance that has to move, for its group to be what it shall be: ``source`` and ``target`` are
-    hosts."""
-
-    path: str
-    source: str
-    target: str
-    instance_uuid: str
-    reason: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class View:
-    """A top group as its owner sees it; times in seconds since the epoch. In a list it comes without
-    members."""
-
-    uuid: str
-    name: str | None
-    project_id: str | None
-    user_id: str | None
-    status: str
-    generation: int
-    serial: int
-    source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    members: tuple[MemberView, ...] = ()
-    moves: tuple[Move, ...] = ()
-    warnings: tuple[str, ...] = ()
-    created_s: float = 0.0
-    updated_s: float = 0.0
-    expires_s: float | None = None
-    dry_run: bool = False
 
 
 class _Changed(Exception):
@@ -99,6 +44,7 @@ class Groups:
         self._cluster, self._store, self._plans, self._library = cluster, store, plans, library
         self._topology, self._call, self._settings, self._clock = topology, call, settings, clock
         self._solver = solver
+        self._sight = Sight(cluster, plans, settings)
 
     def close(self):
         """End what runs beside."""
@@ -196,7 +142,7 @@ class Groups:
             if dry_run or self._call(self._plans.release, known, record).won or self._is_done(record):
                 LOG.info('Deleted group %s%s', uuid, ', for trial' if dry_run else '')
                 left = [claim for claim in self._claims(uuid) if claim.state != PLANNED]
-                return self._view(dataclasses.replace(known, record=record), left, dry_run)
+                return self._call(self._sight.see, dataclasses.replace(known, record=record), left, dry_run)
         raise errors.GroupRefused(*self._too_quick())
 
     def renew(self, uuid, ttl_s=None, project_id=None, dry_run=False):
@@ -219,7 +165,7 @@ class Groups:
         claims = self._claims(uuid)
         if known.record.deleted and not claims:
             raise errors.GroupNotFound(uuid)
-        return self._view(known, claims)
+        return self._call(self._sight.see, known, claims)
 
     def list(self, project_id=None, name=None, marker=None, limit=None):
         """Views without members, oldest first. Raises GroupNotFound for a marker that is none."""
@@ -227,8 +173,8 @@ class Groups:
         return self._call(self._summaries, records)
 
     def _summaries(self, records):
-        return [_view(record, _status(record, None, self._cluster.claims_of_group(record.uuid)))
-                for record in records]  # fmt: skip
+        claims_of = self._cluster.claims_of_group
+        return [view_of(record, status_of(record, None, claims_of(record.uuid))) for record in records]
 
     def plan(self, uuid, project_id=None, replan=False, dry_run=False):
         """The View; with ``replan``, members that are nowhere, or whose hosts are no good any more, are
@@ -321,7 +267,7 @@ class Groups:
                 LOG.info('Refused group %s of %d members: %s', known.uuid, len(draft.spots), refusal.reason)
                 raise refusal
             if dry_run:
-                return self._foreseen(draft, found.hosts)
+                return self._call(self._sight.foresee, draft, found.hosts)
             record = dataclasses.replace(known.record, definition=known.text())
             lifetime_s = None if expires_s is None else max(expires_s - self._clock(), 1.0)
             taken = self._call(self._plans.take, draft, found.hosts, record, lifetime_s)
@@ -336,11 +282,7 @@ class Groups:
                 self._call(self._library.keep, known)
                 if any(spot.planned and _differs(spot.planned.expires_s, expires_s) for spot in draft.spots):
                     self._call(self._plans.renew, known, expires_s)
-                moves = _moves(draft, found.hosts, self._cluster)
-                view = self.show(known.uuid)
-                return dataclasses.replace(
-                    view, moves=moves, warnings=(*view.warnings, *_resized(draft, changed))
-                )
+                return self._call(self._sight.with_changes, self.show(known.uuid), draft, found.hosts)
             if taken.record is not None or taken.gone:
                 raise _Changed
             for key, most in taken.short.items():
@@ -350,90 +292,6 @@ class Groups:
     def _too_quick(self):
         attempts = self._settings().plan_attempts
         return f'What it was planned on was taken by others, {attempts} times in a row.', None
-
-    def _foreseen(self, draft, hosts):
-        """What a plan would make of the group: a View that is nowhere but in this answer."""
-        return self._call(self._foresee, draft, hosts)
-
-    def _foresee(self, draft, hosts):
-        levels, members = self._plans.levels(), []
-        for spot, host in zip(draft.spots, hosts.tolist(), strict=True):
-            node = self._cluster.node(draft.survey.nodes[host])
-            state = spot.held[0].state if spot.stays else PLANNED
-            members.append(self._member(draft.known, spot, state, node, levels))
-        known = draft.known
-        view = _view(known.record, COMPLETE, known, tuple(members))
-        moves = _moves(draft, hosts, self._cluster)
-        resized = _resized(draft, draft.changed)
-        return dataclasses.replace(view, moves=moves, dry_run=True, warnings=(*view.warnings, *resized))
-
-    def _view(self, known, claims, dry_run=False):
-        return self._call(self._seen, known, claims, dry_run)
-
-    def _seen(self, known, claims, dry_run):
-        levels = self._plans.levels()
-        members = []
-        for spot in spots(known, claims):
-            # While an instance is somewhere, that is where it is, be it bound for another place.
-            claim = next(iter(spot.held), spot.planned)
-            node = claim and self._cluster.node(claim.node_uuid)
-            members.append(self._member(known, spot, claim.state if node else UNPLACED, node, levels))
-        view = _view(known.record, _status(known.record, known, claims), known, tuple(members))
-        moving = tuple(
-            _bound(spot, self._cluster) for spot in spots(known, claims) if spot.held and spot.planned
-        )
-        return dataclasses.replace(view, dry_run=dry_run, moves=moving)
-
-    def _member(self, known, spot, state, node, levels):
-        member = MemberView(
-            path=spot.member,
-            state=state,
-            member_uuid=consumer_of(known.uuid, spot.member),
-            instance_uuid=spot.held[0].consumer_uuid if spot.held else None,
-        )
-        if node is None:
-            return member
-        hosts = self._cluster.hosts
-        found = zones(hosts.aggregates.of(node.host)) or {self._settings().default_zone}
-        return dataclasses.replace(
-            member,
-            host=node.host,
-            nodename=node.nodename,
-            node_uuid=node.uuid,
-            zone=','.join(sorted(found)),
-            domains={name: level.names[level.ids[node.row]] for name, level in levels.items()},
-        )
-
-
-def _view(record, status, known=None, members=()):
-    return View(
-        uuid=record.uuid,
-        name=record.name,
-        project_id=record.project_id,
-        user_id=record.user_id,
-        status=status,
-        generation=record.generation,
-        serial=record.serial,
-        source=known.source if known else {},
-        members=members,
-        warnings=known.definition.warnings if known else (),
-        created_s=record.created_s,
-        updated_s=record.updated_s,
-        expires_s=record.expires_s,
-    )
-
-
-def _status(record, known, claims):
-    """In a list (``known`` None) nobody counts the members: who has claims is taken for all."""
-    if record.deleted:
-        return DELETING
-    there = {claim.member for claim in claims}
-    if not there or (known is not None and not there >= known.definition.members.keys()):
-        return INCOMPLETE
-    states = {claim.state for claim in claims}
-    if states <= {PLANNED}:
-        return COMPLETE
-    return BUILDING if states & {PLANNED, PENDING} else BUILT
 
 
 def _refusal(found, survey):
@@ -454,50 +312,8 @@ def _changed(old, new):
     return frozenset(path for path, kind in new.kinds.items() if old.kinds.get(path, kind) != kind)
 
 
-def _resized(draft, changed):
-    return [f'Member {spot.member} is built already, as it was described before: resize it'
-            for spot in draft.spots if spot.held and spot.member in changed]  # fmt: skip
-
-
-def _bound(spot, cluster):
-    """The move that is under way, or still to be made."""
-    source, target = (cluster.node(claim.node_uuid) for claim in (spot.held[0], spot.planned))
-    why_so = 'its group was planned anew'
-    return Move(spot.member, _host(source), _host(target), spot.held[0].consumer_uuid, why_so)
-
-
 def _differs(expires_s, other_s):
     """Whether plans expire at different times, the moments of one answer aside."""
     if expires_s is None or other_s is None:
         return expires_s is not other_s
     return abs(expires_s - other_s) > 1
-
-
-def _host(node):
-    return node.host if node else ''
-
-
-def _moves(draft, hosts, cluster):
-    """The moves of instances that a plan needs."""
-    problem, found = draft.survey.problem, []
-    present = hosts.copy()
-    for place, spot in enumerate(draft.spots):
-        if spot.held:
-            node = cluster.node(spot.held[0].node_uuid)
-            present[place] = node.row if node else -1
-    broken = _broken(problem, present)
-    for spot, host in zip(draft.spots, hosts.tolist(), strict=True):
-        if spot.held and spot.held[0].node_uuid != draft.survey.nodes[host]:
-            source, target = (
-                cluster.node(uuid) for uuid in (spot.held[0].node_uuid, draft.survey.nodes[host])
-            )
-            own = [words for policy, words in broken if spot.member in (*policy.a, *policy.b)]
-            why_so = '; '.join(own) or 'it makes room for others of its group'
-            found.append(Move(spot.member, _host(source), _host(target), spot.held[0].consumer_uuid, why_so))
-    return tuple(found)
-
-
-def _broken(problem, hosts):
-    """Policies that are broken where the members are, in words."""
-    return [(problem.rules[one].policy, words) for one, words in policies.broken(problem, hosts)
-            if not isinstance(one, str)]  # fmt: skip

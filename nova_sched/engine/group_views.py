@@ -1,0 +1,205 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Top groups as their owners see them: where members are, or would be, and which instances have to move."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from nova_sched.engine.spots import consumer_of, spots
+from nova_sched.groups.arrays import policies
+from nova_sched.objects.claim import PENDING, PLANNED
+from nova_sched.state.aggregates import zones
+
+UNPLACED = 'unplaced'
+COMPLETE, BUILDING, BUILT, INCOMPLETE, DELETING = 'planned', 'building', 'built', 'incomplete', 'deleting'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemberView:
+    """Where a member is: ``state`` of its claim or `unplaced`; ``domains`` are names by level."""
+
+    path: str
+    state: str
+    member_uuid: str
+    instance_uuid: str | None = None
+    host: str | None = None
+    nodename: str | None = None
+    node_uuid: str | None = None
+    zone: str | None = None
+    domains: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Move:
+    """An instance that has to move, for its group to be what it shall be: ``source`` and ``target`` are
+    hosts."""
+
+    path: str
+    source: str
+    target: str
+    instance_uuid: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class View:
+    """A top group as its owner sees it; times in seconds since the epoch. In a list it comes without
+    members."""
+
+    uuid: str
+    name: str | None
+    project_id: str | None
+    user_id: str | None
+    status: str
+    generation: int
+    serial: int
+    source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    members: tuple[MemberView, ...] = ()
+    moves: tuple[Move, ...] = ()
+    warnings: tuple[str, ...] = ()
+    created_s: float = 0.0
+    updated_s: float = 0.0
+    expires_s: float | None = None
+    dry_run: bool = False
+
+
+class Sight:
+    """Makes Views of what the loop sees now; called in the loop."""
+
+    def __init__(self, cluster, plans, settings):
+        self._cluster, self._plans, self._settings = cluster, plans, settings
+
+    def foresee(self, draft, hosts):
+        """What a plan would make of the group: a View that is nowhere but in this answer."""
+        levels, members = self._plans.levels(), []
+        for spot, host in zip(draft.spots, hosts.tolist(), strict=True):
+            node = self._cluster.node(draft.survey.nodes[host])
+            state = spot.held[0].state if spot.stays else PLANNED
+            members.append(self._member(draft.known, spot, state, node, levels))
+        known = draft.known
+        view = view_of(known.record, COMPLETE, known, tuple(members))
+        return self.with_changes(dataclasses.replace(view, dry_run=True), draft, hosts)
+
+    def with_changes(self, view, draft, hosts):
+        """The same, with what a plan asks of its owner: instances to move, or to resize."""
+        moves, resized = _moves(draft, hosts, self._cluster), _resized(draft)
+        return dataclasses.replace(view, moves=moves, warnings=(*view.warnings, *resized))
+
+    def see(self, known, claims, dry_run=False):
+        """Where the group is, by these claims."""
+        levels = self._plans.levels()
+        members = []
+        for spot in spots(known, claims):
+            # While an instance is somewhere, that is where it is, be it bound for another place.
+            claim = next(iter(spot.held), spot.planned)
+            node = claim and self._cluster.node(claim.node_uuid)
+            members.append(self._member(known, spot, claim.state if node else UNPLACED, node, levels))
+        view = view_of(known.record, status_of(known.record, known, claims), known, tuple(members))
+        moving = tuple(
+            _bound(spot, self._cluster) for spot in spots(known, claims) if spot.held and spot.planned
+        )
+        return dataclasses.replace(view, dry_run=dry_run, moves=moving)
+
+    def _member(self, known, spot, state, node, levels):
+        member = MemberView(
+            path=spot.member,
+            state=state,
+            member_uuid=consumer_of(known.uuid, spot.member),
+            instance_uuid=spot.held[0].consumer_uuid if spot.held else None,
+        )
+        if node is None:
+            return member
+        hosts = self._cluster.hosts
+        found = zones(hosts.aggregates.of(node.host)) or {self._settings().default_zone}
+        return dataclasses.replace(
+            member,
+            host=node.host,
+            nodename=node.nodename,
+            node_uuid=node.uuid,
+            zone=','.join(sorted(found)),
+            domains={name: level.names[level.ids[node.row]] for name, level in levels.items()},
+        )
+
+
+def view_of(record, status, known=None, members=()):
+    """A View; without ``known``, one for a list."""
+    return View(
+        uuid=record.uuid,
+        name=record.name,
+        project_id=record.project_id,
+        user_id=record.user_id,
+        status=status,
+        generation=record.generation,
+        serial=record.serial,
+        source=known.source if known else {},
+        members=members,
+        warnings=known.definition.warnings if known else (),
+        created_s=record.created_s,
+        updated_s=record.updated_s,
+        expires_s=record.expires_s,
+    )
+
+
+def status_of(record, known, claims):
+    """In a list (``known`` None) nobody counts the members: who has claims is taken for all."""
+    if record.deleted:
+        return DELETING
+    there = {claim.member for claim in claims}
+    if not there or (known is not None and not there >= known.definition.members.keys()):
+        return INCOMPLETE
+    states = {claim.state for claim in claims}
+    if states <= {PLANNED}:
+        return COMPLETE
+    return BUILDING if states & {PLANNED, PENDING} else BUILT
+
+
+def _resized(draft):
+    return [f'Member {spot.member} is built already, as it was described before: resize it'
+            for spot in draft.spots if spot.held and spot.member in draft.changed]  # fmt: skip
+
+
+def _bound(spot, cluster):
+    """The move that is under way, or still to be made."""
+    source, target = (cluster.node(claim.node_uuid) for claim in (spot.held[0], spot.planned))
+    why_so = 'its group was planned anew'
+    return Move(spot.member, _host(source), _host(target), spot.held[0].consumer_uuid, why_so)
+
+
+def _host(node):
+    return node.host if node else ''
+
+
+def _moves(draft, hosts, cluster):
+    """The moves of instances that a plan needs."""
+    problem, found = draft.survey.problem, []
+    present = hosts.copy()
+    for place, spot in enumerate(draft.spots):
+        if spot.held:
+            node = cluster.node(spot.held[0].node_uuid)
+            present[place] = node.row if node else -1
+    broken = _broken(problem, present)
+    for spot, host in zip(draft.spots, hosts.tolist(), strict=True):
+        if spot.held and spot.held[0].node_uuid != draft.survey.nodes[host]:
+            source, target = (
+                cluster.node(uuid) for uuid in (spot.held[0].node_uuid, draft.survey.nodes[host])
+            )
+            own = [words for policy, words in broken if spot.member in (*policy.a, *policy.b)]
+            why_so = '; '.join(own) or 'it makes room for others of its group'
+            found.append(Move(spot.member, _host(source), _host(target), spot.held[0].consumer_uuid, why_so))
+    return tuple(found)
+
+
+def _broken(problem, hosts):
+    """Policies that are broken where the members are, in words."""
+    return [(problem.rules[one].policy, words) for one, words in policies.broken(problem, hosts)
+            if not isinstance(one, str)]  # fmt: skip
