@@ -68,10 +68,11 @@ class Candidates:
     any thread, ``claim`` in the loop only.
     """
 
-    def __init__(self, place, persist, books, settings, clock, store=None):
+    def __init__(self, place, persist, books, desk, settings, clock, store=None):
         self._place = place
         self._persist = persist
         self._books = books
+        self._desk = desk
         self._settings = settings
         self._clock = clock
         self._store = MemoryCandidates() if store is None else store
@@ -124,7 +125,7 @@ class Candidates:
         host, nodename = self._books.names([candidate.node_uuid])[candidate.node_uuid]
         if not host:
             raise errors.NodeNotFound(f'{candidate.nodename} on host {candidate.host}')
-        return self._books.claim(request, host, nodename, request_id)
+        return self._desk.claim(request, host, nodename, request_id)
 
     def forget(self):
         """Drop what has expired. Raises StoreUnavailable."""

@@ -21,6 +21,7 @@ from nova_sched.engine.batch import Batches, Order
 from nova_sched.engine.books import Books
 from nova_sched.engine.candidates import Candidates
 from nova_sched.engine.crowd import Crowd
+from nova_sched.engine.desk import Desk
 from nova_sched.engine.figures import Figures, Minute
 from nova_sched.engine.freshness import Freshness
 from nova_sched.engine.groups import Groups
@@ -82,7 +83,8 @@ class Scheduler:
         cluster.hosts.lasting_stats = topology.stats
         library = Library(store)
         plans = Plans(cluster, store, self.books, self._placer, self.fresh, topology, settings, clock)
-        self.books.seating = seating = Seating(cluster, plans, library)
+        seating = Seating(cluster, plans, library)
+        self.desk = Desk(cluster, store, self.books, self.fresh, seating, settings)
         self.groups = Groups(cluster, store, plans, library, topology, self.call, settings, clock, solver)
         self.questions = Questions(cluster, self._placer, settings, clock)
         self.trails = trails or Trails()
@@ -102,7 +104,9 @@ class Scheduler:
         )
         handlers[PLACE] = self._batches.place
         until_done = self._patience.until_done
-        self.candidates = Candidates(self.place, until_done, self.books, settings, clock, candidates)
+        self.candidates = Candidates(
+            self.place, until_done, self.books, self.desk, settings, clock, candidates
+        )
         beside = {'also': self._forget, 'sign': self._sign, 'wake': self.fresh.wake, 'figures': self.figures}
         self._watch = Watch(cluster, store, settings, self._ask, **beside)
         self._minute = Minute(self.figures)
@@ -164,7 +168,7 @@ class Scheduler:
         return self.loop.send(REPORT, report).result()
 
     def call(self, work, *args):
-        """Run a function (of ``books`` or ``questions``) in the loop and return what it returns."""
+        """Run a function (of ``books``, ``desk`` or ``questions``) in the loop and return what it returns."""
         return self.loop.send(CALL, (work, args)).result()
 
     def capacity(self, request):

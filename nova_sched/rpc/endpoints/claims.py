@@ -65,7 +65,7 @@ class Claims:
     def _claim(self, context, spec_obj, instance_uuid, host, nodename, leaving=None, move=None, new=False):
         (request,) = translate.requests(translate.spec(spec_obj), [instance_uuid])
         node = words.name(host, 'host'), words.name(nodename, 'nodename')
-        claiming = self._scheduler.books.claim
+        claiming = self._scheduler.desk.claim
         claim = self._scheduler.call(claiming, request, *node, context.request_id, leaving, move, new)
         return self._infos([claim])[0]
 
@@ -76,7 +76,7 @@ class Claims:
         Returns its claims there. Raises ClaimNotFound.
         """
         uuid, host = words.uuid(instance_uuid, 'instance_uuid'), words.name(host, 'host')
-        return self._infos(self._scheduler.call(self._scheduler.books.confirm_claim, uuid, host))
+        return self._infos(self._scheduler.call(self._scheduler.desk.confirm_claim, uuid, host))
 
     @expected
     def revert_claim(self, context, instance_uuid):
@@ -85,17 +85,17 @@ class Claims:
         Returns its claims then. Raises ClaimNotFound if there is no move or resize to take back.
         """
         uuid = words.uuid(instance_uuid, 'instance_uuid')
-        return self._infos(self._scheduler.call(self._scheduler.books.revert_claim, uuid))
+        return self._infos(self._scheduler.call(self._scheduler.desk.revert_claim, uuid))
 
     @expected
     def abort_claim(self, context, instance_uuid, host=None):
         """End the instance's claims, on one host or everywhere. Returns them. Raises ClaimNotFound."""
         uuid = words.uuid(instance_uuid, 'instance_uuid')
         only = None if host is None else words.name(host, 'host')
-        return self._infos(self._scheduler.call(self._scheduler.books.abort_claim, uuid, only))
+        return self._infos(self._scheduler.call(self._scheduler.desk.abort_claim, uuid, only))
 
     @expected
     def show(self, context, instance_uuid):
         """The instance's claims: one, or two while it moves; none if there are none."""
         uuid = words.uuid(instance_uuid, 'instance_uuid')
-        return self._infos(self._scheduler.call(self._scheduler.books.claims_of, uuid))
+        return self._infos(self._scheduler.call(self._scheduler.desk.claims_of, uuid))

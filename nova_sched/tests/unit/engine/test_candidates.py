@@ -62,6 +62,7 @@ class Offering(World):
             self._decide,
             self.scheduler._patience.until_done,
             self.books,
+            self.desk,
             lambda: self.settings,
             self._now,
             self.offers,
@@ -273,7 +274,7 @@ class TestBySeveral:
         one, other = two
         one.place(request(instance_uuid=B, vcpus=2))
         other.books.refresh()
-        one.call(one.books.abort_claim, B)
+        one.call(one.desk.abort_claim, B)
         ((best, *_),) = one.offer(request(instance_uuid=A))
         assert other.claim(best).consumer_uuid == A
         assert other.claimed() == {'host-0': [A]}

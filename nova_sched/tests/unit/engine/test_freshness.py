@@ -105,7 +105,7 @@ def place(pair, *requests):
 
 def claim_on(pair, consumer, host, leaving=None, **words):
     one = request(instance_uuid=consumer, **words)
-    pair.one.call(pair.one.books.claim, one, host, host, None, leaving)
+    pair.one.call(pair.one.desk.claim, one, host, host, None, leaving)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_news_that_come_again_are_old(pair):
 def test_own_work_that_others_know_nothing_of_is_no_obstacle(pair):
     """Both claim on one node at the same time: each has the other's claim from its news, or reads it."""
     claim_on(pair, A, 'host-0')
-    pair.two.call(pair.two.books.claim, request(instance_uuid=B), 'host-0', 'host-0')
+    pair.two.call(pair.two.desk.claim, request(instance_uuid=B), 'host-0', 'host-0')
     pair.arrive()
     assert pair.heal() == [[HOST_0]]
     assert pair.is_fresh()
@@ -275,7 +275,7 @@ def test_who_lost_does_not_count_the_winner_twice(pair):
     """The loser has the true use of the node, with the winner's claim in it; the winner's news come then."""
     claim_on(pair, A, 'host-0', vcpus=5)
     with pytest.raises(errors.ComputeResourcesUnavailable):
-        pair.two.call(pair.two.books.claim, request(instance_uuid=B, vcpus=5), 'host-0', 'host-0')
+        pair.two.call(pair.two.desk.claim, request(instance_uuid=B, vcpus=5), 'host-0', 'host-0')
     assert pair.two.cluster.node(HOST_0).usage('VCPU').used == 5
     pair.arrive()
     assert pair.two.cluster.node(HOST_0).usage('VCPU').used == 5
@@ -324,9 +324,9 @@ def expire(pair):
         ),
         pytest.param(confirm, [HOST_0], id='confirmed by its host'),
         pytest.param(
-            lambda pair: pair.one.call(pair.one.books.confirm_claim, A, 'host-0'), [HOST_0], id='confirmed'
+            lambda pair: pair.one.call(pair.one.desk.confirm_claim, A, 'host-0'), [HOST_0], id='confirmed'
         ),
-        pytest.param(lambda pair: pair.one.call(pair.one.books.abort_claim, A), [HOST_0], id='aborted'),
+        pytest.param(lambda pair: pair.one.call(pair.one.desk.abort_claim, A), [HOST_0], id='aborted'),
         pytest.param(expire, [HOST_0], id='expired'),
         pytest.param(
             lambda pair: pair.one.call(pair.one.books.remove_node, 'host-0', 'host-0'), [HOST_0], id='removed'
@@ -452,15 +452,15 @@ def test_figures(pair):
 
 def everything(world, later_s):
     """Much of what may happen in an hour, on hosts 0 to 9."""
-    books = world.books
+    books, desk = world.books, world.desk
     world.now_s += later_s / 2
-    world.call(books.abort_claim, A)
-    world.call(books.confirm_claim, B, 'host-1')
+    world.call(desk.abort_claim, A)
+    world.call(desk.confirm_claim, B, 'host-1')
     for number in range(6):
         world.call(
-            books.claim, request(instance_uuid=uuid_of(f'later {number}')), f'host-{number}', f'host-{number}'
+            desk.claim, request(instance_uuid=uuid_of(f'later {number}')), f'host-{number}', f'host-{number}'
         )
-    world.call(books.claim, request(instance_uuid=C), 'host-6', 'host-6', None, 'host-2')
+    world.call(desk.claim, request(instance_uuid=C), 'host-6', 'host-6', None, 'host-2')
     world.call(books.remove_node, 'host-3', 'host-3')
     world.call(books.remove_node, 'host-4', 'host-4')
     world.now_s += later_s / 2
@@ -521,7 +521,7 @@ def test_one_that_was_cut_off_for_an_hour_knows_all_after_one_look(opened):
     others, alone = (World(opened(), rules(), pending_ttl_s=None) for _ in range(2))
     others.report(*(report(f'host-{number}', vcpus=8) for number in range(10)))
     for number, one in enumerate((A, B, C)):
-        others.call(others.books.claim, request(instance_uuid=one), f'host-{number}', f'host-{number}')
+        others.call(others.desk.claim, request(instance_uuid=one), f'host-{number}', f'host-{number}')
     others.call(others.books.set_aggregates, [aggregate(1, ['host-0']), aggregate(2, ['host-1'])])
     alone.books.refresh()
     watch = Watch(
@@ -537,7 +537,7 @@ def test_one_that_was_cut_off_for_an_hour_knows_all_after_one_look(opened):
     everything(others, 3600.0)
     # It goes on deciding meanwhile, by what it knows; the store alone judges.
     alone.now_s += 3000.0
-    alone.call(alone.books.claim, request(instance_uuid=uuid_of('mine')), 'host-1', 'host-1')
+    alone.call(alone.desk.claim, request(instance_uuid=uuid_of('mine')), 'host-1', 'host-1')
     assert all_of(alone.cluster) != all_of(fresh(opened()))
     watch._next_full = watch._next_expiry = 0.0  # an hour has passed
     alone.now_s = others.now_s

@@ -185,7 +185,7 @@ class TestBuild:
         assert len(eight.store.claims()) == 5
         eight.confirm(new, 'next')
         assert eight.places(group)['web/0'] == new
-        eight.scheduler.call(eight.scheduler.books.abort_claim, uuid_of('web/0'))
+        eight.scheduler.call(eight.scheduler.desk.abort_claim, uuid_of('web/0'))
         assert len({eight.rack(host) for host in eight.places(group).values()}) == 4
 
     def test_a_server_takes_the_place_of_one_that_was_never_built(self, eight):
@@ -335,12 +335,12 @@ class TestSurprises:
         group = eight.create(webs())
         first, other = eight.build(group, 'web/0')
         request = eight.request(group, 'web/0')
-        books = eight.scheduler.books
-        claim = eight.scheduler.call(books.claim, request, other, other, None, first)
+        desk = eight.scheduler.desk
+        claim = eight.scheduler.call(desk.claim, request, other, other, None, first)
         assert (claim.member, claim.top_group) == ('web/0', group.uuid)
         elsewhere = eight.places(group)['web/1']
         with pytest.raises(errors.ComputeResourcesUnavailable, match='policies of its group'):
-            eight.scheduler.call(books.claim, request, elsewhere, elsewhere, None, other)
+            eight.scheduler.call(desk.claim, request, elsewhere, elsewhere, None, other)
 
 
 class TestUpdate:
@@ -419,7 +419,7 @@ class TestDelete:
         assert [claim.consumer_uuid for claim in eight.store.claims()] == [uuid_of('web/0')]
         with pytest.raises(errors.MemberRefused, match='is being deleted'):
             eight.build(group, 'web/1')
-        eight.scheduler.call(eight.scheduler.books.abort_claim, uuid_of('web/0'))
+        eight.scheduler.call(eight.scheduler.desk.abort_claim, uuid_of('web/0'))
         with pytest.raises(errors.GroupNotFound):
             eight.groups.show(group.uuid)
 
@@ -443,7 +443,7 @@ class TestExclusive:
         with pytest.raises(errors.NoValidHost, match='kept for another group'):
             eight.place('outsider', force_hosts=closed[:1])
         eight.groups.delete(group.uuid)
-        eight.scheduler.call(eight.scheduler.books.abort_claim, uuid_of('db'))
+        eight.scheduler.call(eight.scheduler.desk.abort_claim, uuid_of('db'))
         eight.scheduler.call(eight.scheduler.books.refresh)
         assert eight.place('outsider', force_hosts=closed[:1]) == closed[0]
 

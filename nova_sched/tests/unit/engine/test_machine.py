@@ -208,7 +208,7 @@ class Engines(RuleBasedStateMachine):
         engine = self.one(data)
         one = wants(uuid, vcpus, inside)
         before, knew_all = picture(engine.cluster), self.up_to_date(engine, engine.store.heads().items())
-        refused = self.refused(engine, engine.books.claim, one, host, host, None, leaving, move)
+        refused = self.refused(engine, engine.desk.claim, one, host, host, None, leaving, move)
         if refused and knew_all:
             assert picture(engine.cluster) == before
 
@@ -220,17 +220,17 @@ class Engines(RuleBasedStateMachine):
     @rule(data=st.data(), uuid=instances, host=hosts)
     def confirm(self, data, uuid, host):
         engine = self.one(data)
-        self.refused(engine, engine.books.confirm_claim, uuid, host)
+        self.refused(engine, engine.desk.confirm_claim, uuid, host)
 
     @rule(data=st.data(), uuid=instances)
     def revert(self, data, uuid):
         engine = self.one(data)
-        self.refused(engine, engine.books.revert_claim, uuid)
+        self.refused(engine, engine.desk.revert_claim, uuid)
 
     @rule(data=st.data(), uuid=instances, host=st.none() | hosts)
     def abort(self, data, uuid, host):
         engine = self.one(data)
-        self.refused(engine, engine.books.abort_claim, uuid, host)
+        self.refused(engine, engine.desk.abort_claim, uuid, host)
 
     @rule(data=st.data(), late=st.booleans())
     def expire(self, data, late):

@@ -386,7 +386,7 @@ class TestNamedNode:
 
     @staticmethod
     def claim(world, instance=A, host='host-0', pieces=PAIR, leaving=None, **words):
-        return world.call(world.books.claim, asks(instance, pieces, **words), host, host, None, leaving)
+        return world.call(world.desk.claim, asks(instance, pieces, **words), host, host, None, leaving)
 
     def test_it_holds_its_parts(self, world):
         assert [cpus(self.claim(world, instance)) for instance in (A, B)] == [[1, 2], [3, 4]]
@@ -451,13 +451,13 @@ class TestNamedNode:
 
     def test_confirm_and_abort(self, world):
         made = self.claim(world)
-        world.call(world.books.confirm_claim, A, 'host-0')
+        world.call(world.desk.confirm_claim, A, 'host-0')
         node = world.cluster.hosts.nodes[0]
         assert node.machine == SMALL.hold(made.parts), 'the node has not counted them yet'
         world.report(report('host-0', **{**HERE, **told(SMALL.hold(made.parts))}))
         assert node.claims[A].counted
         assert node.machine == SMALL.hold(made.parts), 'and now not twice'
-        world.call(world.books.abort_claim, A)
+        world.call(world.desk.abort_claim, A)
         assert node.machine == SMALL.hold(made.parts), 'the node still has them in use'
         world.report(report('host-0', **HERE))
         assert node.machine == SMALL

@@ -103,7 +103,7 @@ class TestPlace:
         assert futures[1].result(0)[0][0].host == 'host-0'
         assert held(made.store) == [(B, node('host-0'))]
         assert 'failed in a rule' in caplog.text
-        made.call(made.books.abort_claim, B)
+        made.call(made.desk.abort_claim, B)
         assert picture(made.cluster) == before
 
     def test_a_rule_that_finds_a_request_wrong_is_no_surprise(self, caplog):
@@ -300,7 +300,7 @@ class TestBrokenStore:
         assert [type(future.exception(0)) for future in futures] == [type(None), OverflowError, type(None)]
         assert made.store.commits == [[A], [C]]
         for instance in (A, C):
-            made.call(made.books.abort_claim, instance)
+            made.call(made.desk.abort_claim, instance)
         assert picture(made.cluster) == before
 
     def test_the_answer_of_a_commit_is_lost(self):

@@ -118,9 +118,9 @@ class TestRefusals:
         """A refusal goes by what the database says, not by what this scheduler remembers."""
         first, second = worlds(vcpus=1)
         for instance, host in zip((A, B, C), HOSTS, strict=True):
-            first.call(first.books.claim, asks(instance), host, host)
+            first.call(first.desk.claim, asks(instance), host, host)
         second.books.refresh()
-        first.call(first.books.abort_claim, B)
+        first.call(first.desk.abort_claim, B)
         assert send(second, asks(uuid_of('instance D'))) == [['host-1']]
         assert second.scheduler.figures.refused == 0
 
@@ -172,7 +172,7 @@ class TestPolicies:
         near = group('affinity')
         source = claim(A, uuid_of('node host-0'), state=CONFIRMED, group_uuid=uuid_of('group'))
         world.cluster.add(source)
-        world.call(world.books.claim, asks(A, group=near), 'host-1', 'host-1', None, None, 'resize')
+        world.call(world.desk.claim, asks(A, group=near), 'host-1', 'host-1', None, None, 'resize')
         with pytest.raises(errors.NoValidHost, match='on its way from one host to another'):
             send(world, asks(B, group=near))
 
@@ -180,7 +180,7 @@ class TestPolicies:
         """The best host for the first one has no room for the second."""
         store = MemoryClaimStore()
         (world,) = worlds(1, vcpus=3, store=store, chain=rules(spreading().filters, [Score(3, 2, 1)]))
-        world.call(world.books.claim, asks(C, vcpus=2), 'host-0', 'host-0')
+        world.call(world.desk.claim, asks(C, vcpus=2), 'host-0', 'host-0')
         near = group('affinity')
         assert send(world, asks(A, group=near), asks(B, group=near)) == [['host-1'], ['host-1']]
 
@@ -191,4 +191,4 @@ class TestPolicies:
         (there,) = on(world.store)[A]
         host = there if policy == 'anti-affinity' else next(one for one in HOSTS if one != there)
         with pytest.raises(errors.ComputeResourcesUnavailable, match=why):
-            world.call(world.books.claim, asks(B, group=group(policy)), host, host)
+            world.call(world.desk.claim, asks(B, group=group(policy)), host, host)

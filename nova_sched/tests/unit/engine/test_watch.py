@@ -223,7 +223,7 @@ class TestThread:
             world.store.away.clear()
             world.store.commit([Placement((claim(B, node('host-0')),))])
             wait_for(lambda: world.scheduler.call(world.cluster.hosts.count_instances, [B]).tolist() == [1])
-            world.scheduler.call(world.books.abort_claim, B)
+            world.scheduler.call(world.desk.abort_claim, B)
             wait_for(lambda: not world.scheduler.fresh.wake.is_set())
             world.scheduler.call(len, world.cluster)  # now it has read what the abort changed
         world.scheduler.stop()

@@ -127,7 +127,7 @@ class World:
             crowd=crowd,
             topology=topology,
         )
-        self.books = self.scheduler.books
+        self.books, self.desk = self.scheduler.books, self.scheduler.desk
         self.loop = self.scheduler.loop
         if cluster is None:
             self.books.refresh()

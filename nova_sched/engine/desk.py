@@ -1,0 +1,209 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Claims, as callers ask for them: made on one node, confirmed, taken back, ended."""
+
+import dataclasses
+
+import numpy as np
+
+from nova_sched import errors
+from nova_sched.engine import catalog
+from nova_sched.engine.seating import Unseated, is_member
+from nova_sched.objects.claim import RESIZE
+from nova_sched.state.membership import group_now
+
+
+class Desk:
+    """Where compute nodes and conductors change claims one by one. Its methods run in the loop only."""
+
+    def __init__(self, cluster, store, books, fresh, seating, settings):
+        self._cluster, self._store, self._books, self._fresh = cluster, store, books, fresh
+        self._seating, self._settings = seating, settings
+
+    def claims_of(self, consumer_uuid):
+        return self._store.claims(consumer_uuid)
+
+    def claim(self, request, host, nodename, request_id=None, leaving=None, move=None, new=False):
+        """Claim on one node for a request; claims of the instance on the host ``leaving`` end with it.
+
+        ``move``: what brings an instance here that is somewhere else, one of MOVES; an alternate goes on with
+        that of the claim that ends, or with the resize that failed in place. What was picked on a node that
+        has moved on is picked again, on what is there by then; what a lost answer has claimed already is
+        replaced. ``new``: an instance that runs nowhere yet; if it runs on that node, its claim there is
+        returned as it is. Raises NodeNotFound; AlreadyPlaced for a new one that runs on another node;
+        ComputeResourcesUnavailable with the shortages: then nothing changed.
+        """
+        for _ in range(self._settings().max_claim_attempts):
+            node = self._books.node(host, nodename)
+            if new and (there := self._running(node, self._cluster.claims_of(request.instance_uuid))):
+                return there
+            try:
+                held, learnt = self._try_claim(node, request, request_id, leaving, move, new)
+            except errors.ComputeResourcesUnavailable:
+                # What is short may be what it has itself, since another scheduler has placed it.
+                if new and (there := self._running(node, self._store.claims(request.instance_uuid))):
+                    return there
+                raise
+            if held is not None:
+                return held
+            if not learnt:
+                break
+        raise errors.ComputeResourcesUnavailable(node.uuid, 'it was taken by another request meanwhile')
+
+    def _running(self, node, claims):
+        """The claim on the node of an instance that runs there, given what may be its claims; None if it runs
+        nowhere. Raises AlreadyPlaced."""
+        running = [claim for claim in claims if claim.is_confirmed]
+        if not running:
+            return None
+        self._books.catch_up(sorted({claim.node_uuid for claim in running}), {})
+        now = [one for one in self._cluster.claims_of(running[0].consumer_uuid) if one.is_confirmed]
+        for claim in now:
+            if claim.node_uuid != node.uuid:
+                raise errors.AlreadyPlaced(claim.consumer_uuid, self._cluster.node(claim.node_uuid).host)
+        return now[0] if now else None
+
+    def _try_claim(self, node, request, request_id, leaving, move, new=False):
+        """What stands then, None if it was lost; and whether something was learnt by that."""
+        request = self._seated(node, request)
+        releases, ended = [], []
+        for claim in self._of_member(request):
+            releases.append(claim.key)
+            ended.append(claim)
+        for claim in self._cluster.claims_of(request.instance_uuid):
+            if leaving and self._cluster.node(claim.node_uuid).host == leaving:
+                releases.append(claim.key)
+                ended.append(claim)
+                move = move or claim.move or (RESIZE if claim.resizing else None)
+            elif claim.node_uuid != node.uuid and not claim.is_confirmed:
+                ended.append(claim)  # the store ends it by itself: one claim that waits is enough
+        for claim in ended:
+            self._cluster.drop(claim)
+            if claim.resizing:
+                self._cluster.add(claim.reverted())
+        booking = None
+        try:
+            self._check_policy(node, request)
+            lifetime_s = self._settings().pending_ttl_s
+            marks = {'request_id': request_id, **(request.seat.marks(node.row) if request.seat else {})}
+            booking = self._cluster.book(node, request, lifetime_s, move, **marks)
+            known = ended if booking.before is None else [*ended, booking.before]
+            placement = self._books.placement([booking.claim], [request], releases, known, new)
+            (outcome,) = self._store.commit([placement])
+        except Exception:
+            self._undo(booking, ended)
+            raise
+        if outcome.won and new and _was_there(outcome):
+            self._undo(booking, ended)
+            self._books.catch_up([node.uuid], {})
+            return None, True
+        if outcome.won:
+            self._books.follow(outcome.generations)
+            self._fresh.committed([(placement.claims, ended, outcome.generations)])
+            self._books.refenced([outcome])
+            return booking.held, False
+        self._undo(booking, ended)
+        self._books.learn([outcome])
+        return None, bool(outcome.fresh or outcome.gone)
+
+    def _seated(self, node, request):
+        """The request as that of a top group's member, if it is one and may be on the node."""
+        if not is_member(request):
+            return request
+        try:
+            request = self._seating.seated(request)
+        except Unseated:
+            raise errors.ComputeResourcesUnavailable(node.uuid, 'its group has to be planned anew') from None
+        is_there = request.instance_uuid in node.claims or node.row == request.seat.row
+        if not is_there and not request.seat.allowed[node.row]:
+            raise errors.ComputeResourcesUnavailable(
+                node.uuid, 'the policies of its group do not allow it there'
+            )
+        return request
+
+    def _of_member(self, request):
+        """What ends when a member of a top group is claimed for: its planned claim."""
+        if request.seat is None:
+            return ()
+        others = (request.seat.consumer, *request.seat.instead_of)
+        return [claim for consumer in others for claim in self._cluster.claims_of(consumer)
+                if not claim.is_confirmed]  # fmt: skip
+
+    def _check_policy(self, node, request):
+        """Raise ComputeResourcesUnavailable for what the store would refuse without a reason."""
+        if request.group is None:
+            return
+        hosts = self._cluster.hosts
+        asked = dataclasses.replace(request, group=group_now(self._cluster, request))
+        for rule in catalog.policies():
+            verdict = rule.mask(hosts, asked)
+            if verdict is not True and not verdict[node.row]:
+                why = rule.why(hosts, asked, np.array([node.row]))
+                raise errors.ComputeResourcesUnavailable(node.uuid, why)
+
+    def _undo(self, booking, ended):
+        if booking is not None:
+            self._cluster.unbook(booking)
+        for claim in ended:
+            self._cluster.drop(claim)
+            self._cluster.add(claim)
+
+    def confirm_claim(self, consumer_uuid, host):
+        """The instance runs on the host for good: its move to it, or its resize on it, is settled.
+
+        Returns its claims there; raises ClaimNotFound.
+        """
+        nodes = {node.uuid for node in self._cluster.nodes_of(host)}
+        self._catch_up_with(self._store.finish(consumer_uuid, sorted(nodes)))
+        found = [claim for claim in self._store.claims(consumer_uuid) if claim.node_uuid in nodes]
+        if not found:
+            raise errors.ClaimNotFound(f'instance {consumer_uuid} on host {host}')
+        return found
+
+    def revert_claim(self, consumer_uuid):
+        """The instance stays where it is, as it is: its move or its resize is taken back.
+
+        Returns its claims then; raises ClaimNotFound if there is none to take back.
+        """
+        changed = self._store.revert(consumer_uuid)
+        if not changed:
+            raise errors.ClaimNotFound(f'a move or resize of instance {consumer_uuid}')
+        self._catch_up_with(changed)
+        return self._store.claims(consumer_uuid)
+
+    def _catch_up_with(self, claims):
+        """Take over the nodes of claims that the store has changed."""
+        if claims:
+            nodes = sorted({claim.node_uuid for claim in claims})
+            self._fresh.changed(nodes)
+            self._books.catch_up(nodes, {})
+
+    def abort_claim(self, consumer_uuid, host=None):
+        """End the instance's claims: on one host, or everywhere. Returns them; raises ClaimNotFound."""
+        nodes = None if host is None else {node.uuid for node in self._cluster.nodes_of(host)}
+        keys = [
+            claim.key
+            for claim in self._store.claims(consumer_uuid)
+            if nodes is None or claim.node_uuid in nodes
+        ]
+        if not keys:
+            raise errors.ClaimNotFound(f'instance {consumer_uuid}' + (f' on host {host}' if host else ''))
+        ended = self._store.release(keys)
+        self._books.dropped(ended, 'were aborted')
+        return ended
+
+
+def _was_there(outcome):
+    """Whether a placement was won without a change: what it asked for was there before."""
+    return bool(outcome.generations) and all(
+        before == after for before, after in outcome.generations.values()
+    )

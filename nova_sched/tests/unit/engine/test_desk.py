@@ -1,0 +1,311 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of the desk: claims made on one node, confirmed, taken back and ended."""
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.claims import Placement
+from nova_sched.objects.claim import CONFIRMED, PENDING, VCPU
+from nova_sched.state.report import Inventory
+from nova_sched.tests.builders import claim, report
+from nova_sched.tests.unit.engine.stores import Unsteady
+from nova_sched.tests.unit.engine.two_hosts import A, B, C, asks, commit, node, states, used, world
+from nova_sched.tests.unit.engine.world import World, picture
+
+__all__ = ['world']
+
+
+class TestClaim:
+    def claim(self, world, host='host-0', leaving=None, **words):
+        return world.call(world.desk.claim, asks(**words), host, host, 'req-1', leaving)
+
+    def test_a_claim(self, world):
+        made = self.claim(world, vcpus=3)
+        assert (made.consumer_uuid, made.node_uuid, made.resources[VCPU], made.request_id) == (
+            A,
+            node(),
+            3,
+            'req-1',
+        )
+        assert states(world) == {(A, 'host-0'): PENDING}
+        assert used(world) == [3, 0]
+        assert made.expires_s == made.created_s + 3600
+
+    def test_made_twice_is_one(self, world):
+        self.claim(world, vcpus=3)
+        again = self.claim(world, vcpus=3)
+        assert world.store.claims() == [again]
+        assert used(world) == [3, 0]
+
+    def test_on_an_unknown_node(self, world):
+        with pytest.raises(errors.NodeNotFound):
+            self.claim(world, 'host-9')
+        assert states(world) == {}
+
+    @pytest.mark.parametrize(
+        'words, short',
+        [
+            pytest.param({'vcpus': 4}, 'VCPU: 4 asked, 3 available', id='in use'),
+            pytest.param({'vcpus': 5}, 'VCPU: 5 asked, the node has 4 in all', id='too large'),
+            pytest.param({'resources': {'CUSTOM_GOLD': 1}}, 'CUSTOM_GOLD', id='unknown'),
+            pytest.param({'vcpus': 5, 'memory_mb': 10**6}, 'VCPU.*MEMORY_MB', id='both are told'),
+        ],
+    )
+    def test_what_is_short_is_told(self, world, words, short):
+        world.place(asks(B, force_hosts=['host-0']))
+        before = picture(world.cluster)
+        with pytest.raises(errors.ComputeResourcesUnavailable, match=short):
+            self.claim(world, **words)
+        assert picture(world.cluster) == before
+
+    def test_no_more_than_one_consumer_may_have(self, world):
+        world.report(report(inventories={VCPU: Inventory(8, max_unit=2)}, used={}))
+        with pytest.raises(errors.ComputeResourcesUnavailable, match='VCPU: 3 asked'):
+            self.claim(world, vcpus=3, resources={VCPU: 3})
+        assert world.store.commits == []
+
+    def test_a_lost_race(self, world):
+        world.store.rivals = [[Placement((claim(B, node(), vcpus=3),))]]
+        with pytest.raises(errors.ComputeResourcesUnavailable, match='2 asked, 1 available'):
+            self.claim(world, vcpus=2)
+        assert used(world) == [3, 0]
+        world.books.refresh()
+        assert states(world) == {(B, 'host-0'): PENDING}
+
+    def test_the_alternate_replaces_the_failed_host(self, world):
+        world.place(asks(A, force_hosts=['host-0']))
+        self.claim(world, 'host-1', leaving='host-0')
+        assert states(world) == {(A, 'host-1'): PENDING}
+        assert used(world) == [0, 1]
+
+    def test_even_a_confirmed_claim_there_ends(self, world):
+        world.place(asks(A, force_hosts=['host-0']))
+        world.call(world.books.instances_added, 'host-0', [A])
+        world.call(world.books.instances_are, 'host-0', [A])
+        self.claim(world, 'host-1', leaving='host-0')
+        assert states(world) == {(A, 'host-1'): PENDING}
+
+    def test_the_failed_host_once_more(self, world):
+        world.place(asks(A, vcpus=4, force_hosts=['host-0']))
+        world.call(world.desk.confirm_claim, A, 'host-0')
+        made = self.claim(world, 'host-0', leaving='host-0', vcpus=2)
+        assert world.store.claims() == [made]
+        assert states(world) == {(A, 'host-0'): PENDING}
+        assert used(world) == [2, 0]
+
+    def test_a_claim_that_waits_elsewhere_ends_at_once(self, world):
+        world.place(asks(A, force_hosts=['host-0']))
+        self.claim(world, 'host-1')
+        assert states(world) == {(A, 'host-1'): PENDING}
+        assert used(world) == [0, 1]
+
+    def test_a_confirmed_claim_elsewhere_stays(self, world):
+        world.place(asks(A, force_hosts=['host-0']))
+        world.call(world.desk.confirm_claim, A, 'host-0')
+        self.claim(world, 'host-1')
+        assert states(world) == {(A, 'host-0'): CONFIRMED, (A, 'host-1'): PENDING}
+
+    def test_when_the_alternate_has_no_room_the_failed_host_keeps_its_claim(self, world):
+        world.place(asks(A, force_hosts=['host-0']))
+        before = picture(world.cluster)
+        with pytest.raises(errors.ComputeResourcesUnavailable):
+            self.claim(world, 'host-1', leaving='host-0', vcpus=5)
+        assert picture(world.cluster) == before
+        assert states(world) == {(A, 'host-0'): PENDING}
+
+    def test_when_the_store_is_away_nothing_stays_booked(self):
+        world = World(Unsteady())
+        world.report(report(vcpus=4), report('host-1'))
+        world.place(asks(A, force_hosts=['host-0']))
+        before = picture(world.cluster)
+        world.loop.hurry()
+        world.store.away.set()
+        with pytest.raises(errors.StoreUnavailable):
+            self.claim(world, 'host-1', leaving='host-0')
+        assert picture(world.cluster) == before
+
+    def test_when_the_answer_is_lost_it_is_made_once(self):
+        world = World(Unsteady())
+        world.report(report(vcpus=4))
+        world.store.forgets = 1
+        made = self.claim(world, vcpus=3)
+        assert world.store.claims() == [made]
+        assert used(world) == [3]
+
+
+class TestNewInstance:
+    """It runs nowhere yet, says who claims for it."""
+
+    def claim(self, world, host='host-0', **words):
+        return world.call(world.desk.claim, asks(**words), host, host, 'req-1', None, None, True)
+
+    def confirmed_by_another(self, world, host, vcpus=1):
+        """Another scheduler has claimed for it there, and confirmed that; this one has not heard of it."""
+        commit(world.store, claim(A, node(host), vcpus=vcpus, request_id='req-1'))
+        world.store.finish(A, [node(host)])
+
+    def test_a_claim(self, world):
+        made = self.claim(world, vcpus=3)
+        assert world.store.claims() == [made]
+        assert (states(world), used(world)) == ({(A, 'host-0'): PENDING}, [3, 0])
+
+    def test_made_twice_is_one(self, world):
+        self.claim(world, vcpus=3)
+        again = self.claim(world, vcpus=3)
+        assert world.store.claims() == [again]
+        assert used(world) == [3, 0]
+
+    @pytest.mark.parametrize('known', [True, False], ids=['known here', 'not known here'])
+    def test_what_waits_elsewhere_is_replaced(self, world, known):
+        """Another worker had the job, and was lost."""
+        commit(world.store, claim(A, node('host-1'), request_id='req-1'))
+        if known:
+            world.books.refresh()
+        self.claim(world)
+        assert states(world) == {(A, 'host-0'): PENDING}
+        with pytest.raises(errors.ClaimNotFound):
+            world.call(world.desk.confirm_claim, A, 'host-1')
+        assert states(world) == {(A, 'host-0'): PENDING}
+
+    @pytest.mark.parametrize('known', [True, False], ids=['known here', 'not known here'])
+    @pytest.mark.parametrize('vcpus', [1, 3, 9], ids=['fits', 'does not fit beside it', 'never fits'])
+    def test_one_that_runs_elsewhere(self, world, known, vcpus):
+        world.place(asks(B, vcpus=2, force_hosts=['host-0']))
+        self.confirmed_by_another(world, 'host-1')
+        if known:
+            world.books.refresh()
+        with pytest.raises(errors.AlreadyPlaced) as placed:
+            self.claim(world, vcpus=vcpus)
+        assert placed.value.args == (A, 'host-1')
+        assert states(world) == {(A, 'host-1'): CONFIRMED, (B, 'host-0'): PENDING}
+
+    @pytest.mark.parametrize('known', [True, False], ids=['known here', 'not known here'])
+    @pytest.mark.parametrize('vcpus', [3, 9], ids=['its size', 'another size'])
+    def test_one_that_runs_on_the_node_stays_as_it_is(self, world, known, vcpus):
+        """There is no room for it once more."""
+        self.confirmed_by_another(world, 'host-0', vcpus=3)
+        if known:
+            world.books.refresh()
+        (before,) = world.store.claims()
+        assert self.claim(world, vcpus=vcpus) == before
+        assert world.store.claims() == [before]
+        world.books.refresh()
+        assert used(world) == [3, 0]
+
+    def test_one_that_runs_on_the_node_with_room_for_another(self, world):
+        self.confirmed_by_another(world, 'host-0')
+        (before,) = world.store.claims()
+        assert self.claim(world) == before
+        assert world.store.claims() == [before]
+        assert used(world) == [1, 0]
+
+    def test_one_that_has_gone_meanwhile(self, world):
+        self.confirmed_by_another(world, 'host-1')
+        world.books.refresh()
+        world.store.release([(A, node('host-1'))])
+        self.claim(world)
+        assert states(world) == {(A, 'host-0'): PENDING}
+
+    def test_one_that_is_claimed_for_while_it_moves(self, world):
+        """A job that is delivered again, when its instance is on its way already."""
+        self.confirmed_by_another(world, 'host-0')
+        world.books.refresh()
+        world.call(world.desk.claim, asks(), 'host-1', 'host-1', 'req-2', None, 'resize')
+        self.claim(world)
+        assert states(world) == {(A, 'host-0'): CONFIRMED, (A, 'host-1'): PENDING}
+
+    def test_a_lost_answer(self):
+        world = World(Unsteady())
+        world.report(report(vcpus=4))
+        world.store.forgets = 1
+        made = self.claim(world, vcpus=3)
+        assert world.store.claims() == [made]
+        assert used(world) == [3]
+
+    def test_one_that_is_confirmed_elsewhere_at_this_moment(self, world):
+        world.store.rivals = [[Placement((claim(A, node('host-1'), state=CONFIRMED),))]]
+        with pytest.raises(errors.AlreadyPlaced):
+            self.claim(world)
+        assert (states(world), used(world)) == ({(A, 'host-1'): CONFIRMED}, [0, 1])
+
+    def test_a_claim_that_has_expired_cannot_be_confirmed(self, world):
+        self.claim(world)
+        world.now_s += 3600
+        world.call(world.books.expire)
+        with pytest.raises(errors.ClaimNotFound):
+            world.call(world.desk.confirm_claim, A, 'host-0')
+        assert states(world) == {}
+
+
+class TestConfirmAndAbort:
+    def test_confirm(self, world):
+        world.place(asks(A, force_hosts=['host-0']))
+        for _ in range(2):
+            (found,) = world.call(world.desk.confirm_claim, A, 'host-0')
+            assert (found.state, found.expires_s) == (CONFIRMED, None)
+        assert states(world) == {(A, 'host-0'): CONFIRMED}
+
+    def test_confirm_what_another_scheduler_claimed(self, world):
+        commit(world.store, claim(A, node(), vcpus=2))
+        (found,) = world.call(world.desk.confirm_claim, A, 'host-0')
+        assert found.state == CONFIRMED
+        assert used(world) == [2, 0]
+
+    @pytest.mark.parametrize('instance, host', [(A, 'host-1'), (B, 'host-0'), (A, 'host-9')])
+    def test_confirm_what_is_not_there(self, world, instance, host):
+        world.place(asks(A, force_hosts=['host-0']))
+        with pytest.raises(errors.ClaimNotFound):
+            world.call(world.desk.confirm_claim, instance, host)
+        assert states(world) == {(A, 'host-0'): PENDING}
+
+    @pytest.mark.parametrize(
+        'host, left',
+        [
+            pytest.param('host-0', {(A, 'host-1')}, id='on one host'),
+            pytest.param(None, set(), id='everywhere'),
+        ],
+    )
+    def test_abort(self, world, host, left):
+        world.place(asks(A, force_hosts=['host-0']))
+        world.call(world.desk.confirm_claim, A, 'host-0')
+        world.place(asks(A, force_hosts=['host-1']))
+        ended = world.call(world.desk.abort_claim, A, host)
+        assert states(world).keys() == left
+        assert len(ended) == 2 - len(left)
+        assert used(world) == [0, len(left)]
+
+    def test_abort_what_another_scheduler_claimed(self, world):
+        commit(world.store, claim(A, node()))
+        assert [one.consumer_uuid for one in world.call(world.desk.abort_claim, A)] == [A]
+        assert states(world) == {}
+
+    @pytest.mark.parametrize(
+        'instance, host', [(B, None), (A, 'host-1'), (A, 'host-9')], ids=['instance', 'host', 'unknown host']
+    )
+    def test_abort_what_is_not_there(self, world, instance, host):
+        world.place(asks(A, force_hosts=['host-0']))
+        with pytest.raises(errors.ClaimNotFound):
+            world.call(world.desk.abort_claim, instance, host)
+        assert states(world) == {(A, 'host-0'): PENDING}
+
+    def test_claims_of(self, world):
+        world.place(asks(A, force_hosts=['host-0']))
+        commit(world.store, claim(B, node()))
+        assert [one.consumer_uuid for one in world.call(world.desk.claims_of, B)] == [B]
+        assert world.call(world.desk.claims_of, C) == []
+
+    def test_names(self, world):
+        assert world.call(world.books.names, [node('host-1'), node('gone')]) == {
+            node('host-1'): ('host-1', 'host-1'),
+            node('gone'): ('', ''),
+        }
