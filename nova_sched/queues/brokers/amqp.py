@@ -28,8 +28,8 @@ from nova_sched.queues.brokers.amqp_consumer import AmqpConsumer
 
 LOG = logging.getLogger(__name__)
 
-LINKS = 4  # messages that one process sends at the same time
-AT_ONCE = 200  # queues; RabbitMQ makes more of them in less time over several connections
+LINKS = 4  # connections on which one process sends, and makes and ends queues
+SHARE = 200  # queues for which another connection is worth its while: several of them make more in less time
 
 
 class AmqpBroker(broker.Broker):
@@ -62,7 +62,7 @@ class AmqpBroker(broker.Broker):
 
     def declare(self, queues: Iterable[str]) -> None:
         names = list(dict.fromkeys(queues))
-        share = max(AT_ONCE, -(-len(names) // LINKS))
+        share = max(SHARE, -(-len(names) // LINKS))
         parts = [names[at : at + share] for at in range(0, len(names), share)]
         with futures.ThreadPoolExecutor(LINKS) as several:
             answers = several.map(lambda part: self._pool.run(lambda link: link.declare(part)), parts)

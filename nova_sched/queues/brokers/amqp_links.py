@@ -31,6 +31,7 @@ Result = TypeVar('Result')
 ERRORS = (AMQPError, MessageNacked, OSError)
 
 CONNECT_S = 5.0  # for each host
+BATCH = 500  # commands that are sent before their answers are read
 SILENCE_S = 20.0  # the broker says something within this time, or it is taken as gone
 TRUE = ('1', 'true', 'yes', 'on')
 

@@ -32,7 +32,6 @@ from nova_sched.queues.brokers import amqp_links
 
 EXCHANGE = 'nova_sched'
 PREFIX = 'nova_sched.'
-BATCH = 500  # questions that are sent before their answers are read
 SETTLE_S = 0.05  # in which RabbitMQ has done what it has told already: enqueued what it had routed
 UNUSED_MS = 3_600_000
 
@@ -141,7 +140,7 @@ class Link:
 
     def _declare_some(self, channel: Any, queues: Sequence[str], at: int, passive: bool) -> tuple[int, bool]:
         """Declares from there on. Returns up to where that went well, and whether the next one is refused."""
-        some = queues[at : at + BATCH]
+        some = queues[at : at + amqp_links.BATCH]
         refusal: type[AMQPError] = NotFound if passive else PreconditionFailed
         for queue in some:
             words = (0, on_broker(queue), passive, True, False, False, False, self._shape(queue))
@@ -180,8 +179,9 @@ class Link:
                         break
             except NotFound:
                 return
-        # Until its consumers are told: if a quorum queue came back before, they would get nothing from it.
-        time.sleep(0 if classic else SETTLE_S)
+        if not classic:
+            # Until its consumers are told: if it came back before, they would get nothing from it.
+            time.sleep(SETTLE_S)
 
     def _empty(self, channel: Any, name: str, moved: Callable[[], None]) -> None:
         while (found := channel.basic_get(name)) is not None:

@@ -24,7 +24,6 @@ from amqp.exceptions import NotFound
 from nova_sched.queues import broker
 from nova_sched.queues.brokers import amqp_links, amqp_queues
 
-BATCH = 500  # commands that are sent before their answers are read
 MISSING = 100  # queues that are found not to be there before the others are left for the next look
 
 
@@ -131,7 +130,11 @@ class Session:
         return self._spent.get(queue, self.missing.get(queue))
 
     def _end(self, queues: Iterable[str]) -> None:
-        """End subscriptions: a message that RabbitMQ sent before is read before its answer is."""
+        """End subscriptions: a message that RabbitMQ sent before is read before this returns.
+
+        Only the last one of a batch is answered, which costs both sides less: its answer comes after all
+        that was sent for the others.
+        """
         tags = []
         for queue in queues:
             self._spent.pop(queue, None)
@@ -140,13 +143,18 @@ class Session:
                 tags.append(self._open.pop(queue)[0])
         for some in _batches(tags):
             for tag in some:
-                self._channel.send_method(spec.Basic.Cancel, 'sb', (tag, False))
+                self._channel.send_method(spec.Basic.Cancel, 'sb', (tag, tag != some[-1]))
+            # py-amqp takes the callback away when it reads the answer.
+            while some[-1] in self._channel.callbacks:
+                self._connection.drain_events(self._silence_s)
             for tag in some:
-                # py-amqp takes the callback away when it reads the answer.
-                while tag in self._channel.callbacks:
-                    self._connection.drain_events(self._silence_s)
-        for tag in tags:
-            self._queues.pop(tag, None)
+                self._forget(tag)
+
+    def _forget(self, tag: str) -> None:
+        """The subscription is over: what came from it nevertheless, py-amqp would give back at once."""
+        self._queues.pop(tag, None)
+        self._channel.callbacks.pop(tag, None)
+        self._channel.cancel_callbacks.pop(tag, None)
 
     def _begin(self, wanted: Mapping[str, int]) -> None:
         """Subscribe to queues that have no subscription; those that are not there are kept as missing."""
@@ -180,14 +188,14 @@ class Session:
         names = list(wanted)
         found: list[str] = []
         gone: list[str] = []
-        at, ahead = 0, BATCH
+        at, ahead = 0, amqp_links.BATCH
         while at < len(names) and len(gone) < MISSING:
             some = names[at : at + ahead]
             there = self._first_absent(some)
             found += some[:there]
             gone += some[there : there + 1]
             at += min(there + 1, len(some))
-            ahead = 1 if there < len(some) else min(2 * ahead, BATCH)
+            ahead = 1 if there < len(some) else min(2 * ahead, amqp_links.BATCH)
         # Those that were not asked for come first when it looks for them again.
         self.missing |= {queue: wanted[queue] for queue in (*names[at:], *gone)}
         return found
@@ -246,11 +254,9 @@ class Session:
     def _spend(self, tag: str, queue: str) -> None:
         if self._open.get(queue, ('', 0))[0] == tag:
             self._spent[queue] = self._open.pop(queue)[1]
-            self._queues.pop(tag)
             self._channel.basic_cancel(tag, nowait=True)
-            self._channel.callbacks.pop(tag)
-            self._channel.cancel_callbacks.pop(tag)
+            self._forget(tag)
 
 
 def _batches(items: list[str]) -> Iterable[list[str]]:
-    return (items[at : at + BATCH] for at in range(0, len(items), BATCH))
+    return (items[at : at + amqp_links.BATCH] for at in range(0, len(items), amqp_links.BATCH))

@@ -26,7 +26,7 @@ from nova_sched.queues.fits.view import View
 from nova_sched.queues.special import KINDS, PCI, RESOURCE, TRAIT, ZONE, Special
 from nova_sched.state.report import Inventory
 from nova_sched.tests.bench.timing import by_turns, p50_ms, p99_ms
-from nova_sched.tests.builders import aggregate, report
+from nova_sched.tests.builders import aggregate, cluster, put, report
 
 SIZES = ((20, 5), (50, 20), (250, 200))
 REPORTS = 50
@@ -85,24 +85,29 @@ class Floor:
 
 def rows(budget_s=2.0, sizes=SIZES):
     rules = with_devices(service.rules(CONF))
+    zones = [
+        aggregate(1, ['host-0'], availability_zone=name(ZONE, 3)),
+        aggregate(2, [], availability_zone='x'),
+    ]
     for flavors, specials in sizes:
-        wanted = catalogue(flavors, specials)
-        view = View(
-            Fit(rules, wanted, CONF.queues.priority_steps),
-            [
-                aggregate(1, ['host-0'], availability_zone=name(ZONE, 3)),
-                aggregate(2, [], availability_zone='x'),
-            ],
-        )
-        told = itertools.cycle(list(reports(specials)))
-        count = len(wanted.queues)
-        samples = by_turns({'ours': lambda: view.judge(next(told)), 'floor': Floor(count)}, budget_s)  # noqa: B023
-        ours, bare = p50_ms(samples['ours']), p50_ms(samples['floor'])
-        yield {
-            'what': f'{count:,} queues, one node',
-            'p50': f'{ours:.3f} ms',
-            'p99': f'{p99_ms(samples["ours"]):.3f} ms',
-            'a second': f'{1000 / ours:,.0f}',
-            'floor': f'bare NumPy {bare:.3f} ms',
-            'ratio': f'{ours / bare:.1f}',
+        fit = Fit(rules, catalogue(flavors, specials), CONF.queues.priority_steps)
+        view, told = View(fit, zones), itertools.cycle(list(reports(specials)))
+        node = cluster(0, aggregates=zones)
+        put(node, next(told))
+        ours = {
+            'which queues': lambda: fit.judge(node),  # noqa: B023
+            'which and how much': lambda: fit.priorities(node),  # noqa: B023
+            'a report, which and how much': lambda: view.judge(next(told)),  # noqa: B023
         }
+        samples = by_turns({**ours, 'floor': Floor(len(fit.names))}, budget_s)
+        bare = p50_ms(samples['floor'])
+        for what in ours:
+            p50 = p50_ms(samples[what])
+            yield {
+                'what': f'{len(fit.names):,} queues, one node: {what}',
+                'p50': f'{p50:.3f} ms',
+                'p99': f'{p99_ms(samples[what]):.3f} ms',
+                'a second': f'{1000 / p50:,.0f}',
+                'floor': f'bare NumPy {bare:.3f} ms',
+                'ratio': f'{p50 / bare:.1f}',
+            }

@@ -17,7 +17,7 @@ import random
 import pytest
 
 from nova_sched.queues.broker import FALLBACK, of_flavor, of_host
-from nova_sched.queues.brokers.memory_core import Core
+from nova_sched.queues.brokers.memory_core import TOP, Core
 
 QUEUES = [*(of_flavor(f'f{n}') for n in range(6)), *(of_host(f'h{n}') for n in range(6))]
 
@@ -163,6 +163,20 @@ def test_messages_that_come_back_stand_where_they_were():
     ]
 
 
+def test_what_was_in_the_hands_of_one_that_went_is_marked_for_good():
+    found = []
+    core = Core(lambda: 0.0, 30.0)
+    core.declare(of_host('a'))
+    core.publish(of_host('a'), b'')
+    for redelivered in (True, False, False):
+        consumer = core.join(found.append)
+        core.follow(consumer, {of_host('a'): 0})
+        core.follow(consumer, {of_host('a'): None})
+        core.give_back(consumer, found[-1].tag, redelivered)
+    core.follow(consumer, {of_host('a'): 0})
+    assert [one.redelivered for one in found] == [False, True, True, True]
+
+
 def test_those_that_wait_longest_are_served_first():
     found = []
     core = Core(lambda: 0.0, 30.0)
@@ -190,3 +204,52 @@ def test_the_deadlines_are_known():
     core.expire()
     assert core.facts(FALLBACK).ready == 1
     assert core.next_deadline_s() is None
+
+
+def test_those_of_one_priority_are_served_by_turns():
+    found = []
+    core = Core(lambda: 0.0, 30.0)
+    core.declare(of_host('a'))
+    for name in 'xyz':
+        consumer = core.join(lambda _, name=name: found.append(name))
+        core.window(consumer, 3)
+        core.follow(consumer, {of_host('a'): 0})
+    for _ in range(7):
+        core.publish(of_host('a'), b'')
+    assert ''.join(found) == 'xyzxyzx'
+
+
+@pytest.mark.parametrize(
+    'low, high',
+    [(0, 1), (-7, 1), (0, TOP), (1, 300), (TOP - 1, 100_000)],
+)
+def test_priorities_beyond_the_ends_are_those_at_the_ends(low, high):
+    found = []
+    core = Core(lambda: 0.0, 30.0)
+    core.declare(of_host('a'))
+    for priority in (low, high):
+        consumer = core.join(lambda _, priority=priority: found.append(priority))
+        core.follow(consumer, {of_host('a'): priority})
+    core.publish(of_host('a'), b'')
+    core.publish(of_host('a'), b'')
+    assert found == [high, low]
+
+
+@pytest.mark.parametrize('queue, stays', [('a', False), ('b', True)], ids=['its own', 'another'])
+def test_what_is_put_back_expires_in_its_own_queue_only(queue, stays):
+    now_s, found = 0.0, []
+    core = Core(lambda: now_s, 30.0)
+    for name in 'ab':
+        core.declare(of_host(name))
+    core.publish(of_host('a'), b'', expires=True)
+    consumer = core.join(found.append)
+    core.follow(consumer, {of_host('a'): 0})
+    core.follow(consumer, {of_host('a'): None})
+    now_s = 20.0
+    core.put_back(consumer, found[0].tag, of_host(queue))
+    now_s = 49.9
+    core.expire()
+    assert (core.facts(of_host(queue)).ready, core.facts(FALLBACK).ready) == (1, 0)
+    now_s = 50.0
+    core.expire()
+    assert (core.facts(of_host(queue)).ready, core.facts(FALLBACK).ready) == (int(stays), int(not stays))
