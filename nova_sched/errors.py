@@ -252,7 +252,7 @@ class BrokerUnavailable(SchedError):
 
 class NoAnswer(SchedError):
     facts = ('method', 'why')
-    message = 'No scheduler answered {method}: {why}'
+    message = 'Nobody answered {method}: {why}'
 
 
 class BadConfig(SchedError):

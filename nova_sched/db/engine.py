@@ -22,7 +22,9 @@ from nova_sched import errors
 from nova_sched.db import brief, faults
 
 # Whoever waits for a database does it in its own loop, where it can be stopped: here one try is enough.
-OPTIONS = {'sqlite_fk': True, 'max_retries': 1, 'retry_interval': 0}
+# Green threads take no turns when a connection is given back: Python gives back forgotten ones at any time,
+# so in the midst of another's transaction; who wants SQLite's lock then holds up the whole process.
+OPTIONS = {'sqlite_fk': True, 'max_retries': 1, 'retry_interval': 0, 'thread_checkin': False}
 
 # What only another URL, another driver or another database will cure.
 UNUSABLE = (

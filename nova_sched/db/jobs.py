@@ -57,6 +57,7 @@ LOCK_CREATES = (
     .order_by(JOBS.c.uuid)
     .with_for_update()
 )
+CREATES = sa.select(JOBS.c.uuid).where(JOBS.c.instance_uuid == KEY, JOBS.c.kind == CREATE)
 SETTLE = (
     sa.update(JOBS)
     .where(JOBS.c.uuid.in_(UUIDS))

@@ -159,15 +159,23 @@ class SqlLedger:
             ended = _end(connection, [_entry(row) for row in rows], CANCELLED, now_s) if rows else [None]
         return ended[-1]
 
-    def end_hold(self, instance_uuid):
-        """End what an instance takes of its project's quota; the Hold that it was, None if there was none."""
+    def end_hold(self, instance_uuid, known=None):
+        """End what an instance takes of its project's quota; the Hold that it was, None if there was none.
+
+        ``known`` are the UUIDs of its creates, as somebody has seen them: with another one it has come back,
+        and its hold stays.
+        """
         with self._sessions.transaction() as connection:
             row = connection.execute(jobs.LOCK_HOLD, {'key': instance_uuid}).mappings().one_or_none()
-            if row is None:
+            if row is None or (known is not None and self._has_more(connection, instance_uuid, known)):
                 return None
             hold, used = _hold(row)
             quotas.give_back(connection, hold, used, {})
         return hold
+
+    def _has_more(self, connection, instance_uuid, known):
+        """Whether it has other creates. Its hold is locked by then: who enters one waits for that."""
+        return not set(known).issuperset(connection.scalars(jobs.CREATES, {'key': instance_uuid}))
 
     def touch(self, uuids, now_s):
         """Queued jobs were seen to: they are not overdue."""

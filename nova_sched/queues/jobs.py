@@ -19,7 +19,7 @@ from typing import Any
 
 from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED
 from nova_sched.db.ledger import Entry
-from nova_sched.objects.job import DELETE, MIGRATE, RESIZE, QueueJob
+from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
 from nova_sched.queues import wire
 from nova_sched.state.request import Request
 
@@ -114,6 +114,12 @@ def is_deleted(entries: Iterable[Entry], since: Entry) -> bool:
         one.kind == DELETE and one.state != FAILED and one.created_s >= since.created_s and is_wanted(one)
         for one in entries
     )
+
+
+def is_wanted_again(entries: Iterable[Entry], since: Entry) -> bool:
+    """Whether somebody has asked for the instance after this create of it, and not in vain."""
+    later = (one for one in entries if one.kind == CREATE and one.created_s > since.created_s)
+    return any(one.state != FAILED for one in later)
 
 
 def is_wanted(delete: Entry) -> bool:

@@ -36,7 +36,8 @@ def column(kind: Any) -> Any:
 
 def declared(cls):
     """The columns that a class declares: name -> type."""
-    return {name: kind for name, kind in vars(cls).items() if isinstance(kind, np.dtype)}
+    # In a copy: whoever is first to copy an instance has Python note something in its class meanwhile.
+    return {name: kind for name, kind in vars(cls).copy().items() if isinstance(kind, np.dtype)}
 
 
 def resized(array, size):

@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nova_sched import errors
-from nova_sched.db.jobs import CANCELLED, DONE, FAILED
+from nova_sched.db.jobs import CANCELLED, DONE, FAILED, QUEUED
 from nova_sched.db.ledger import Entry, Hold, SqlLedger
 from nova_sched.objects.claim import CONFIRMED
-from nova_sched.objects.job import QueueJob
+from nova_sched.objects.job import CREATE, QueueJob
 from nova_sched.queues import jobs
 
 
@@ -82,6 +82,15 @@ class Desk:
                     self._ledger.settle(one.uuid, FAILED, self._clock(), why='never sent', release=True)
             raise
         return [found[uuid] for uuid in instance_uuids]
+
+    def cancel(self, instance_uuid: str) -> tuple[Entry | None, list[Entry]]:
+        """The create of an instance that was queued, cancelled now; without one, all of its entries."""
+        while True:
+            if cancelled := self._ledger.cancel(instance_uuid, self._clock()):
+                return cancelled, []
+            entries = self._ledger.of_instance(instance_uuid)
+            if not any(one.kind == CREATE and one.state == QUEUED for one in entries):
+                return None, entries  # else it was entered between the two
 
     def _is_past(self, one: Asked) -> bool:
         """Whether an earlier job says nothing about the instance of now."""

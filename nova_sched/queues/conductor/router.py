@@ -211,12 +211,13 @@ class Router:
         Waits for it unless told not to. Raises NotFound for an instance that nobody knows, and BuildFailed if
         its node cannot delete it.
         """
-        if cancelled := self._ledger.cancel(instance_uuid, self._clock()):
+        cancelled, entries = self._desk.cancel(instance_uuid)
+        if cancelled:
             LOG.info('Instance %s is deleted before it was built', instance_uuid)
             self._unsent(lambda job: self._sender.deny(job, jobs.DELETED), jobs.of_entry(cancelled))
             return
+        # After the entries: what they have as built has a claim, unless it is gone.
         claims = self._claims.show(instance_uuid, context=context)
-        entries = self._ledger.of_instance(instance_uuid)
         if not claims and not entries:
             raise errors.NotFound(f'Instance {instance_uuid}')
         creates = [one for one in entries if one.kind == CREATE]
@@ -225,7 +226,8 @@ class Router:
         caller = jobs.Caller.of(context, next(iter(claims), None), self._replies.queue)
         job, host = self._delete_job(instance_uuid, claims, entries, caller)
         if job is None:
-            self._ledger.end_hold(instance_uuid)  # it has failed, or is gone, or its node is
+            # It has failed, or is gone, or its node is; unless somebody has just asked for it again.
+            self._ledger.end_hold(instance_uuid, known=[one.uuid for one in creates])
             return
         asked = self._desk.enter(job, host)
         with self._waiting.expecting([asked.uuid]):

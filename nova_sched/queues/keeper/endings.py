@@ -91,13 +91,15 @@ class Endings:
     def done(self, result: QueueResult) -> None:
         """It was done on ``result.host``."""
         job, quota = result.job, self._quota_when_done(result.job)
-        entry = self._settle(job, DONE, host=result.host, tries=result.tries, **quota)
+        entry, is_told_again = self._settle(job, DONE, host=result.host, tries=result.tries, **quota)
         if entry is None:
             LOG.warning('Nobody knows job %s, which host %s has done', job.uuid, result.host)
         elif job.kind == CREATE and entry.state != DONE:
             self._unwanted(entry, job, result.host)
             self._sender.deny(job, jobs.DELETED)
             return
+        elif job.kind == CREATE and is_told_again:
+            self._built_again(entry, job, result.host)
         elif job.kind == MIGRATE:
             self._moved(entry, job, result.host)
         self._sender.answer(result)
@@ -109,19 +111,24 @@ class Endings:
             return {'amounts': jobs.amounts(self._read(job.spec, job.instance_uuid))}
         return {}
 
-    def _settle(self, job: QueueJob, state: str, **facts: Any) -> Entry | None:
-        """The entry as it is now, be it settled before; None if there is none."""
+    def _settle(self, job: QueueJob, state: str, **facts: Any) -> tuple[Entry | None, bool]:
+        """The entry as it is now, None if there is none; and whether it was settled before."""
         settled = self._ledger.settle(job.uuid, state, self._clock(), **facts)
-        return self._ledger.find(job.uuid) if settled is None else settled
+        return (self._ledger.find(job.uuid), True) if settled is None else (settled, False)
 
     def _unwanted(self, entry: Entry, job: QueueJob, host: str) -> None:
         """A server that nobody wants any more is deleted where it was built."""
         if entry.state == CANCELLED:
             self.delete(job, host)
-        else:
-            later = (one for one in self._ledger.of_instance(job.instance_uuid) if one.kind == CREATE)
-            if not any(one.created_s > entry.created_s and one.state != FAILED for one in later):
-                self.delete(job, host, source=host)
+        elif not jobs.is_wanted_again(self._ledger.of_instance(job.instance_uuid), since=entry):
+            self.delete(job, host, source=host)
+
+    def _built_again(self, entry: Entry, job: QueueJob, host: str) -> None:
+        """A worker ended before it could acknowledge, so another one got the job, too: if the server was
+        deleted in between, nothing kept that one from building it."""
+        entries = self._ledger.of_instance(job.instance_uuid)
+        if jobs.is_deleted(entries, since=entry) and not jobs.is_wanted_again(entries, since=entry):
+            self.delete(job, host, source=host, again=True)
 
     def _moved(self, entry: Entry, job: QueueJob, host: str) -> None:
         """What is left at the source goes; and what came here too, if the instance was deleted meanwhile."""
@@ -130,13 +137,14 @@ class Endings:
         if jobs.is_deleted(self._ledger.of_instance(job.instance_uuid), since=entry):
             self.delete(job, host)
 
-    def delete(self, job: QueueJob, host: str, source: str | None = None) -> None:
-        """Send the delete that an ended job leads to. With a ``source`` the instance's quota stays."""
+    def delete(self, job: QueueJob, host: str, source: str | None = None, again: bool = False) -> None:
+        """Send the delete that an ended job leads to: once, or ``again``, if it may have to be done several
+        times. With a ``source`` the instance's quota stays."""
         caller = jobs.Caller(project_id=job.project_id, user_id=job.user_id, request_id=job.request_id)
         now_s, uuid = self._clock(), jobs.follow_up(job.uuid, host)
         gone = jobs.new(DELETE, uuid, job.instance_uuid, caller, now_s, source=source)
         (entry,) = self._ledger.open([jobs.entry(gone, now_s, host)])
-        if entry.state == QUEUED:
+        if again or entry.state == QUEUED:
             self._sender.to_host(gone, host)
 
     # Failed.
@@ -147,7 +155,7 @@ class Endings:
         if entry is not None and entry.state == QUEUED:
             host, quota = self._undone(result)
             why = result.why or 'nobody says why'
-            entry = self._settle(job, FAILED, host=host, tries=result.tries, why=why, **quota)
+            entry, _ = self._settle(job, FAILED, host=host, tries=result.tries, why=why, **quota)
         if entry is not None and entry.state == CANCELLED:
             self.cancelled(job)
         else:

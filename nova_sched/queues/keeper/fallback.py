@@ -60,6 +60,7 @@ class Fallback:
     def take(self, delivery: Delivery) -> None:
         """Raises Invalid for what is no job, and what else Endings raises."""
         job = wire.read_job(delivery.body)
+        _context(job).update_store()  # what is logged is about that request
         entry = self._ledger.find(job.uuid)
         if entry is None:
             LOG.warning('Nobody knows job %s, which no worker has taken', job.uuid)

@@ -307,6 +307,23 @@ class Quotas(Battery):
         assert ledger.end_hold(uuid_of('i a')) is None
         assert ledger.usage('p') == {'servers': 1}
 
+    @pytest.mark.parametrize(
+        'known, used',
+        [
+            pytest.param('ab', {}, id='all are known'),
+            pytest.param('abz', {}, id='and one that is forgotten'),
+            pytest.param('a', {'servers': 1}, id='one has come meanwhile'),
+        ],
+    )
+    def test_a_hold_stays_with_a_create_that_nobody_has_seen(self, ledger, known, used):
+        ledger.open([entry()], [hold()])
+        ledger.settle(uuid_of('a'), FAILED, NOW)
+        ledger.open([entry('b', instance_uuid=uuid_of('i a')), entry('c')], [hold()])
+        ledger.open([entry('d', kind='delete', instance_uuid=uuid_of('i a'))])
+        ended = ledger.end_hold(uuid_of('i a'), known=[uuid_of(name) for name in known])
+        assert (ended is None) == bool(used)
+        assert ledger.usage('p') == used
+
     def test_own_limits(self, ledger):
         for resource, limit in (('servers', 3), ('class:VCPU', 1), ('class:VCPU', 1), ('class:VCPU', -1)):
             ledger.set_limit('p', resource, limit)

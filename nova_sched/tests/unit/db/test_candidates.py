@@ -14,18 +14,9 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.db import engine, schema
 from nova_sched.db.candidates import SqlCandidates
 from nova_sched.tests.builders import NOW, uuid_of
 from nova_sched.tests.unit.db import candidates
-
-
-@pytest.fixture
-def database(tmp_path):
-    made = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
-    schema.upgrade(made)
-    yield made
-    made.dispose()
 
 
 class TestCandidates(candidates.InDatabase):
@@ -48,9 +39,6 @@ def test_all_of_a_request_is_kept_or_nothing(database):
         pytest.param(lambda store: store.forget(NOW), id='forget'),
     ],
 )
-def test_a_database_that_is_away(tmp_path, database, work):
-    database.dispose()
-    (tmp_path / 'db.sqlite').unlink()
-    (tmp_path / 'db.sqlite').mkdir()
+def test_a_database_that_is_away(gone, work):
     with pytest.raises(errors.StoreUnavailable):
-        work(SqlCandidates(database))
+        work(SqlCandidates(gone))

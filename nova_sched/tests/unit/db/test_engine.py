@@ -11,8 +11,10 @@
 # under the License.
 """Tests of the database engine: how SQLite is set up, and what errors do to connections that threads keep."""
 
+import gc
 import sqlite3
 import threading
+import time
 
 import pytest
 import sqlalchemy as sa
@@ -60,6 +62,17 @@ def count(connection):
 def test_sqlite_is_set_up(database, pragma, value):
     with engine.transaction(database) as connection:
         assert connection.execute(sa.text(f'PRAGMA {pragma}')).scalar() == value
+
+
+def test_a_connection_that_is_forgotten_gives_nobody_else_a_turn(database, monkeypatch):
+    """Python may find it in the midst of a transaction; others would wait for that, and it for them."""
+    turns = []
+    monkeypatch.setattr(time, 'sleep', turns.append)
+    forgotten = database.connect()
+    with engine.transaction(database):
+        del forgotten
+        gc.collect()
+    assert turns == []
 
 
 def test_a_transaction_that_has_only_read_has_the_lock_already(database, rival):

@@ -14,17 +14,8 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.db import engine, schema
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.tests.unit.db import flavors
-
-
-@pytest.fixture
-def database(tmp_path):
-    made = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
-    schema.upgrade(made)
-    yield made
-    made.dispose()
 
 
 class TestFlavors(flavors.Flavors):
@@ -39,9 +30,6 @@ class TestFlavors(flavors.Flavors):
         pytest.param(lambda store: store.list(), id='list'),
     ],
 )
-def test_a_database_that_is_away(tmp_path, database, work):
-    database.dispose()
-    (tmp_path / 'db.sqlite').unlink()
-    (tmp_path / 'db.sqlite').mkdir()
+def test_a_database_that_is_away(gone, work):
     with pytest.raises(errors.StoreUnavailable):
-        work(SqlFlavors(database))
+        work(SqlFlavors(gone))

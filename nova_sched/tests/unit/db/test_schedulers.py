@@ -14,17 +14,8 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.db import engine, schema
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.tests.unit.db import schedulers
-
-
-@pytest.fixture
-def database(tmp_path):
-    made = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
-    schema.upgrade(made)
-    yield made
-    made.dispose()
 
 
 class TestSchedulers(schedulers.Schedulers):
@@ -40,9 +31,6 @@ class TestSchedulers(schedulers.Schedulers):
         pytest.param(lambda store: store.remove('uuid'), id='remove'),
     ],
 )
-def test_a_database_that_is_away(tmp_path, database, work):
-    database.dispose()
-    (tmp_path / 'db.sqlite').unlink()
-    (tmp_path / 'db.sqlite').mkdir()
+def test_a_database_that_is_away(gone, work):
     with pytest.raises(errors.StoreUnavailable):
-        work(SqlSchedulers(database))
+        work(SqlSchedulers(gone))

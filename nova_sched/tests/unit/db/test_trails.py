@@ -14,17 +14,8 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.db import engine, schema
 from nova_sched.db.trails import SqlTrails
 from nova_sched.tests.unit.db import trails
-
-
-@pytest.fixture
-def database(tmp_path):
-    made = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
-    schema.upgrade(made)
-    yield made
-    made.dispose()
 
 
 class TestTrails(trails.Trails):
@@ -39,9 +30,6 @@ class TestTrails(trails.Trails):
         pytest.param(lambda store: store.forget(0.0), id='forget'),
     ],
 )
-def test_a_database_that_is_away(tmp_path, database, work):
-    database.dispose()
-    (tmp_path / 'db.sqlite').unlink()
-    (tmp_path / 'db.sqlite').mkdir()
+def test_a_database_that_is_away(gone, work):
     with pytest.raises(errors.StoreUnavailable):
-        work(SqlTrails(database))
+        work(SqlTrails(gone))

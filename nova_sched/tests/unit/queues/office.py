@@ -142,12 +142,13 @@ class AtOnce(Consumer):
 
 
 class Claims:
-    """The claims by instance and host; ``full`` hosts take none."""
+    """The claims by instance and host; ``full`` hosts take none. Each time they are shown, the first of the
+    calls in ``meanwhile`` is made before that."""
 
     def __init__(self):
         self.there = {}
         self.full = set()
-        self.calls, self.shown = [], []
+        self.calls, self.shown, self.meanwhile = [], [], []
 
     def put(self, host, state=CONFIRMED, name='server', move=None, **resources):
         uuid = name if '-' in name else uuid_of(name)
@@ -173,6 +174,8 @@ class Claims:
 
     def show(self, instance_uuid, context=None):
         self.shown.append(instance_uuid)
+        if self.meanwhile:
+            self.meanwhile.pop(0)()
         return [one for (uuid, _), one in sorted(self.there.items()) if uuid == instance_uuid]
 
     def claim_alternate(self, spec_obj, instance_uuid, failed_host, host, nodename, context=None):

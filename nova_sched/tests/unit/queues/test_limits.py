@@ -17,7 +17,6 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.conf import CONF
-from nova_sched.db import engine, schema
 from nova_sched.db.ledger import SqlLedger
 from nova_sched.queues.limits import KEPT_S, MOST, limits
 from nova_sched.tests.keystone import ENDPOINT, Keystone, forget, served
@@ -146,11 +145,9 @@ def test_a_broken_keystone_and_a_mended_one(configured, keystone, broken):
     assert ask('p')['servers'] == 3
 
 
-def test_without_keystone_nothing_is_reserved(configured, tmp_path):
+def test_without_keystone_nothing_is_reserved(configured, database):
     with served(Keystone(REGISTERED)) as gone:
         text = gone.config()
-    database = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
-    schema.upgrade(database)
     ledger = SqlLedger(database)
     with pytest.raises(errors.LimitsUnknown):
         ledger.open([entry()], [hold()], limits(configured(text), ledger))

@@ -169,3 +169,20 @@ def test_every_column_has_a_type():
     assert {name: getattr(columns, name).dtype for name in declared(Columns)} == {
         name: np.dtype(kind) for name, kind in declared(Columns).items()
     }
+
+
+def test_columns_are_listed_while_their_class_changes():
+    class Owner:
+        size = np.dtype(np.int64)
+
+    class Change:
+        """Asked what it is, it adds to its owner's class, as another thread may."""
+
+        @property
+        def __class__(self):
+            Owner.more = 1
+            return Change
+
+    Owner.change = Change()
+    assert declared(Owner) == {'size': np.dtype(np.int64)}
+    assert Owner.more

@@ -16,6 +16,7 @@ import threading
 import pytest
 
 from nova_sched import errors, objects, queue_service
+from nova_sched.db.ledger import SqlLedger
 from nova_sched.objects.claim import CONFIRMED, PENDING
 from nova_sched.queues import jobs, wire
 from nova_sched.queues.conductor import router
@@ -33,8 +34,9 @@ class Source:
 class Desk(Office):
     """An office with a router before it."""
 
-    def __init__(self, folder, *hosts, script=(), limits=None, **settings):
+    def __init__(self, folder, *hosts, script=(), limits=None, ledger=SqlLedger, **settings):
         super().__init__(folder, *hosts, script=script)
+        self.ledger = ledger(self.engine)
         usual = {'timeout_s': 5.0, 'look_s': 0.05, 'joined_look_s': 0.05}
         self.settings = router.Settings(cell_uuid=CELL, **usual | settings)
         self.router = router.Router(
@@ -325,6 +327,59 @@ def test_delete_before_it_is_built(open_desk):
     desk.router.delete(SERVER)
     desk.router.delete(SERVER)
     assert (desk.state(one), desk.used, desk.queues.all_jobs()) == ('cancelled', TINY, {})
+
+
+class Between(SqlLedger):
+    """Makes the call ``then``, once, before it looks for all jobs of an instance."""
+
+    then = None
+
+    def of_instance(self, instance_uuid):
+        call, self.then = self.then, None
+        if call:
+            call()
+        return super().of_instance(instance_uuid)
+
+
+def test_delete_while_it_is_asked_for(open_desk):
+    """The create comes after the look for one that is queued, and before the look for all."""
+    desk = open_desk(ledger=Between)
+    one = job()
+    desk.ledger.then = lambda: desk.enter(one)
+    desk.router.delete(SERVER)
+    assert (desk.state(one), desk.used) == ('cancelled', TINY)
+
+
+def test_delete_before_it_is_asked_for(open_desk):
+    """The create comes after both looks: there was nobody to delete."""
+    desk = open_desk()
+    one = job()
+    desk.claims.meanwhile = [lambda: desk.enter(one)]
+    assert isinstance(refusal(desk.router.delete, SERVER), errors.NotFound)
+    assert (desk.state(one), desk.used) == ('queued', TINY)
+
+
+def test_delete_while_it_is_built(open_desk):
+    """It is asked for and built between the same looks."""
+
+    def build():
+        desk.claims.put('a')
+        desk.tell(result(desk.enter(job())))
+
+    desk = open_desk('a', ledger=Between)
+    desk.ledger.then = build
+    desk.router.delete(SERVER, wait=False)
+    assert desk.queues.all_jobs() == {'host.a': ['delete']}
+
+
+def test_delete_of_what_comes_back_meanwhile(open_desk):
+    """The quota that the next one holds is not given back with that of the last one."""
+    desk = open_desk()
+    desk.tell(result(desk.enter(job()), outcome='failed', why='no'))
+    again = job(number=1)
+    desk.claims.meanwhile = [lambda: desk.enter(again)]
+    desk.router.delete(SERVER)
+    assert (desk.state(again), desk.used) == ('queued', TINY)
 
 
 def test_delete_of_what_has_failed(open_desk):

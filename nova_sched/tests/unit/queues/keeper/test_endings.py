@@ -107,6 +107,33 @@ def test_a_create_that_was_given_up_and_tried_again_is_not_deleted(office):
 
 
 @TWICE
+def test_a_create_that_was_deleted_and_is_built_again_is_deleted_again(office, times):
+    """Its worker ended before it could acknowledge: another one got it, when all was over."""
+    one = office.enter(job())
+    office.tell(result(one))
+    office.now_s += 1
+    office.tell(result(office.enter(job('delete'), amounts=None)))
+    for _ in range(times):
+        office.tell(result(one, 'b'))
+        office.tell(result(office.queues.jobs('host.b')[-1], 'b'))
+    deletes = office.queues.jobs('host.b')
+    assert [(delete.kind, delete.source) for delete in deletes] == [('delete', 'b')] * times
+    assert (set(office.queues.all_jobs()), office.used) == ({'host.b'}, {})
+
+
+def test_a_create_that_was_deleted_and_asked_for_again_stays(office):
+    one = office.enter(job())
+    office.tell(result(one))
+    office.now_s += 1
+    office.tell(result(office.enter(job('delete'), amounts=None)))
+    office.now_s += 1
+    office.tell(result(office.enter(job(number=1)), 'b'))
+    office.tell(result(one, 'b'))
+    assert office.queues.all_jobs() == {}
+    assert office.used == TINY
+
+
+@TWICE
 def test_a_delete(office, times):
     office.tell(result(office.enter(job())))
     delete = office.enter(job('delete'), amounts=None)

@@ -14,6 +14,7 @@
 import json
 
 import pytest
+from oslo_context import context
 
 from nova_sched import errors
 from nova_sched.objects.claim import PENDING
@@ -68,6 +69,15 @@ def test_a_refusal_says_why_and_ends_it(open_office, fields, tried, why):
     office.fall(one, **fields)
     assert office.answer() == ('failed', None, f'{why}Filter X removed the last 3 hosts.')
     assert (office.state(one), office.used) == ('failed', {})
+
+
+def test_what_is_logged_of_a_job_is_under_the_id_of_its_request(open_office):
+    office = open_office('a', 'b', script=[('a',), ('b',)])
+    for name in ('first', 'second'):
+        asked = job(name=name)
+        asked.request_id = f'req-{name}'
+        office.fall(office.enter(asked), reason=EXPIRED)
+        assert context.get_current().request_id == asked.request_id
 
 
 def test_hosts_where_it_failed_are_not_asked_again(open_office):
