@@ -9,11 +9,41 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the integration tests share: a cloud before them."""
+"""What the integration tests share: database servers, and a cloud before them."""
 
 import pytest
 
+from nova_sched.db import engine, schema
 from nova_sched.tests.integration.cloud import Cloud
+from nova_sched.tests.integration.messages import hear
+from nova_sched.tests.unit.claims.databases import cleared
+
+
+@pytest.fixture(scope='module', params=['postgresql', 'mariadb'])
+def server(request):
+    """One database server after the other."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope='module')
+def url(server):
+    """A database of the module's own."""
+    return server.fresh()
+
+
+@pytest.fixture(scope='module')
+def upgraded(url):
+    """The same with its tables; what is sent to it can be listened to."""
+    made = hear(engine.create(url))
+    schema.upgrade(made)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def database(upgraded):
+    """The same without any content."""
+    return cleared(upgraded)
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ ROWS = (
 )
 MIX = {'tiny': 0.55, 'small': 0.3, 'large': 0.12, 'tiny+pci:gpu': 0.03}
 MEAN_VCPUS = 0.55 + 2 * 0.3 + 4 * 0.12 + 0.03
-HASTY, ODD = 0.02, 0.03  # deleted while they are built; by the scheduler, for a queue says nothing of them
+HASTY, ODD = 0.04, 0.03  # deleted while they are built; by the scheduler, for a queue says nothing of them
 DELETES = 0.35  # share of deletes while there are fewer servers than there may be
 AGAIN = (errors.NoAnswer, errors.StoreUnavailable, errors.BrokerUnavailable, messaging.MessagingException)
 AGAIN_S, TRIES = 0.5, 200

@@ -19,17 +19,15 @@ workers are killed all the time, the broker restarts once. When all is quiet aga
 """
 
 import argparse
-import collections
 import contextlib
 import dataclasses
+import itertools
 import json
 import logging
 import multiprocessing
 import os
 import pathlib
 import random
-import re
-import statistics
 import subprocess
 import sys
 import threading
@@ -45,7 +43,14 @@ from nova_sched.rpc.client import QueuesClient
 from nova_sched.tests.fixtures import rabbitmq
 from nova_sched.tests.fixtures.process import ServerFailed
 from nova_sched.tests.fixtures.scheduler import OVERRIDES, Daemon
-from nova_sched.tests.integration import audit, audit_queues, queue_callers, queue_workers, stage
+from nova_sched.tests.integration import (
+    audit,
+    audit_queues,
+    queue_callers,
+    queue_figures,
+    queue_workers,
+    stage,
+)
 from nova_sched.tests.integration.cloud import DURABLE, Cloud
 from nova_sched.tests.options import settings
 
@@ -54,6 +59,7 @@ FULL = 0.8  # share of all CPUs that servers may take
 PATIENCE_S, STARTS_S = 300.0, 120.0
 STEP_S = 10.0
 NUMBERS = {'workers': 200, 'jobs': 20_000, 'processes': 8, 'callers': 60, 'seed': 0}
+NODES = 'nodes'  # the folder of their disks
 PROCESSES = multiprocessing.get_context('forkserver')  # a worker that is killed is back soon
 CALLERS = 'nova_sched.tests.integration.queue_callers'
 
@@ -146,7 +152,7 @@ class Crowd:
         queues = QueuesClient(self._cloud.bus, 60)
         for row in queue_callers.ROWS:
             queues.flavor_create(row)
-        self.nodes = self.home / 'nodes'
+        self.nodes = self.home / NODES
         self.nodes.mkdir()
         self.workers = [None] * plan.processes
         started = [self.start(number) for number in range(plan.processes)]
@@ -211,19 +217,13 @@ class Crowd:
     def talks(self):
         return any(caller.is_alive() for caller in self.callers)
 
-    def answers(self):
-        found = []
-        for path in sorted(self.home.glob('answers-*.json')):
-            found += [json.loads(line) for line in path.read_text().splitlines()]
-        return found
-
 
 class Weather(threading.Thread):
     """Kills processes of workers by turns, and restarts the broker once half of the jobs are begun with."""
 
-    def __init__(self, crowd, broker, tell):
+    def __init__(self, crowd, rabbit, tell):
         super().__init__(daemon=True)
-        self._crowd, self._broker, self._tell = crowd, broker, tell
+        self._crowd, self._rabbit, self._tell = crowd, rabbit, tell
         self._over, self._dice = threading.Event(), random.Random(crowd.plan.seed)
         self.kills = self.restarts = 0
         self.failure = None
@@ -239,7 +239,7 @@ class Weather(threading.Thread):
                     self.kills += 1
                 if plan.restart and not self.restarts and crowd.count() >= plan.jobs / 2:
                     self._tell('the broker restarts')
-                    self._broker.restart()
+                    self._rabbit.restart()
                     self.restarts += 1
         except Exception as error:  # noqa: BLE001, who made it is told
             self.failure = repr(error)
@@ -253,57 +253,74 @@ def run(plan, home, broker, database, tell=stage.tell):
     """Let the crowd come and go, and audit what it leaves. Returns figures, and what is wrong."""
     audit_queues.keep_settled(database)
     url = broker.fresh()
+    rabbit = queue_figures.Rabbit(broker, url)
     with contextlib.closing(Crowd(plan, home, url, database)) as crowd:
         crowd.gather()
         tell(f'{plan.workers} workers in {plan.processes} processes are ready; up to {plan.servers} servers')
         begun_s = time.monotonic()
         crowd.go()
-        weather = Weather(crowd, broker, tell)
+        weather = Weather(crowd, rabbit, tell)
         weather.start()
-        _watch(crowd, weather, begun_s, tell)
+        looks, meanwhile = _watch(crowd, weather, begun_s, tell)
         weather.stop()
         took_s = time.monotonic() - begun_s
-        restless = _until_quiet(crowd, broker, url, tell)
+        restless = _until_quiet(crowd, rabbit, tell)
         quiet_s = time.monotonic() - begun_s - took_s
-        answers, waiting = crowd.answers(), waits(broker, url)
-        wrong = audit_queues.faults(database, queue_workers.lists(crowd.nodes), answers, waiting)
-    wrong['quiet'] = restless
+        counts, waiting = rabbit.counts(), rabbit.waiting()
+    wrong = audited(database, home, waiting)
+    wrong |= {'meanwhile': meanwhile, 'quiet': restless}
     if weather.failure or (plan.restart and not weather.restarts):
         wrong['weather'] = [f'it did not do its work: {weather.failure or "too late"}']
-    ended = {'workers killed': weather.kills, 'broker restarts': weather.restarts}
-    return {**_figures(database, answers, took_s), **ended, 'seconds until quiet': f'{quiet_s:.0f}'}, wrong
+    figures = {
+        'seconds': f'{took_s:.0f}',
+        **queue_figures.of_jobs(database, took_s),
+        **queue_figures.of_answers(answers(home)),
+        'processes killed': f'{weather.kills}, with {plan.workers / plan.processes:g} workers each',
+        'broker restarts': weather.restarts,
+        **counts,
+        **queue_figures.of_logs(home),
+        'books audited': f'{looks} times meanwhile, and at the end',
+        'seconds until quiet': f'{quiet_s:.0f}',
+    }
+    return figures, wrong
+
+
+def audited(database, home, waiting):
+    """What is wrong with what a crowd has left in the database and in its folder; see audit_queues.faults."""
+    return audit_queues.faults(database, queue_workers.lists(home / NODES), answers(home), waiting)
+
+
+def answers(home):
+    """What the callers have written down."""
+    lines = (path.read_text().splitlines() for path in sorted(home.glob('answers-*.json')))
+    return [json.loads(line) for line in itertools.chain.from_iterable(lines)]
 
 
 def _watch(crowd, weather, begun_s, tell):
-    """Until all callers have had their say."""
-    told_s = begun_s
+    """Until all callers have had their say: how often the books were audited, and what was wrong then."""
+    told_s, looks, wrong = begun_s, 0, {}
     while crowd.talks():
         time.sleep(0.2)
         now_s = time.monotonic()
         if now_s - told_s >= STEP_S:
-            told_s = now_s
+            told_s, looks = now_s, looks + 1
             busy, claims = audit_queues.unrest(crowd.database)
             tell(
                 f'{crowd.count():,} of {crowd.plan.jobs:,} jobs, {busy} under way, {claims} claims pending,'
                 f' {weather.kills} kills, {now_s - begun_s:.0f} s'
             )
+            wrong |= dict.fromkeys(audit.faults(crowd.database))
+    return looks, list(wrong)
 
 
-def waits(broker, url):
-    """Messages in each of our queues, in the hands of consumers or not; but for answers."""
-    host = url.rpartition('/')[2]
-    found = {one['name']: one.get('messages', 0) for one in broker.ask('GET', f'queues/{host}')}
-    return {name: count for name, count in found.items() if re.match(r'nova_sched\.(?!reply\.)', name)}
-
-
-def _until_quiet(crowd, broker, url, tell):
+def _until_quiet(crowd, rabbit, tell):
     """Wait until nothing has been under way for a while; what still is, if that takes too long."""
     until_s = time.monotonic() + PATIENCE_S
     since_s = time.monotonic()
     while time.monotonic() - since_s < crowd.plan.quiet_s:
         time.sleep(1.0)
         busy, claims = audit_queues.unrest(crowd.database)
-        waiting = sum(waits(broker, url).values())
+        waiting = sum(rabbit.waiting().values())
         if busy or claims or waiting:
             since_s = time.monotonic()
             if since_s > until_s:
@@ -311,33 +328,6 @@ def _until_quiet(crowd, broker, url, tell):
             if int(until_s - since_s) % 10 == 0:
                 tell(f'{busy} jobs are under way, {claims} claims pending, {waiting} messages wait')
     return []
-
-
-def _figures(database, answers, took_s):
-    (jobs,) = audit.rows(database, 'jobs')
-    kinds = collections.Counter((job['kind'], job['state']) for job in jobs)
-    created = sorted(told['seconds'][0] for told in answers if told['created'])
-    refused = collections.Counter(told['error'].partition(':')[0] for told in answers if told['error'])
-    ways = collections.Counter(
-        'queue' if job['queue'] else 'scheduler' for job in jobs if job['kind'] == 'create'
-    )
-    return {
-        'seconds': f'{took_s:.0f}',
-        'jobs': f'{len(jobs)}, {len(jobs) / took_s:.0f} a second',
-        'of them': ', '.join(f'{count} {kind} {state}' for (kind, state), count in sorted(kinds.items())),
-        'creates by': dict(ways),
-        'servers at the end': sum(bool(told['created']) and not told['deleted'] for told in answers),
-        'refused': dict(refused),
-        'tries': dict(sorted(collections.Counter(job['tries'] for job in jobs).items())),
-        'seconds of a create': _spread(created),
-    }
-
-
-def _spread(values):
-    if len(values) < 2:
-        return values
-    cuts = statistics.quantiles(values, n=100)
-    return f'half {cuts[49]:.2f}, 95% {cuts[94]:.2f}, 99% {cuts[98]:.2f}, all {values[-1]:.2f}'
 
 
 @contextlib.contextmanager

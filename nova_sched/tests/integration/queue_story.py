@@ -45,7 +45,7 @@ from nova_sched.tests.integration import stage
 from nova_sched.tests.integration.queue_workers import ALIAS, Crew, Place
 from nova_sched.tests.options import settings
 
-FALLBACK_AFTER_S, PATIENCE_S = 3, 30.0
+FALLBACK_AFTER_S, PATIENCE_S = 6, 60.0
 ROWS = (
     {'name': 'tiny', 'vcpus': 1, 'memory_mb': 1024, 'root_gb': 5},
     {'name': 'medium', 'vcpus': 2, 'memory_mb': 4096, 'root_gb': 100},
@@ -67,7 +67,7 @@ OPTIONS = {
     'queues.enabled': True,
     'queues.specials': ['pci:gpu'],
     'queues.fallback_after': FALLBACK_AFTER_S,
-    'queues.reply_timeout': 60,
+    'queues.reply_timeout': 120,
     'quota.limits': {'servers': 20},
 }
 START_CPUS = 8
@@ -121,7 +121,7 @@ class Tale:
         self._end.callback(bus.cleanup)
         self._run(service.SchedulerService(CONF, bus))
         self._run(queue_service.QueueService(CONF, bus))
-        queues = QueuesClient(bus, 30)
+        queues = QueuesClient(bus, 60)
         for row in ROWS:
             queues.flavor_create(row)
         self._catalogue = Catalogue.from_plain(queues.catalogue())

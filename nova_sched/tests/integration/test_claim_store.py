@@ -23,11 +23,10 @@ import sqlalchemy as sa
 from nova_sched import errors
 from nova_sched.claims import Fence, Placement, Record
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.db import engine, schema
 from nova_sched.db.tables import NODES
 from nova_sched.objects.claim import CONFIRMED, PLANNED
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
-from nova_sched.tests.integration.messages import counted, hear, just_before
+from nova_sched.tests.integration.messages import counted, just_before
 from nova_sched.tests.unit.claims import (
     battery,
     battery_fences,
@@ -38,26 +37,7 @@ from nova_sched.tests.unit.claims import (
     battery_top_groups,
 )
 from nova_sched.tests.unit.claims.battery import A, B, node, place, ready
-from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.claims.test_sql import CALLS, LOOKS
-
-
-@pytest.fixture(scope='module', params=['postgresql', 'mariadb'])
-def server(request):
-    return request.getfixturevalue(request.param)
-
-
-@pytest.fixture(scope='module')
-def upgraded(server):
-    made = hear(engine.create(server.fresh()))
-    schema.upgrade(made)
-    yield made
-    made.dispose()
-
-
-@pytest.fixture
-def database(upgraded):
-    return cleared(upgraded)
 
 
 @pytest.fixture
@@ -123,7 +103,7 @@ def waiting(database, count):
         'mysql': "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'",
     }[database.dialect.name]
     with database.connect() as connection:
-        for _ in range(100):
+        for _ in range(400):
             time.sleep(0.15)  # MariaDB shows the same picture to whoever looks again within 0.1 s
             if connection.scalar(sa.text(query)) >= count:
                 return

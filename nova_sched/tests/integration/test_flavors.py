@@ -11,24 +11,7 @@
 # under the License.
 """The list of flavors on database servers."""
 
-import pytest
-
-from nova_sched.db import engine, schema
-from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.db import flavors
-
-
-@pytest.fixture(scope='module', params=['postgresql', 'mariadb'])
-def upgraded(request):
-    made = engine.create(request.getfixturevalue(request.param).fresh())
-    schema.upgrade(made)
-    yield made
-    made.dispose()
-
-
-@pytest.fixture
-def database(upgraded):
-    return cleared(upgraded)
 
 
 class TestFlavors(flavors.Flavors):

@@ -11,26 +11,15 @@
 # under the License.
 """Random lives of instances on several schedulers before one database server, see the machine."""
 
-import pytest
-
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.db import engine, schema
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.engine.test_machine import TwoEngines, search
 
 
-@pytest.fixture(scope='module', params=['postgresql', 'mariadb'])
-def database(request):
-    made = engine.create(request.getfixturevalue(request.param).fresh())
-    schema.upgrade(made)
-    yield made
-    made.dispose()
-
-
-def test_each_consumer_is_counted_once_and_no_capacity_is_exceeded(database):
+def test_each_consumer_is_counted_once_and_no_capacity_is_exceeded(upgraded):
     class OnServer(TwoEngines):
         def stores(self):
-            clean = cleared(database)
+            clean = cleared(upgraded)
             return lambda: SqlClaimStore(clean)
 
     search(OnServer, 8)

@@ -15,39 +15,19 @@ import time
 from concurrent import futures
 
 import pytest
-import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.claims import Placement, sql_nodes
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.db import engine, schema
 from nova_sched.objects.claim import CONFIRMED, PENDING
 from nova_sched.tests.builders import claim, uuid_of
-from nova_sched.tests.integration.messages import counted, hear, just_before
+from nova_sched.tests.integration.messages import counted, just_before
+from nova_sched.tests.integration.test_claim_store import waiting
 from nova_sched.tests.unit.claims import battery
 from nova_sched.tests.unit.claims.battery import A, node, place, ready
-from nova_sched.tests.unit.claims.databases import cleared
 
 HERE, THERE = 'host-0', 'host-1'
-ROUNDS, PATIENCE_S = 60, 30
-
-
-@pytest.fixture(scope='module', params=['postgresql', 'mariadb'])
-def server(request):
-    return request.getfixturevalue(request.param)
-
-
-@pytest.fixture(scope='module')
-def upgraded(server):
-    made = hear(engine.create(server.fresh()))
-    schema.upgrade(made)
-    yield made
-    made.dispose()
-
-
-@pytest.fixture
-def database(upgraded):
-    return cleared(upgraded)
+ROUNDS, PATIENCE_S = 60, 60
 
 
 @pytest.fixture
@@ -109,26 +89,12 @@ def test_it_is_being_confirmed_while_it_is_claimed_for(store, another, database,
         begun = connection.begin()
         sql_nodes.replace_claims(connection, [waits], [waits.finished()])
         running = pool.submit(asked, another(), wanted())
-        until_it_waits(database)
+        waiting(database, 1)
         assert not running.done()
         getattr(begun, ends)()
         won = running.result(PATIENCE_S)
     assert won == (ends == 'rollback')
     assert where(store) == ({node(THERE): PENDING} if won else {node(HERE): CONFIRMED})
-
-
-def until_it_waits(database):
-    query = {
-        'postgresql': 'SELECT count(*) FROM pg_locks WHERE NOT granted',
-        'mysql': "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'",
-    }[database.dialect.name]
-    with database.connect() as connection:
-        for _ in range(100):
-            time.sleep(0.15)  # MariaDB shows the same picture to whoever looks again within 0.1 s
-            if connection.scalar(sa.text(query)):
-                return
-            connection.rollback()
-    raise AssertionError('nobody waits')
 
 
 def test_the_word_that_it_is_built_comes_at_the_same_time(store, another):

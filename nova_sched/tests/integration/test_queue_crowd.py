@@ -11,13 +11,19 @@
 # under the License.
 """A crowd at the queues, as small as it can be, with two kills and a restart of the broker; and its audit."""
 
+import collections
+import inspect
 import json
 
 import pytest
+import sqlalchemy as sa
 
+from nova_sched.queues.drivers import fake
+from nova_sched.queues.keeper import fallback, upkeep
+from nova_sched.queues.node import work
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.test_agent import conf
-from nova_sched.tests.integration import audit_queues, queue_crowd, stage
+from nova_sched.tests.integration import audit, audit_queues, queue_crowd, queue_figures, stage
 
 __all__ = ['conf']
 A, B = map(uuid_of, 'ab')
@@ -32,8 +38,51 @@ def test_servers_come_and_go_while_workers_die(conf, database, request, rabbitmq
     url = stage.upgraded(request.getfixturevalue(database))
     figures, wrong = queue_crowd.run(plan, tmp_path, rabbitmq, url, tell=lambda *_: None)
     assert {about: found for about, found in wrong.items() if found} == {}
-    assert (figures['workers killed'], figures['broker restarts']) == (2, 1)
+    assert (figures['processes killed'], figures['broker restarts']) == ('2, with 5 workers each', 1)
     assert figures['servers at the end'] > 10
+    find_what_is_spoiled(url, tmp_path)
+
+
+# What gets worse, and by what: :one to :four are servers, :there is the node of :two, and not that of :one.
+SPOILS = [
+    ('quotas', "UPDATE quota_usage SET used = '{}' WHERE project_id = :project"),
+    ('jobs', "INSERT INTO settled_jobs SELECT uuid, 'queued', state FROM jobs WHERE instance_uuid = :one"),
+    ('jobs', "UPDATE jobs SET state = 'queued' WHERE instance_uuid = :three"),
+    ('quotas', 'DELETE FROM quota_holds WHERE instance_uuid = :one'),
+    ('nodes', "UPDATE nodes SET used = '{}' WHERE uuid = :there"),
+    ('nodes', """UPDATE claims SET resources = '{"VCPU": 17}' WHERE consumer_uuid = :one"""),
+    ('claims', "UPDATE claims SET state = 'pending' WHERE consumer_uuid = :one"),
+    ('lists', 'UPDATE claims SET node_uuid = :there WHERE consumer_uuid = :one'),
+    ('claims', 'DELETE FROM claims WHERE consumer_uuid = :two'),
+    ('answers', "UPDATE jobs SET state = 'failed' WHERE instance_uuid = :four"),
+]
+
+
+def find_what_is_spoiled(database, home):
+    """Spoil what a crowd has left bit by bit: the audit, which has found nothing, finds each of them."""
+    (claims,) = audit.rows(database, 'claims')
+    one, *others = claims
+    two = next(claim for claim in others if claim['node_uuid'] != one['node_uuid'])
+    three, four = [claim for claim in others if claim is not two][:2]
+    facts = {'one': one, 'two': two, 'three': three, 'four': four}
+    facts = {name: claim['consumer_uuid'] for name, claim in facts.items()}
+    facts |= {'there': two['node_uuid'], 'project': one['project_id']}
+    engine = sa.create_engine(database, poolclass=sa.NullPool)
+    before = collections.Counter()
+    for about, statement in SPOILS:
+        with engine.begin() as session:
+            spoil = sa.text(statement)
+            session.execute(spoil, {name: facts[name] for name in spoil.compile().params})
+        wrong = queue_crowd.audited(database, home, {})
+        found = collections.Counter({about: len(faults) for about, faults in wrong.items()})
+        assert found[about] > before[about], statement
+        before = found
+
+
+@pytest.mark.parametrize('words', [words for _, words in queue_figures.SAID.values()])
+def test_what_is_counted_in_logs_is_what_is_said(words):
+    sources = [inspect.getsource(one) for one in (fake, fallback, upkeep, work)]
+    assert any(words in source for source in sources)
 
 
 def job(kind='create', instance=A, state='done', created_s=1.0, source=None):

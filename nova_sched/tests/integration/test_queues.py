@@ -24,9 +24,10 @@ __all__ = ['conf']
 
 
 @pytest.fixture
-def cloud(conf, rabbitmq, tmp_path):
+def cloud(conf, rabbitmq, tmp_path, request):
     url = rabbitmq.fresh()
-    with settings({**OPTIONS, 'queues.transport_url': url}):
+    after = {'queues.fallback_after': request.param} if hasattr(request, 'param') else {}
+    with settings({**OPTIONS, 'queues.transport_url': url, **after}):
         made = QueueCloud(conf, tmp_path, url)
         yield made
         made.close()
@@ -54,6 +55,7 @@ def test_by_the_scheduler_and_elsewhere(cloud):
     assert cloud.held('server') == [('b', 'confirmed', 2)]
 
 
+@pytest.mark.parametrize('cloud', [60], indirect=True)  # it shall not expire before
 def test_a_flavor_that_is_dropped_while_a_job_waits_for_it(cloud):
     with concurrent.futures.ThreadPoolExecutor() as callers:
         met = callers.submit(refused, cloud.place, 'server')
@@ -67,7 +69,7 @@ def test_a_flavor_that_is_dropped_while_a_job_waits_for_it(cloud):
 def test_a_broker_that_restarts(cloud, rabbitmq):
     """Whoever was subscribed is again, and what was asked meanwhile is done."""
     cloud.worker('a', 'b')
-    with settings({'queues.reply_timeout': 100}), concurrent.futures.ThreadPoolExecutor() as callers:
+    with concurrent.futures.ThreadPoolExecutor() as callers:
         before = cloud.place('before')
         rabbitmq.restart()
         after = [callers.submit(cloud.place, f'after {number}') for number in range(4)]

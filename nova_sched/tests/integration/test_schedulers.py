@@ -11,18 +11,7 @@
 # under the License.
 """The list of schedulers on database servers."""
 
-import pytest
-
-from nova_sched.db import engine, schema
 from nova_sched.tests.unit.db import schedulers
-
-
-@pytest.fixture(params=['postgresql', 'mariadb'])
-def database(request):
-    made = engine.create(request.getfixturevalue(request.param).fresh())
-    schema.upgrade(made)
-    yield made
-    made.dispose()
 
 
 class TestSchedulers(schedulers.Schedulers):

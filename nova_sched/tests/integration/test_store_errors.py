@@ -20,41 +20,17 @@ import sqlalchemy as sa
 from nova_sched import errors
 from nova_sched.claims import Placement
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.db import engine, schema
+from nova_sched.db import engine
 from nova_sched.db.tables import CLAIMS
 from nova_sched.tests.builders import claim, uuid_of
-from nova_sched.tests.integration.messages import hear, just_before, on_the_side
+from nova_sched.tests.integration.messages import just_before, on_the_side
 from nova_sched.tests.integration.test_claim_store import lock, waiting
 from nova_sched.tests.unit.claims import battery
 from nova_sched.tests.unit.claims.battery import node, ready
-from nova_sched.tests.unit.claims.databases import cleared
 
 HOSTS = ['host-0', 'host-1', 'host-2']
 # One claim is written by a way of its own.
 COUNTS = pytest.mark.parametrize('count', [1, 3], ids=['one claim', 'several claims'])
-
-
-@pytest.fixture(scope='module', params=['postgresql', 'mariadb'])
-def server(request):
-    return request.getfixturevalue(request.param)
-
-
-@pytest.fixture(scope='module')
-def url(server):
-    return server.fresh()
-
-
-@pytest.fixture(scope='module')
-def upgraded(url):
-    made = hear(engine.create(url))
-    schema.upgrade(made)
-    yield made
-    made.dispose()
-
-
-@pytest.fixture
-def database(upgraded):
-    return cleared(upgraded)
 
 
 @pytest.fixture

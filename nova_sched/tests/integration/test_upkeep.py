@@ -29,7 +29,6 @@ from nova_sched.claims.findings import DRIFT, EMPTY_GROUP, MARK, ORPHAN, Finding
 from nova_sched.claims.purge import forget_groups
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.claims.upkeep import StillThere, Upkeep
-from nova_sched.db import engine, schema
 from nova_sched.db.engine import Sessions
 from nova_sched.objects.claim import CONFIRMED
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
@@ -41,14 +40,6 @@ HOSTS = [f'host-{number}' for number in range(3)]
 NODES = [uuid_of(f'node {host}') for host in HOSTS]
 GROUPS = [Policy(uuid_of('together'), AFFINITY), Policy(uuid_of('apart'), ANTI_AFFINITY, 2)]
 A, B = uuid_of('a'), uuid_of('b')
-
-
-@pytest.fixture(scope='module', params=['postgresql', 'mariadb'])
-def upgraded(request):
-    made = engine.create(request.getfixturevalue(request.param).fresh())
-    schema.upgrade(made)
-    yield made
-    made.dispose()
 
 
 @pytest.fixture
