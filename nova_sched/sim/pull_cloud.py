@@ -84,6 +84,7 @@ class Cloud:
     def note_server(self, tally: Tally, ask: Ask, host: str) -> None:
         """The server runs on this host."""
         tally.placed += 1
+        tally.runs_s.append(self.clock() - ask.time_s)
         tally.placed_vcpus += ask.flavor.vcpus
         zone = self.sites[host].node.zone
         if ask.zone not in (None, zone):

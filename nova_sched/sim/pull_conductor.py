@@ -26,7 +26,7 @@ from nova_sched.queues.sending import Sender, place_of
 from nova_sched.sim import pull_meter
 from nova_sched.sim.conductor import PROJECT, USER
 from nova_sched.sim.pull_broker import Broker
-from nova_sched.sim.pull_cloud import Cloud
+from nova_sched.sim.pull_cloud import CALL_S, COMMAND_S, Cloud
 from nova_sched.sim.pull_engine import Claims, Destinations, read
 from nova_sched.sim.pull_load import Ask
 from nova_sched.sim.pull_tally import Tally
@@ -40,7 +40,10 @@ def no_limits(_project_id: str) -> dict:
 
 
 class Conductor:
-    """Enters each server and sends its job; hears what became of it, and deletes it when its time is over."""
+    """Enters each server and sends its job; hears what became of it, and deletes it when its time is over.
+
+    It sends one job after the other, also those of one batch.
+    """
 
     def __init__(
         self, cloud: Cloud, broker: Broker, claims: Claims, ledger: Any, catalogue: Any, tally: Tally
@@ -49,9 +52,11 @@ class Conductor:
         self._catalogue, self._tally = catalogue, tally
         self._desk = Desk(ledger, no_limits, claims, cloud.clock)
         self._sender = Sender(broker, claims)
-        self._scheduler = Destinations(cloud.engine, tally.calls)
+        self._scheduler = Destinations(cloud.engine, tally.calls, claims)
         self._caller = jobs.Caller(project_id=PROJECT, user_id=USER, reply_to=REPLIES)
         self._asks: dict[str, Ask] = {}
+        self._unclaimed = set[str]()
+        self._free_s = 0.0  # when the last job has been sent
         claims.stands = self._claimed
 
     def start(self) -> None:
@@ -61,12 +66,18 @@ class Conductor:
 
     def ask(self, ask: Ask) -> None:
         """Ask for a server; does not wait."""
-        with self._tally.meter.of(pull_meter.CONDUCTOR):
-            self._enter(ask)
-
-    def _enter(self, ask: Ask) -> None:
         self._tally.asked += 1
         self._asks[ask.uuid] = ask
+        self._unclaimed.add(ask.uuid)
+        now_s = self._cloud.clock()
+        self._free_s = max(self._free_s, now_s) + COMMAND_S
+        self._cloud.after(self._free_s - now_s, lambda: self._enter(ask))
+
+    def _enter(self, ask: Ask) -> None:
+        with self._tally.meter.of(pull_meter.CONDUCTOR):
+            self._send(ask)
+
+    def _send(self, ask: Ask) -> None:
         spec = ask.spec()
         request = read(spec, ask.uuid)
         way = routing.route(request, spec, self._catalogue)
@@ -79,11 +90,15 @@ class Conductor:
         (asked,) = self._desk.creates(make, [ask.uuid], jobs.amounts(request))
         if queue is None:
             self._tally.by_rule += 1
-            self._choose(spec, asked.job)
+            self._cloud.after(CALL_S, lambda: self._choose(spec, asked.job))
         else:
             self._sender.to_flavor(asked.job)
 
     def _choose(self, spec: Any, job: Any) -> None:
+        with self._tally.meter.of(pull_meter.CONDUCTOR):
+            self._send_chosen(spec, job)
+
+    def _send_chosen(self, spec: Any, job: Any) -> None:
         try:
             (found,) = self._scheduler.select_destinations(spec, [job.instance_uuid])
         except errors.NoValidHost as refusal:
@@ -94,7 +109,8 @@ class Conductor:
             self._sender.to_fallback(job)
 
     def _claimed(self, uuid: str) -> None:
-        if uuid in self._asks:
+        if uuid in self._unclaimed:
+            self._unclaimed.discard(uuid)
             self._tally.waits_s.append(self._cloud.clock() - self._asks[uuid].time_s)
 
     def _hear(self, delivery: Delivery) -> None:
@@ -117,6 +133,7 @@ class Conductor:
 
     def _refused(self, uuid: str, why: str) -> None:
         self._asks.pop(uuid)
+        self._unclaimed.discard(uuid)
         self._tally.refuse(why)
         self._cloud.note_refusal(self._tally)
 
@@ -141,7 +158,7 @@ class Manager:
         self._broker, self._tally = broker, tally
         sender = Sender(broker, claims)
         self._ends = endings.Endings(ledger, claims, sender, read, cloud.clock)
-        chooser = Destinations(cloud.engine, tally.calls)
+        chooser = Destinations(cloud.engine, tally.calls, claims)
         self._falling = fallback.Fallback(ledger, claims, chooser, sender, self._ends, lambda: settings)
 
     def start(self) -> None:

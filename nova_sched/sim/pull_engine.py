@@ -50,7 +50,7 @@ class Engine:
         self._scheduler = Scheduler(
             self.cluster, store, self.rules, lambda: settings, chance, clock=lambda: NOW_S
         )
-        self.books = self._scheduler.books
+        self.books, self.desk = self._scheduler.books, self._scheduler.desk
 
     def join(self, reports: list, aggregates: list, disabled: list[str]) -> None:
         """Learn of all nodes."""
@@ -97,7 +97,7 @@ class Claims:
     before a new instance is claimed, and ``stands(uuid)`` when it has its claim."""
 
     def __init__(self, engine: Engine, calls: collections.Counter):
-        self._engine, self._books, self._calls = engine, engine.books, calls
+        self._engine, self._books, self._desk, self._calls = engine, engine.books, engine.desk, calls
         self.before: Callable[[Any, str], None] = lambda request, host: None
         self.stands: Callable[[str], None] = lambda instance_uuid: None
         self.lost = 0
@@ -122,20 +122,20 @@ class Claims:
         return self._claim('claim_alternate', request, host, nodename, None, failed_host)
 
     def confirm_claim(self, instance_uuid, host, context=None):
-        return self._ask('confirm_claim', self._books.confirm_claim, instance_uuid, host)
+        return self._ask('confirm_claim', self._desk.confirm_claim, instance_uuid, host)
 
     def revert_claim(self, instance_uuid, context=None):
-        return self._ask('revert_claim', self._books.revert_claim, instance_uuid)
+        return self._ask('revert_claim', self._desk.revert_claim, instance_uuid)
 
     def abort_claim(self, instance_uuid, host=None, context=None):
-        return self._ask('abort_claim', self._books.abort_claim, instance_uuid, host)
+        return self._ask('abort_claim', self._desk.abort_claim, instance_uuid, host)
 
     def show(self, instance_uuid, context=None):
-        return self._ask('show', self._books.claims_of, instance_uuid)
+        return self._ask('show', self._desk.claims_of, instance_uuid)
 
     def _claim(self, name: str, *asked: Any) -> Any:
         self._calls[name] += 1
-        return self._infos([self._engine.call(self._books.claim, *asked)])[0]
+        return self._infos([self._engine.call(self._desk.claim, *asked)])[0]
 
     def _ask(self, name: str, work: Callable, *asked: Any) -> list:
         self._calls[name] += 1
@@ -147,12 +147,15 @@ class Claims:
 
 
 class Destinations:
-    """The face of rpc.client.SchedulerClient, as far as it chooses hosts."""
+    """The face of rpc.client.SchedulerClient that chooses hosts; ``claims`` hear what it has claimed."""
 
-    def __init__(self, engine: Engine, calls: collections.Counter):
-        self._engine, self._calls = engine, calls
+    def __init__(self, engine: Engine, calls: collections.Counter, claims: Claims):
+        self._engine, self._calls, self._claims = engine, calls, claims
 
     def select_destinations(self, spec_obj, instance_uuids, return_alternates=True, context=None):
         self._calls['select_destinations'] += 1
         requests = translate.requests(translate.spec(spec_obj), instance_uuids)
-        return translate.selections(self._engine.place(requests, return_alternates), True)
+        found = self._engine.place(requests, return_alternates)
+        for instance_uuid in instance_uuids:
+            self._claims.stands(instance_uuid)
+        return translate.selections(found, True)

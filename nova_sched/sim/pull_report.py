@@ -37,6 +37,7 @@ def figures(model: str, tally: Tally) -> dict[str, Any]:
     placed = max(tally.placed, 1)
     found: dict[str, Any] = {name: getattr(tally, name) for name in COUNTS}
     found['wait_s'] = {f'p{share * 100:g}': percentile(tally.waits_s, share) for share in PERCENTILES}
+    found['run_s'] = {f'p{share * 100:g}': percentile(tally.runs_s, share) for share in PERCENTILES}
     found['first_refusal'] = _plain(tally.first_refusal)
     found['at_70_percent'] = _plain(next((one for one in tally.samples if one.vcpus >= HALF), None))
     found['at_the_fullest'] = _plain(max(tally.samples, key=lambda one: one.vcpus, default=None))
@@ -93,7 +94,8 @@ def rows(model: str, found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if one := found[name]:
             told = f'{one["vcpus"]:.1%} vCPUs, {one["memory"]:.1%} memory, {one["nodes_in_use"]:,} nodes'
             yield text, f'{told}, {one["room"]:,} more of the large flavor'
-    yield 'simulated seconds until claimed', ', '.join(f'{n} {s:.3f}' for n, s in found['wait_s'].items())
+    for name, text in (('wait_s', 'it is claimed'), ('run_s', 'it runs')):
+        yield f'simulated seconds until {text}', ', '.join(f'{n} {s:.3f}' for n, s in found[name].items())
     sent = found['messages_per_server']
     yield 'messages per placed server', f'{sent["all"]:.1f} (jobs {sent["jobs"]:.1f}, RPC {sent["rpc"]:.1f})'
     if model == QUEUES:

@@ -51,7 +51,8 @@ def sample(cluster: Any, large: Flavor, time_s: float) -> Sample:
 
 @dataclasses.dataclass(slots=True)
 class Tally:
-    """Counts and lists of one run; ``waits_s`` are simulated seconds from the request to the claim.
+    """Counts and lists of one run; ``waits_s`` are simulated seconds from the request to the first claim,
+    ``runs_s`` to the server that runs.
 
     ``ranks`` are of the servers that a worker took: how many hosts the scheduler's weighers liked better at
     that moment, and how many it could have chosen from. ``calls`` count by RPC method, ``reports`` those of
@@ -75,6 +76,7 @@ class Tally:
     placed_vcpus: int = 0
     reasons: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     waits_s: list = dataclasses.field(default_factory=list)
+    runs_s: list = dataclasses.field(default_factory=list)
     ranks: list = dataclasses.field(default_factory=list)
     calls: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     reports: int = 0

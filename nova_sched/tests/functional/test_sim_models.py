@@ -19,6 +19,7 @@ import pytest
 
 from nova_sched.conf import CONF
 from nova_sched.sim import pull, pull_load, trace
+from nova_sched.sim.pull_cloud import COMMAND_S
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.sim.builders import arrival, plan
 
@@ -64,6 +65,21 @@ def test_both_models_place_the_same(tmp_path, model, arrivals, words, facts, fou
     tally = play(tmp_path, model, arrivals, words, **facts)
     assert outcome(tally) == {'placed': 0, 'refused': 0, 'failed': 0, 'left': 0} | found
     assert tally.violations == []
+
+
+@pytest.mark.parametrize('by_rule', [pytest.param(0.0, id='from queues'), pytest.param(1.0, id='by rule')])
+@BOTH
+def test_each_server_waits_for_its_claim_and_then_for_its_build(tmp_path, model, by_rule):
+    tally = play(tmp_path, model, [arrival(5)], by_rule=by_rule)
+    assert len(tally.waits_s) == len(tally.runs_s) == 5
+    assert 0.005 <= min(tally.waits_s) <= max(tally.waits_s) < 0.1
+    assert 0.5 <= min(tally.runs_s) <= max(tally.runs_s) < 1.6
+
+
+def test_the_jobs_of_a_batch_are_sent_one_after_the_other(tmp_path):
+    tally = play(tmp_path, 'queues', [arrival(4)], {'nodes': 4})
+    first = min(tally.waits_s)
+    assert sorted(tally.waits_s) == pytest.approx([first + number * COMMAND_S for number in range(4)])
 
 
 def test_a_small_server_of_a_burst_waits_for_a_free_slot(tmp_path):
