@@ -177,7 +177,7 @@ class QueueService(oslo_service.ServiceBase):
         self._leaving, self._listening, self._ended = threading.Event(), threading.Event(), threading.Event()
 
     def start(self):
-        self._engine = self._database()
+        self._engine = service.patiently(lambda: service.database(self._conf), self._conf, self._leaving)
         if self._engine is None:
             return
         if self._bus is None:
@@ -188,19 +188,6 @@ class QueueService(oslo_service.ServiceBase):
         self._server.start()
         self._listening.set()
         LOG.info('Managing queues on host %s', self._conf.host)
-
-    def _database(self):
-        """The database, once it is there; None if this ends before."""
-        told = None
-        while not self._leaving.is_set():
-            try:
-                return service.database(self._conf)
-            except (errors.StoreUnavailable, errors.BadConfig) as error:
-                if told is not type(error):
-                    LOG.error('%s; trying until that changes', error)
-                told = type(error)
-                self._leaving.wait(self._conf.claims.retry_interval)
-        return None
 
     def stop(self, graceful=True):
         """Take no more messages, finish those that are worked on, then end."""

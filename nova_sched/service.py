@@ -153,6 +153,23 @@ def workers(conf):
     return conf.scheduler.workers or os.cpu_count() or 1
 
 
+def patiently(work, conf, leaving):
+    """Do what needs the database; while it is away, say so once, and try until the process is leaving.
+
+    None if it left before.
+    """
+    told = None
+    while not leaving.is_set():
+        try:
+            return work()
+        except (errors.StoreUnavailable, errors.BadConfig) as error:
+            if told is not type(error):
+                LOG.error('%s; trying until that changes', error)
+            told = type(error)
+            leaving.wait(conf.claims.retry_interval)
+    return None
+
+
 class SchedulerService(oslo_service.ServiceBase):
     """One scheduler process: its engine, its store and its place on the bus.
 
@@ -170,14 +187,14 @@ class SchedulerService(oslo_service.ServiceBase):
         self._ended = threading.Event()
 
     def start(self):
-        made = self._until_it_answers(lambda: stores(self._conf))
+        made = patiently(lambda: stores(self._conf), self._conf, self._leaving)
         if made is None:
             return
         self.store = made[0]
         if self._bus is None:
             self._bus = rpc.transport(self._conf)
         self.scheduler = scheduler(self._conf, *made, bus=self._bus)
-        self._until_it_answers(self.scheduler.start)
+        patiently(self.scheduler.start, self._conf, self._leaving)
         if self._leaving.is_set():
             return
         if made[-1] is not None:
@@ -187,19 +204,6 @@ class SchedulerService(oslo_service.ServiceBase):
         self._server.start()
         self._listening.set()
         LOG.info('Scheduling on host %s', self._conf.host)
-
-    def _until_it_answers(self, work):
-        """Do what needs the database; while it is away, say so once, and try until the process must end."""
-        told = None
-        while not self._leaving.is_set():
-            try:
-                return work()
-            except (errors.StoreUnavailable, errors.BadConfig) as error:
-                if told is not type(error):
-                    LOG.error('%s; trying until that changes', error)
-                told = type(error)
-                self._leaving.wait(self._conf.claims.retry_interval)
-        return None
 
     def stop(self, graceful=True):
         """Take no more messages, answer those in flight, then end."""

@@ -91,7 +91,7 @@ RULES = [
         'flavors:create', 'rule:admin', EVERYWHERE, 'Add a flavor, and with it its queues.', 'create_flavor'
     ),
     _rule('flavors:delete', 'rule:admin', EVERYWHERE, 'Take a flavor away, and its queues.', 'delete_flavor'),
-    _rule('queues:list', 'rule:anybody', EVERYWHERE, 'See the queues, and what waits there.', 'list_queues'),
+    _rule('queues:list', 'rule:operator', EVERYWHERE, 'See the queues, and what waits there.', 'list_queues'),
 ]
 
 

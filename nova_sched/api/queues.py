@@ -55,7 +55,11 @@ class Queues:
 
     def delete_flavor(self, call):
         self._allow(call, 'flavors:delete')
-        self._manager.flavor_delete(call.request.view_args['name'], context=call.context)
+        name = call.request.view_args['name']
+        try:
+            self._manager.flavor_delete(name, context=call.context)
+        except errors.InvalidRequest:  # what can be no name is no flavor's
+            raise errors.FlavorNotFound(name) from None
         return reply(None, status=204)
 
     def list_queues(self, call):

@@ -21,7 +21,7 @@ from keystoneauth1 import loading
 from oslo_config import cfg
 
 from nova_sched import errors, rpc
-from nova_sched.cmd.manage import store
+from nova_sched.cmd.manage import quota, store
 from nova_sched.conf import plug_in_opts
 from nova_sched.conf.filter_scheduler import ALL_FILTERS
 from nova_sched.db import address, schema
@@ -60,7 +60,7 @@ class Finding:
 def everything(conf, paths):
     """All findings of all checks, errors first."""
     found = list(values(words(paths), known_options()))
-    for check in (filters, weighers, bus, database, patience):
+    for check in (filters, weighers, bus, database, patience, queues, quotas):
         try:
             found += check(conf)
         except (cfg.Error, ValueError):
@@ -231,3 +231,32 @@ def patience(conf):
         problem = f'agents report each {each} s, but a host counts as down after {after} s'
         advice = 'make it several times [agent] report_interval'
         yield Finding(ERROR, '[DEFAULT] service_down_time', problem, advice)
+
+
+def queues(conf):
+    """A broker, special things or a driver of jobs that cannot be."""
+    # Not above: what these import takes as long as all the rest.
+    from nova_sched import queue_service
+    from nova_sched.cmd import agent_queues
+    from nova_sched.queues.catalogue import Catalogue
+
+    asked = [('specials', lambda: Catalogue.of(0, (), conf.queues.specials))]
+    if conf.queues.transport_url:  # else it is that of the bus
+        asked.append(('transport_url', lambda: queue_service.let_go(queue_service.broker(conf))))
+    if conf.queues.enabled:
+        asked.append(('driver', lambda: agent_queues.driver(conf, conf.host)))
+    for name, judge in asked:
+        try:
+            judge()
+        except errors.BadConfig as error:
+            where = error.where if error.where.startswith('[') else f'[queues] {name}'
+            yield Finding(ERROR, where, error.why, 'correct it, or leave it out')
+
+
+def quotas(conf):
+    """Limits of what nobody can have."""
+    for name in conf.quota.limits:
+        if not quota.RESOURCE.fullmatch(name):
+            problem = f'{name} is no resource, so nothing is limited by that'
+            advice = 'name `servers`, or `class:` and a resource class, such as class:VCPU'
+            yield Finding(WARNING, '[quota] limits', problem, advice)

@@ -16,17 +16,30 @@ import importlib.metadata
 import logging
 import sys
 
-from nova_sched.cmd.manage import claim, config, db, explain, flavor, group, host, job, quota, scheduler
+from nova_sched.cmd.manage import (
+    claim,
+    config,
+    db,
+    explain,
+    flavor,
+    group,
+    host,
+    job,
+    queue,
+    quota,
+    scheduler,
+)
 from nova_sched.conf import CONF
 
-NOUNS = (db, host, claim, group, flavor, quota, job, scheduler, explain, config)
+NOUNS = (db, host, claim, group, flavor, queue, quota, job, scheduler, explain, config)
 
 DESCRIPTION = """\
 Look after nova_sched: its database, its hosts, claims, groups, queues and decisions, and its configuration.
 
 Everything goes through the database of the configuration; neither a scheduler nor the message bus is asked.
 Only 'explain dry-run', 'explain why-not', 'explain capacity' and all of 'group' but 'group validate' ask a
-running scheduler, over the bus. What 'flavor' changes is told over the bus as well.
+running scheduler, over the bus, and 'queue list' a manager of queues. What 'flavor' changes is told over the
+bus as well.
 """
 EPILOG = """\
 Without --config-file, nova_sched.conf is looked for in ~/.nova_sched, ~, /etc/nova_sched and /etc, as by the

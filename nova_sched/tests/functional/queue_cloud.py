@@ -31,7 +31,7 @@ OPTIONS = {
     'queues.enabled': True,
     'queues.transport_url': 'fake://',
     'queues.fallback_after': FALLBACK_AFTER_S,
-    'queues.reply_timeout': 60,
+    'queues.reply_timeout': 120,
     'quota.limits': {'servers': 10, 'class:VCPU': 40},
 }
 
@@ -44,7 +44,7 @@ class QueueCloud(Cloud):
         queue_service.in_process.cache_clear()
         self.engine = engine.create(conf.database.connection)
         self.ledger = SqlLedger(self.engine)
-        self.queues = QueuesClient(self.bus, timeout_s=20)
+        self.queues = QueuesClient(self.bus, timeout_s=60)
         self.scheduler()
         self.manager = self._start(queue_service.QueueService(conf, self.bus)).manager
         for row in (SMALL, LARGE):

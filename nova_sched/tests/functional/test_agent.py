@@ -29,7 +29,7 @@ from nova_sched.tests.unit.agent.builders import settings
 from nova_sched.tests.unit.agent.fake_machine import two_cells
 from nova_sched.tests.unit.hardware.builders import dedicated, wanted
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 DEDICATED = {'hw__cpu_policy': 'dedicated'}
 
 

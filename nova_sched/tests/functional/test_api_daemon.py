@@ -24,7 +24,7 @@ import pytest
 
 from nova_sched.tests.functional.test_agent_daemon import Daemon
 
-WHO = {'X-Auth-Token': 'ann:red'}
+WHO, OPERATOR = {'X-Auth-Token': 'ann:red'}, {'X-Auth-Token': 'admin:red'}
 READY = re.compile(r'Serving on http://127\.0\.0\.1:(\d+)')
 BODY = b'{"template": "no template"}'
 HEAD = f"""POST /v1/groups/validate HTTP/1.1\r
@@ -66,10 +66,10 @@ def daemon(tmp_path):
     made.kill()
 
 
-def ask(port, path, **headers):
+def ask(port, path, who=WHO):
     """Status and document."""
     connection = http.client.HTTPConnection('127.0.0.1', port, timeout=20)
-    connection.request('GET', path, headers={**WHO, **headers})
+    connection.request('GET', path, headers=who)
     answer = connection.getresponse()
     found = answer.status, json.loads(answer.read())
     connection.close()
@@ -83,7 +83,7 @@ def test_it_needs_nothing_else(daemon):
     port = daemon.port()
     assert ask(port, '/v1/groups') == (200, {'groups': [], 'links': []})
     assert ask(port, '/v1/flavors') == (200, {'version': 0, 'flavors': []})
-    assert [one['name'] for one in ask(port, '/v1/queues')[1]['queues']] == ['fallback', 'results']
+    assert [one['name'] for one in ask(port, '/v1/queues', OPERATOR)[1]['queues']] == ['fallback', 'results']
     with socket.create_connection(('127.0.0.1', port), timeout=20) as late:
         late.sendall(HEAD.encode() + BODY[:10])
         # Told, and answered, once the others are served: so the half of the late one has been read by then.

@@ -16,26 +16,14 @@ import json
 import pytest
 
 from nova_sched import objects
-from nova_sched.cmd import startup
-from nova_sched.cmd.manage import commands
 from nova_sched.tests.functional.harness import primitive, spec
-from nova_sched.tests.options import settings
+from nova_sched.tests.functional.manage import runner
 
 
 @pytest.fixture
 def manage(daemon, tmp_path, capsys):
     """``manage('capacity', '--vcpus', '2')``: exit status, output, errors."""
-    file = tmp_path / 'nova_sched.conf'
-    file.write_text('')
-
-    def run(*words):
-        argv = ['explain', *words, '--config-file', str(file)]
-        capsys.readouterr()
-        with settings({'default.transport_url': 'fake://'}):
-            status = startup.guarded(lambda: commands.run(commands.parser().parse_args(argv)))
-        return status, *capsys.readouterr()
-
-    return run
+    return runner('explain', tmp_path, capsys)
 
 
 @pytest.fixture

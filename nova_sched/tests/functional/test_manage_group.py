@@ -17,28 +17,16 @@ import re
 import pytest
 
 from nova_sched import errors
-from nova_sched.cmd import startup
-from nova_sched.cmd.manage import commands
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import outcome
+from nova_sched.tests.functional.manage import runner
 from nova_sched.tests.functional.test_rpc_groups import TEMPLATE
-from nova_sched.tests.options import settings
 
 
 @pytest.fixture
 def manage(daemon, tmp_path, capsys):
     """``manage('show', UUID)``: exit status, output, errors."""
-    file = tmp_path / 'nova_sched.conf'
-    file.write_text('')
-
-    def run(*words):
-        capsys.readouterr()
-        argv = ['group', *words, '--config-file', str(file)]
-        with settings({'default.transport_url': 'fake://'}):
-            status = startup.guarded(lambda: commands.run(commands.parser().parse_args(argv)))
-        return status, *capsys.readouterr()
-
-    return run
+    return runner('group', tmp_path, capsys)
 
 
 @pytest.fixture

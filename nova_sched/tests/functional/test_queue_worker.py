@@ -36,7 +36,7 @@ class QueueCloud(Cloud):
     def __init__(self, conf, root):
         super().__init__(conf, root)
         self.broker = queue_service.broker(conf)
-        self.queues = QueuesClient(self.bus, 20)
+        self.queues = QueuesClient(self.bus, 60)
         self._stack = contextlib.ExitStack()
         self.scheduler()
         self._start(queue_service.QueueService(conf, self.bus))

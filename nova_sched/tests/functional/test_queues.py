@@ -23,12 +23,14 @@ from nova_sched.tests.options import settings
 
 __all__ = ['conf']
 
+# Seconds after which jobs fall back, where something else is to come before that.
+PATIENT, SLOW = (pytest.mark.parametrize('cloud', [seconds], indirect=True) for seconds in (8, 60))
 USED = {'servers': 1, 'class:VCPU': 2, 'class:MEMORY_MB': 16}
 
 
 @pytest.fixture
-def cloud(conf, tmp_path):
-    with settings(OPTIONS):
+def cloud(conf, tmp_path, request):
+    with settings({**OPTIONS, 'queues.fallback_after': getattr(request, 'param', FALLBACK_AFTER_S)}):
         made = QueueCloud(conf, tmp_path)
         yield made
         made.close()
@@ -144,6 +146,7 @@ def test_a_migration(cloud):
     assert (cloud.held('server'), cloud.used) == ([('b', 'confirmed', 2)], USED)
 
 
+@PATIENT
 def test_a_server_that_is_deleted_before_any_worker_has_it(cloud):
     with concurrent.futures.ThreadPoolExecutor() as callers:
         met = callers.submit(refused, cloud.place, 'server')
@@ -156,7 +159,7 @@ def test_a_server_that_is_deleted_before_any_worker_has_it(cloud):
 
 
 def test_a_server_that_is_deleted_while_it_is_built(cloud):
-    with settings({'queues.fake_seconds': 1.0}):
+    with settings({'queues.fake_seconds': 4.0}):
         cloud.worker('a')
     with concurrent.futures.ThreadPoolExecutor() as callers:
         met = callers.submit(refused, cloud.place, 'server')
@@ -168,6 +171,7 @@ def test_a_server_that_is_deleted_while_it_is_built(cloud):
     assert cloud.jobs('server') == [('create', 'cancelled'), ('delete', 'done')]
 
 
+@SLOW
 def test_a_flavor_that_is_dropped_while_jobs_wait_for_it_and_nobody_has_room(cloud):
     names = [f'server {number}' for number in range(3)]
     with concurrent.futures.ThreadPoolExecutor() as callers:

@@ -9,13 +9,26 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How the property tests run: by no stop watch, because the machine may be busy with other things."""
+"""What the unit tests share: how property tests run, and a database in a file."""
 
 import os
 
 import hypothesis
+import pytest
 
-# In CI the same cases each time: a change shall break the build, and not the dice.
+from nova_sched.db import engine, schema
+
+# No stop watch: the machine may be busy. In CI the same cases each time: a change shall break the build, and
+# not the dice.
 SAME = 'CI' in os.environ
 hypothesis.settings.register_profile('nova_sched', deadline=None, database=None, derandomize=SAME)
 hypothesis.settings.load_profile('nova_sched')
+
+
+@pytest.fixture
+def database(tmp_path):
+    """A new one with its tables: db.sqlite."""
+    made = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
+    schema.upgrade(made)
+    yield made
+    made.dispose()

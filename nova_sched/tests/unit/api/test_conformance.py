@@ -14,7 +14,7 @@
 import pytest
 import schemathesis
 from schemathesis.checks import positive_data_acceptance
-from schemathesis.config import SchemathesisConfig
+from schemathesis.config import OperationConfig, OperationsConfig, SchemathesisConfig
 
 from nova_sched.api import app
 from nova_sched.tests.builders import uuid_of
@@ -26,6 +26,8 @@ __all__ = ['keystone']
 
 EXAMPLES = 30  # for each operation, beside the cases that its parameters and bodies have at their limits
 TOKEN = {'X-Auth-Token': 'good'}
+# By operation: what stands as the last one of the page before, which must be there.
+MARKERS = {'GET /v1/groups': uuid_of('app'), 'GET /v1/queues': 'flavor.tiny'}
 
 
 def groups():
@@ -33,11 +35,16 @@ def groups():
     return {one.uuid: one for one in (group('app', generation=3), group('db'))}
 
 
+def marked(operation, marker):
+    return OperationConfig.from_dict({'include-name': operation, 'parameters': {'query.marker': marker}})
+
+
 def config():
     made = SchemathesisConfig(seed=1)
     project = made.projects.default
     project.generation.update(max_examples=EXAMPLES, deterministic=True)
-    project.parameters = {'path.uuid': uuid_of('app'), 'query.marker': uuid_of('app')}
+    project.parameters = {'path.uuid': uuid_of('app')}
+    project.operations = OperationsConfig(operations=[marked(*one) for one in MARKERS.items()])
     project.checks.missing_required_header.expected_statuses = ['401', '428']
     for check in (project.checks.positive_data_acceptance, project.checks.negative_data_rejection):
         check.expected_statuses = [*check.expected_statuses, '412']

@@ -44,8 +44,9 @@ REQUESTS = {
 READ = dict.fromkeys(['validate', 'list', 'show', 'plan'], 200)
 CHANGE = {'update': 200, 'replan': 200, 'renew': 200, 'delete': 204}
 ALL = {'list all': 200, 'list red': 200}
-LOOK = dict.fromkeys(['list flavors', 'show flavor', 'list queues'], 200)
-FLAVORS = {**LOOK, 'create flavor': 201, 'delete flavor': 204}
+LOOK = dict.fromkeys(['list flavors', 'show flavor'], 200)
+WATCH = {**LOOK, 'list queues': 200}
+FLAVORS = {**WATCH, 'create flavor': 201, 'delete flavor': 204}
 NOT_THERE = dict.fromkeys(['show', 'plan', *CHANGE], 404)
 # Project, roles and scope of each caller, and what it gets of group app, which is of project red; else 403.
 CALLERS = {
@@ -54,7 +55,7 @@ CALLERS = {
     'nobody': ('red', '', None, NOT_THERE),
     'stranger': ('blue', 'member,reader', None, {**READ, **NOT_THERE, **LOOK, 'create': 201}),
     'admin': ('operators', 'admin,member,reader', None, {**READ, **CHANGE, **ALL, **FLAVORS, 'create': 201}),
-    'system reader': (None, 'reader', 'all', {**READ, **ALL, **LOOK}),
+    'system reader': (None, 'reader', 'all', {**READ, **ALL, **WATCH}),
     'system admin': (None, 'admin,member,reader', 'all', {**READ, **CHANGE, **ALL, **FLAVORS}),
 }
 

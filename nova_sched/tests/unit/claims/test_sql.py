@@ -20,7 +20,6 @@ import sqlalchemy as sa
 from nova_sched import errors
 from nova_sched.claims import Placement, Record, ServiceFacts
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.db import engine, schema
 from nova_sched.db.tables import NODES
 from nova_sched.objects.claim import PLANNED
 from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
@@ -30,15 +29,7 @@ A, NODE, GROUP = uuid_of('instance A'), uuid_of('node host-0'), uuid_of('top gro
 
 @pytest.fixture
 def path(tmp_path):
-    return tmp_path / 'claims.sqlite'
-
-
-@pytest.fixture
-def database(path):
-    made = engine.create(f'sqlite:///{path}')
-    schema.upgrade(made)
-    yield made
-    made.dispose()
+    return tmp_path / 'db.sqlite'
 
 
 @pytest.fixture

@@ -29,14 +29,6 @@ ROOT = PACKAGE.parent
 
 
 @pytest.fixture
-def database(tmp_path):
-    """The database of the configuration, with its tables."""
-    made = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
-    schema.upgrade(made)
-    return made
-
-
-@pytest.fixture
 def store(database):
     """The store of the configuration: two hosts in two zones, a confirmed and a pending claim."""
     made = SqlClaimStore(database)

@@ -123,6 +123,12 @@ def test_options_of_a_package_with_rules_are_known(monkeypatch, tmp_path):
         pytest.param('DEFAULT.transport_url = rabbit://', ['warning'], id='address not set'),
         pytest.param('DEFAULT.transport_url = fake://', ['warning'], id='no bus at all'),
         pytest.param('DEFAULT.service_down_time = 10', ['error'], id='impatient'),
+        pytest.param('queues.specials = pci:gpu,foo:bar', ['error'], id='special'),
+        pytest.param('queues.transport_url = rabit://h/', ['error'], id='broker'),
+        pytest.param('queues.transport_url = rabbit://h/queues', [], id='a broker of the queues alone'),
+        pytest.param('queues.driver = nobody', [], id='a driver that nobody asks'),
+        pytest.param('quota.limits = servers=1,class:VCPU=-1', [], id='limits'),
+        pytest.param('quota.limits = servers=1,cores=4', ['warning'], id='a limit of nothing'),
     ],
 )  # fmt: skip
 def test_rules_and_bus(read, option, wrong):
@@ -132,6 +138,18 @@ def test_rules_and_bus(read, option, wrong):
     assert found(one for one in findings if one.where != '[claims] store') == [
         f'{severity} [{group}] {name}' for severity in wrong
     ]
+
+
+@pytest.mark.parametrize(
+    'lines, where',
+    [
+        pytest.param('driver = nobody', '[queues] driver', id='no such driver'),
+        pytest.param('driver = exec', '[queues] exec_command', id='a driver that lacks something'),
+    ],
+)
+def test_who_takes_jobs_has_a_driver(read, lines, where):
+    findings = checks.everything(*read(f'{GOOD}[queues]\nenabled = true\n{lines}'))
+    assert found(findings) == [f'error {where}', 'warning [claims] store']
 
 
 def test_an_agent_must_report_more_often_than_it_may_be_silent(read):

@@ -20,7 +20,6 @@ import sqlalchemy as sa
 from nova_sched.claims import Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cmd.manage.waiting import waits_for
-from nova_sched.db import engine, schema
 from nova_sched.objects.claim import (
     CONFIRMED,
     DISK_GB,
@@ -49,13 +48,6 @@ def host_0(**words):
     """A report of host-0, which has A."""
     used = {'vcpus_used': 1, 'memory_mb_used': 512}
     return report('host-0', instances=frozenset([A]), **used, **told(HAS), **words)
-
-
-@pytest.fixture
-def database(tmp_path):
-    made = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
-    schema.upgrade(made)
-    return made
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.cmd.manage import accounts, commands, specs
-from nova_sched.db import engine, schema
 from nova_sched.db.trails import SqlTrails
 from nova_sched.tests.builders import NOW, now
 from nova_sched.tests.reference import wire
@@ -96,10 +95,8 @@ def cells(text):
 
 
 @pytest.fixture
-def trails(tmp_path):
-    made = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
-    schema.upgrade(made)
-    return SqlTrails(made)
+def trails(database):
+    return SqlTrails(database)
 
 
 # show
@@ -338,7 +335,7 @@ def test_a_bus_that_is_away(tmp_path):
         [sys.executable, '-c', call, *words], capture_output=True, text=True, timeout=100, check=False
     )
     assert (done.returncode, done.stdout) == (1, '')
-    assert 'No scheduler answered capacity: the message bus cannot be reached' in done.stderr
+    assert 'Nobody answered capacity: the message bus cannot be reached' in done.stderr
     assert 'Traceback' not in done.stderr
 
 
@@ -346,4 +343,4 @@ def test_nobody_answers(manage):
     config = '[DEFAULT]\ntransport_url = fake://nobody\n'
     status, out, err = manage('explain capacity --timeout 1', config=config)
     assert (status, out) == (1, '')
-    assert 'No scheduler answered capacity' in err
+    assert 'Nobody answered capacity' in err

@@ -15,19 +15,15 @@ import json
 
 import pytest
 
-from nova_sched.db import engine, schema
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.tests.unit.cmd.test_manage import ROOT, keys
 from nova_sched.tests.unit.db.flavors import flavor
 
 
 @pytest.fixture
-def flavors(tmp_path):
+def flavors(database):
     """The flavors of the configuration: none."""
-    made = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
-    schema.upgrade(made)
-    yield SqlFlavors(made)
-    made.dispose()
+    return SqlFlavors(database)
 
 
 @pytest.fixture

@@ -442,7 +442,7 @@ def test_nobody_answers(manage):
     config = '[DEFAULT]\ntransport_url = fake://nobody\n'
     status, out, err = manage(f'group show {uuid_of("x")} --timeout 1', config=config)
     assert (status, out) == (1, '')
-    assert 'No scheduler answered show' in err
+    assert 'Nobody answered show' in err
 
 
 @pytest.mark.parametrize('words', ['group', 'group create', 'group show', 'group create x --parameter y'])

@@ -15,7 +15,6 @@ import json
 
 import pytest
 
-from nova_sched.db import engine, schema
 from nova_sched.db.ledger import FAILED, SqlLedger
 from nova_sched.tests.builders import NOW, uuid_of
 from nova_sched.tests.keystone import Keystone, served
@@ -24,17 +23,14 @@ from nova_sched.tests.unit.db.ledger import entry, hold
 
 
 @pytest.fixture
-def ledger(tmp_path):
+def ledger(database):
     """The ledger of the configuration: project p has two servers and a job that has failed, q a limit."""
-    database = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
-    schema.upgrade(database)
     made = SqlLedger(database)
     made.open([entry(queue='tiny'), entry('b', created_s=NOW + 1)], [hold(vcpus=3), hold('b')])
     made.open([entry('c', project_id='q', created_s=NOW + 2, message='secret')])
     made.settle(uuid_of('c'), FAILED, NOW, host='n1', tries=2, why='no disk')
     made.set_limit('q', 'servers', -1)
-    yield made
-    database.dispose()
+    return made
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ import time
 import pytest
 
 from nova_sched.cmd.manage import scheduler
-from nova_sched.db import engine, schema
 from nova_sched.db.schedulers import SchedulerFacts, SqlSchedulers
 from nova_sched.engine.figures import Figures
 from nova_sched.tests.builders import NOW, uuid_of
@@ -29,11 +28,8 @@ def facts(name='one', host='control-1', seen_s=NOW - 2, started_s=NOW - 7200, **
 
 
 @pytest.fixture
-def schedulers(tmp_path):
-    made = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
-    schema.upgrade(made)
-    yield SqlSchedulers(made)
-    made.dispose()
+def schedulers(database):
+    return SqlSchedulers(database)
 
 
 def test_a_row():
