@@ -45,7 +45,9 @@ def answered(what):
         except errors.NoValidHost as refusal:
             raise NoValidHost(refusal.reason) from None
         except errors.SchedError as error:
-            LOG.warning('%s refused: %s', what, error)
+            # Who asks for what is not there may well have known: it is only made sure that it is gone.
+            level = logging.INFO if isinstance(error, errors.NotFound) else logging.WARNING
+            LOG.log(level, '%s refused: %s', what, error)
             raise
     except (errors.SchedError, NoValidHost):
         raise messaging.ExpectedException from None

@@ -251,7 +251,7 @@ class AmqpConsumer(broker.Consumer):
             raise errors.BrokerUnavailable(str(error)) from error
         self._session = session
         self._pause_s = PAUSE_S
-        LOG.info('Consumer %s is connected, to %d queues', self._name, len(self._wanted))
+        LOG.info('Consumer %s is connected', self._name)
 
     def _lose(self, error: Exception) -> None:
         """Forget the connection; what was in hand is delivered again by RabbitMQ."""

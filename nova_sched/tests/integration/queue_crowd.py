@@ -25,10 +25,8 @@ import itertools
 import json
 import logging
 import multiprocessing
-import os
 import pathlib
 import random
-import subprocess
 import sys
 import threading
 import time
@@ -42,7 +40,7 @@ backend.choose([])
 from nova_sched.rpc.client import QueuesClient
 from nova_sched.tests.fixtures import rabbitmq
 from nova_sched.tests.fixtures.process import ServerFailed
-from nova_sched.tests.fixtures.scheduler import OVERRIDES, Daemon
+from nova_sched.tests.fixtures.scheduler import Daemon
 from nova_sched.tests.integration import (
     audit,
     audit_queues,
@@ -94,21 +92,7 @@ class Plan:
 class Manager(Daemon):
     """The daemon of the queues."""
 
-    def start(self, wait=True):
-        self.log.touch()
-        self._begin = self.log.stat().st_size
-        command = [sys.executable, '-W', 'ignore', '-m', 'nova_sched.cmd.queues']
-        with self.log.open('ab') as log:
-            self._child = subprocess.Popen(
-                [*command, '--config-file', str(self.settings)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={name: value for name, value in os.environ.items() if name not in OVERRIDES},
-                start_new_session=True,
-            )
-        if wait:
-            self.until_it_says('Managing queues on host')
+    module, listens = 'nova_sched.cmd.queues', 'Managing queues on host'
 
 
 class Crowd:

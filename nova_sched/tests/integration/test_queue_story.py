@@ -11,12 +11,15 @@
 # under the License.
 """The tale of three flavors and a PCI device, as `queue_story` tells it."""
 
+import pytest
+
 from nova_sched.tests.functional.test_agent import conf
 from nova_sched.tests.integration import queue_story
 
 __all__ = ['conf']
 
 
+@pytest.mark.timeout(300)
 def test_each_node_holds_the_queues_that_it_has_room_for(conf, rabbitmq, tmp_path):
     told = []
     queue_story.run(rabbitmq, tmp_path, told.append)

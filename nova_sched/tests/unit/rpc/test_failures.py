@@ -146,3 +146,16 @@ def test_the_log_has_a_line_and_no_traceback(caplog, error, lines):
     leaving(error)
     assert caplog.messages == lines
     assert not any(record.exc_info for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    'error, level',
+    [
+        pytest.param(errors.ClaimNotFound('x'), logging.INFO, id='what is not there'),
+        pytest.param(errors.InvalidRequest('x', 'y'), logging.WARNING, id='what makes no sense'),
+    ],
+)
+def test_how_loud_the_log_is(caplog, error, level):
+    caplog.set_level(logging.DEBUG)
+    leaving(error)
+    assert [record.levelno for record in caplog.records] == [level]
