@@ -29,7 +29,7 @@ __all__ = ['conf']
 A, B = map(uuid_of, 'ab')
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize('database', ['postgresql', 'mariadb'])
 def test_servers_come_and_go_while_workers_die(conf, database, request, rabbitmq, tmp_path):
     plan = queue_crowd.Plan(
