@@ -81,23 +81,24 @@ def compare(options, plan, console):
     """Run each model on the same nodes, one after the other. Shows, and returns, their figures by model."""
     from nova_sched.cmd import startup
     from nova_sched.conf import CONF
-    from nova_sched.sim import pull, pull_report, trace
+    from nova_sched.sim import trace
+    from nova_sched.sim.models import comparison, report
 
     startup.configure(options.config)
     logging.getLogger().setLevel(logging.ERROR)
     _choose_weights(options, CONF)
     settings, results = _settings(options, plan, CONF), {}
     arrivals = trace.load(options.trace) if options.trace else trace.load()
-    for model in pull.MODELS if options.model == 'both' else [options.model]:
+    for model in comparison.MODELS if options.model == 'both' else [options.model]:
         # Nothing of it is to outlive this process: where there is a file system in memory, it is faster.
         with tempfile.TemporaryDirectory(prefix='nova-sched-sim-', dir=_quick_directory()) as directory:
-            run = pull.Run(settings, arrivals, CONF, pathlib.Path(directory))
-            begin = getattr(pull, model)
-            results[model] = pull_report.figures(model, begin(run, _watch(console, len(run.asks))))
+            run = comparison.Run(settings, arrivals, CONF, pathlib.Path(directory))
+            begin = getattr(comparison, model)
+            results[model] = report.figures(model, begin(run, _watch(console, len(run.asks))))
     if options.format == 'json':
         print(json.dumps(results, indent=2))
     else:
-        pull_report.show(console, settings, results)
+        report.show(console, settings, results)
     return results
 
 
@@ -115,13 +116,13 @@ def _choose_weights(options, conf):
 
 
 def _settings(options, plan, conf):
-    from nova_sched.sim import pull
+    from nova_sched.sim.models import comparison
 
     specials = [
         f'trait:CUSTOM_SPECIAL_{number}' if number % 2 else f'resource:CUSTOM_SPECIAL_{number}'
         for number in range(options.more_specials)
     ]
-    return pull.Settings(
+    return comparison.Settings(
         plan=plan,
         zoned=options.zoned,
         hours=options.hours,

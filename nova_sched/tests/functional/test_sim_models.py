@@ -18,24 +18,25 @@ import sys
 import pytest
 
 from nova_sched.conf import CONF
-from nova_sched.sim import pull, pull_load, trace
-from nova_sched.sim.pull_cloud import COMMAND_S
+from nova_sched.sim import trace
+from nova_sched.sim.models import comparison, load
+from nova_sched.sim.models.cloud import COMMAND_S
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.sim.builders import arrival, plan
 
 LARGE, TWO = trace.Flavor('large', 6, 2048), trace.Flavor('two', 2, 2048)
 PACKING = {f'filter_scheduler.{name}_weight_multiplier': -1.0 for name in ('ram', 'cpu', 'disk')}
-BOTH = pytest.mark.parametrize('model', pull.MODELS)
+BOTH = pytest.mark.parametrize('model', comparison.MODELS)
 
 
 def play(tmp_path, model, arrivals, words=None, options=None, **facts):
     """The Tally of a run on a small fleet; the demand is just what the arrivals ask for."""
     made = plan(**(words or {}))
     able = made.nodes * made.shape.vcpus
-    wanted = {'zoned': 0.0, 'build_s': 1.0, 'slots': 8, 'fullness': pull_load.peak_vcpus(arrivals) / able}
+    wanted = {'zoned': 0.0, 'build_s': 1.0, 'slots': 8, 'fullness': load.peak_vcpus(arrivals) / able}
     with settings(options or {}):
-        run = pull.Run(pull.Settings(made, **(wanted | facts)), arrivals, CONF, tmp_path)
-        return getattr(pull, model)(run, lambda tally, now_s: None)
+        run = comparison.Run(comparison.Settings(made, **(wanted | facts)), arrivals, CONF, tmp_path)
+        return getattr(comparison, model)(run, lambda tally, now_s: None)
 
 
 def outcome(tally):

@@ -18,12 +18,12 @@ from typing import Any
 
 from nova_sched.queues.drivers import Settings as DriverSettings
 from nova_sched.queues.drivers import fake
-from nova_sched.sim import pull_nodes
 from nova_sched.sim.clock import Clock
 from nova_sched.sim.machines import Node, Plan
-from nova_sched.sim.pull_engine import Engine
-from nova_sched.sim.pull_load import Ask
-from nova_sched.sim.pull_tally import Tally, sample
+from nova_sched.sim.models.engine import Engine
+from nova_sched.sim.models.load import Ask
+from nova_sched.sim.models.nodes import aggregates_of
+from nova_sched.sim.models.tally import Tally, sample
 from nova_sched.sim.trace import Flavor
 
 # Simulated seconds that things take.
@@ -55,7 +55,7 @@ class Cloud:
     def of(cls, plan: Plan, engine: Engine, nodes: list[Node], sites: list, large: Flavor, build_s: float):
         """Nodes that have joined the scheduler."""
         settings = DriverSettings(fake_failures=plan.failing, seed=plan.seed)
-        aggregates = pull_nodes.aggregates(nodes)
+        aggregates = aggregates_of(nodes)
         disabled = [node.host for node in nodes if node.disabled]
         engine.join([site.told() for site in sites], aggregates, disabled)
         drivers = {site.host: fake.Fake(settings, site.host) for site in sites}

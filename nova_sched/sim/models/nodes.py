@@ -123,7 +123,7 @@ def special_facts(specials: Sequence[str], nodes: int) -> list[tuple[frozenset[s
     return found
 
 
-def aggregates(nodes: Iterable[Node]) -> list[Aggregate]:
+def aggregates_of(nodes: Iterable[Node]) -> list[Aggregate]:
     """One for each zone and one for each rack."""
     held: dict[tuple[str, str, str], set[str]] = {}
     for node in nodes:

@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched.sim.clock import Clock
-from nova_sched.sim.pull_broker import Broker
+from nova_sched.sim.models.broker import Broker
 
 
 @pytest.fixture

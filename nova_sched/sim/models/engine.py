@@ -24,13 +24,12 @@ from nova_sched.engine.batch import Order
 from nova_sched.engine.decide import survivors, weigh
 from nova_sched.engine.scheduler import CALL, PLACE, REPORT, Scheduler
 from nova_sched.rpc import translate
-from nova_sched.sim import pull_meter
-from nova_sched.sim.pull_meter import Meter
+from nova_sched.sim.models.meter import CLAIMS, REPORTS, SCHEDULER, Meter
 from nova_sched.state.cluster import Cluster
 
 # The engine's clock stands still: that nodes report now and then, and so are up, is not simulated.
 NOW_S = 1_000_000.0
-PARTS = {PLACE: pull_meter.SCHEDULER, REPORT: pull_meter.REPORTS, CALL: pull_meter.CLAIMS}
+PARTS = {PLACE: SCHEDULER, REPORT: REPORTS, CALL: CLAIMS}
 SAME = 1e-9  # weights that differ by less are equal
 
 

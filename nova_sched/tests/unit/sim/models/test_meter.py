@@ -12,7 +12,7 @@
 """Who uses the processor."""
 
 from nova_sched.sim.clock import Clock
-from nova_sched.sim.pull_meter import CLAIMS, MANAGER, WORKERS, Meter
+from nova_sched.sim.models.meter import CLAIMS, MANAGER, WORKERS, Meter
 
 
 def work(clock, seconds):

@@ -13,7 +13,7 @@
 
 import pytest
 
-from nova_sched.sim import pull_load
+from nova_sched.sim.models import load
 from nova_sched.sim.replay import Demand
 from nova_sched.sim.trace import Flavor
 from nova_sched.tests.unit.sim.builders import SMALL, arrival
@@ -22,7 +22,7 @@ LARGE = Flavor('large', 4, 8192)
 
 
 def asks(arrivals, vcpus, by_rule=0.0, seed=1):
-    return pull_load.asks(arrivals, vcpus, Demand(['zone-1'], 0.0, seed), by_rule, seed)
+    return load.asks(arrivals, vcpus, Demand(['zone-1'], 0.0, seed), by_rule, seed)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def asks(arrivals, vcpus, by_rule=0.0, seed=1):
     ],
 )
 def test_the_peak_is_what_is_in_use_at_once(arrivals, peak):
-    assert pull_load.peak_vcpus(arrivals) == peak
+    assert load.peak_vcpus(arrivals) == peak
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_of_a_broken_repetition_batches_come_by_chance_and_whole():
 def test_a_batch_comes_together_and_its_copies_at_other_moments():
     moments = [one.time_s for one in asks([arrival(2)], 4)]
     assert sorted(moments.count(moment) for moment in set(moments)) == [2, 2]
-    assert all(0 <= moment - pull_load.START_S <= pull_load.GRID_S for moment in moments)
+    assert all(0 <= moment - load.START_S <= load.GRID_S for moment in moments)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_the_same_seed_asks_for_the_same():
 
 def test_only_the_first_hours_count():
     arrivals = [arrival(1, time_s=100.0), arrival(1, time_s=3699.0), arrival(1, time_s=3700.0)]
-    assert pull_load.cut(arrivals, 1.0) == arrivals[:2]
+    assert load.cut(arrivals, 1.0) == arrivals[:2]
 
 
 def test_the_mix_counts_servers():
-    assert pull_load.mix([arrival(2), arrival(1, flavor=LARGE), arrival(3)]) == {SMALL: 5, LARGE: 1}
+    assert load.mix([arrival(2), arrival(1, flavor=LARGE), arrival(3)]) == {SMALL: 5, LARGE: 1}

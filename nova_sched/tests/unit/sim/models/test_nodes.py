@@ -14,8 +14,8 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.sim import pull_nodes
 from nova_sched.sim.machines import machines
+from nova_sched.sim.models import nodes
 from nova_sched.sim.trace import Flavor
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.sim.builders import GIB, SMALL, node, plan, requests
@@ -28,7 +28,7 @@ def used(report, name='VCPU'):
 
 
 def test_what_is_being_built_takes_room_and_is_not_told_before_it_is_there():
-    site = pull_nodes.Site(node('old'))
+    site = nodes.Site(node('old'))
     (request,) = requests('new')
     site.begin(request)
     assert (used(site.facts()), used(site.told())) == (2, 1)
@@ -48,7 +48,7 @@ def test_what_is_being_built_takes_room_and_is_not_told_before_it_is_there():
     ],
 )
 def test_what_ends_leaves_no_trace(end):
-    site = pull_nodes.Site(node())
+    site = nodes.Site(node())
     before = site.facts()
     site.begin(*requests('new'))
     end(site)
@@ -57,13 +57,13 @@ def test_what_ends_leaves_no_trace(end):
 
 
 def test_only_what_is_being_built_is_undone():
-    site = pull_nodes.Site(node('old'))
+    site = nodes.Site(node('old'))
     site.undo(uuid_of('old'))
     assert site.holds(uuid_of('old'))
 
 
 def test_a_node_says_no_where_it_is_full():
-    site = pull_nodes.Site(node(vcpus=1))
+    site = nodes.Site(node(vcpus=1))
     site.begin(*requests('first'))
     with pytest.raises(errors.ComputeResourcesUnavailable):
         site.begin(*requests('second'))
@@ -71,7 +71,7 @@ def test_a_node_says_no_where_it_is_full():
 
 
 def test_who_watches_is_told_of_every_change():
-    site, told = pull_nodes.Site(node()), []
+    site, told = nodes.Site(node()), []
     site.watch(lambda: told.append(used(site.facts())))
     site.begin(*requests('new'))
     site.keep(uuid_of('new'))
@@ -88,36 +88,36 @@ def test_who_watches_is_told_of_every_change():
     ],
 )
 def test_how_full_nodes_are_at_the_start(packed, in_use):
-    sites = [pull_nodes.Site(one) for one in machines(plan(nodes=4))]
-    pull_nodes.fill(sites, {SMALL: 1}, 0.5, packed, seed=1)
+    sites = [nodes.Site(one) for one in machines(plan(nodes=4))]
+    nodes.fill(sites, {SMALL: 1}, 0.5, packed, seed=1)
     assert [used(site.facts()) for site in sites] == in_use
 
 
 def test_nothing_is_filled_above_its_share_by_a_large_server():
-    sites = [pull_nodes.Site(one) for one in machines(plan(nodes=2))]
-    pull_nodes.fill(sites, {LARGE: 1}, 0.5, False, seed=1)
+    sites = [nodes.Site(one) for one in machines(plan(nodes=2))]
+    nodes.fill(sites, {LARGE: 1}, 0.5, False, seed=1)
     assert [used(site.facts()) for site in sites] == [0, 0]
 
 
 def test_special_things_are_shared_out():
     specials = [f'trait:T{number}' for number in range(9)] + ['resource:A', 'resource:B']
-    found = pull_nodes.special_facts(specials, 9)
+    found = nodes.special_facts(specials, 9)
     assert all(len(traits) in (1, 2) and len(classes) == 1 for traits, classes in found)
     assert set().union(*(traits for traits, _ in found)) == {f'T{number}' for number in range(9)}
     assert [classes for _, classes in found[:2]] == [['A'], ['B']]
-    assert pull_nodes.special_facts([], 1) == [(frozenset(), [])]
+    assert nodes.special_facts([], 1) == [(frozenset(), [])]
 
 
 def test_a_node_reports_its_special_things():
-    report = pull_nodes.Site(node(), frozenset({'CUSTOM_T'}), ['CUSTOM_R']).facts()
+    report = nodes.Site(node(), frozenset({'CUSTOM_T'}), ['CUSTOM_R']).facts()
     assert 'CUSTOM_T' in report.traits
-    assert report.inventories['CUSTOM_R'].total == pull_nodes.UNITS
+    assert report.inventories['CUSTOM_R'].total == nodes.UNITS
     assert used(report, 'CUSTOM_R') == 0
 
 
 def test_a_host_is_told_of_its_own_aggregates_and_of_all_zones():
     members = machines(plan(nodes=4, zones=2, racks=2))
-    found = pull_nodes.of_host(pull_nodes.aggregates(members), members[3].host)
+    found = nodes.of_host(nodes.aggregates_of(members), members[3].host)
     assert {one.name: one.hosts for one in found} == {
         'zone-1': set(),
         'zone-2': {members[3].host},

@@ -17,10 +17,10 @@ from typing import Any
 
 from nova_sched import errors
 from nova_sched.rpc import translate
-from nova_sched.sim import pull_meter
-from nova_sched.sim.pull_cloud import CALL_S, Cloud, build_seconds
-from nova_sched.sim.pull_load import Ask
-from nova_sched.sim.pull_tally import Tally
+from nova_sched.sim.models import meter
+from nova_sched.sim.models.cloud import CALL_S, Cloud, build_seconds
+from nova_sched.sim.models.load import Ask
+from nova_sched.sim.models.tally import Tally
 
 
 class Central:
@@ -35,7 +35,7 @@ class Central:
         tally.asked += 1
         tally.calls['select_destinations'] += 1
         try:
-            with tally.meter.of(pull_meter.SCHEDULER):
+            with tally.meter.of(meter.SCHEDULER):
                 requests = translate.requests(ask.spec(), [ask.uuid])
                 (found,) = cloud.engine.place(requests, alternates=True)
         except errors.NoValidHost as refusal:

@@ -15,8 +15,8 @@ import math
 
 import pytest
 
-from nova_sched.sim import pull_report
-from nova_sched.sim.pull_tally import Tally, sample
+from nova_sched.sim.models import report
+from nova_sched.sim.models.tally import Tally, sample
 from nova_sched.sim.trace import Flavor
 from nova_sched.tests.builders import cluster
 
@@ -69,6 +69,6 @@ def test_without_servers_there_is_no_rank():
 
 @pytest.mark.parametrize('model', ['queues', 'scheduler'])
 def test_a_run_without_events_has_figures_and_a_table(model):
-    found = pull_report.figures(model, Tally())
+    found = report.figures(model, Tally())
     assert (found['placed'], found['first_refusal'], found['messages_per_server']['all']) == (0, None, 0)
-    assert dict(pull_report.rows(model, found))['placed'] == '0 (0.0%)'
+    assert dict(report.rows(model, found))['placed'] == '0 (0.0%)'

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from nova_sched.objects.claim import MEMORY_MB, VCPU
-from nova_sched.sim.pull_meter import Meter
+from nova_sched.sim.models.meter import Meter
 from nova_sched.sim.replay import short
 from nova_sched.sim.trace import Flavor
 

@@ -41,16 +41,17 @@ from nova_sched.queues.keeper import fallback
 from nova_sched.queues.node.steps import BROKER, CLAIMS, DRIVER, Call, Simulated
 from nova_sched.queues.node.worker import Settings as WorkerSettings
 from nova_sched.queues.node.worker import Surroundings, Worker
-from nova_sched.sim import audit, pull_load, pull_meter, pull_nodes
+from nova_sched.sim import audit
 from nova_sched.sim.machines import Plan, machines
-from nova_sched.sim.pull_broker import CONSUME, Broker
-from nova_sched.sim.pull_central import Central
-from nova_sched.sim.pull_cloud import CALL_S, COMMAND_S, Cloud, build_seconds
-from nova_sched.sim.pull_conductor import Conductor, Manager
-from nova_sched.sim.pull_engine import NOW_S, Claims, Engine, read
-from nova_sched.sim.pull_load import Ask
-from nova_sched.sim.pull_nodes import Site
-from nova_sched.sim.pull_tally import Tally, sample
+from nova_sched.sim.models import load, meter
+from nova_sched.sim.models.broker import CONSUME, Broker
+from nova_sched.sim.models.central import Central
+from nova_sched.sim.models.cloud import CALL_S, COMMAND_S, Cloud, build_seconds
+from nova_sched.sim.models.conductor import Conductor, Manager
+from nova_sched.sim.models.engine import NOW_S, Claims, Engine, read
+from nova_sched.sim.models.load import Ask
+from nova_sched.sim.models.nodes import Site, fill, of_host, special_facts
+from nova_sched.sim.models.tally import Tally, sample
 from nova_sched.sim.replay import Demand
 from nova_sched.sim.trace import Arrival, Flavor
 
@@ -97,11 +98,11 @@ class Run:
         self.settings, self.tally = settings, Tally()
         plan = dataclasses.replace(settings.plan, failing=0.0)  # the drivers fail, not the nodes
         nodes = machines(plan)
-        arrivals = pull_load.cut(arrivals, settings.hours)
-        self.flavors = pull_load.mix(arrivals)
-        own = pull_nodes.special_facts(settings.more_specials, len(nodes))
+        arrivals = load.cut(arrivals, settings.hours)
+        self.flavors = load.mix(arrivals)
+        own = special_facts(settings.more_specials, len(nodes))
         sites = [Site(node, *facts) for node, facts in zip(nodes, own, strict=True)]
-        pull_nodes.fill(sites, self.flavors, settings.prefill, settings.packed, plan.seed)
+        fill(sites, self.flavors, settings.prefill, settings.packed, plan.seed)
         self.asks = self._demand(nodes, arrivals)
         database = db_engine.create(f'sqlite:///{directory / "pull.sqlite"}')
         schema.upgrade(database)
@@ -117,15 +118,15 @@ class Run:
         able = sum(node.capacity()['VCPU'] for node in nodes if not node.disabled)
         demand = Demand(plan.zone_names, settings.zoned, plan.seed)
         vcpus = able * (settings.fullness - settings.prefill)
-        found = pull_load.asks(arrivals, vcpus, demand, settings.by_rule, plan.seed)
+        found = load.asks(arrivals, vcpus, demand, settings.by_rule, plan.seed)
         return found[: settings.most_asks]
 
     def play(self, ask: Callable[[Ask], None], watch: Callable[[Tally, float], None]) -> Tally:
         """Let the hours pass. Returns the tally."""
         cloud, tally = self.cloud, self.tally
         self._statements.count.clear()
-        end_s = self.asks[-1].time_s if self.asks else pull_load.START_S
-        cloud.clock.at(pull_load.START_S, lambda: cloud.look(tally, end_s))
+        end_s = self.asks[-1].time_s if self.asks else load.START_S
+        cloud.clock.at(load.START_S, lambda: cloud.look(tally, end_s))
         tally.meter.clear()
         for one in self.asks:
             cloud.run(one.time_s)
@@ -201,9 +202,7 @@ class Pull:
 
     def _worker(self, site: Site) -> Worker:
         cloud, settings = self._run.cloud, self._run.settings
-        view = View(
-            self._fit, pull_nodes.of_host(cloud.aggregates, site.host), site.node.disabled, lambda: NOW_S
-        )
+        view = View(self._fit, of_host(cloud.aggregates, site.host), site.node.disabled, lambda: NOW_S)
         around = Surroundings(
             _Reporting(site, cloud, self._run.tally),
             self.claims,
@@ -222,7 +221,7 @@ class Pull:
         return {CLAIMS: CALL_S, BROKER: COMMAND_S}[call.what]
 
     def _rank(self, request: Any, host: str) -> None:
-        with self._run.tally.meter.of(pull_meter.RANKING):
+        with self._run.tally.meter.of(meter.RANKING):
             found = self._run.cloud.engine.rank(request, host)
         if found is not None:
             self._run.tally.ranks.append(found)
@@ -269,7 +268,7 @@ def queues(run: Run, watch: Callable[[Tally, float], None]) -> Tally:
     pull, tally = Pull(run), run.tally
     tally.meter.clear()
     pull.start()
-    run.cloud.run(pull_load.START_S - 1)
+    run.cloud.run(load.START_S - 1)
     tally.queues = len(pull.catalogue.queues)
     tally.first_subscriptions = pull.broker.count[CONSUME]
     tally.start_s = tally.meter.total()

@@ -23,13 +23,13 @@ from nova_sched.queues.broker import EXPIRED, FALLBACK, RESULTS, Delivery, of_re
 from nova_sched.queues.conductor.entering import Desk
 from nova_sched.queues.keeper import endings, fallback
 from nova_sched.queues.sending import Sender, place_of
-from nova_sched.sim import pull_meter
 from nova_sched.sim.conductor import PROJECT, USER
-from nova_sched.sim.pull_broker import Broker
-from nova_sched.sim.pull_cloud import CALL_S, COMMAND_S, Cloud
-from nova_sched.sim.pull_engine import Claims, Destinations, read
-from nova_sched.sim.pull_load import Ask
-from nova_sched.sim.pull_tally import Tally
+from nova_sched.sim.models import meter
+from nova_sched.sim.models.broker import Broker
+from nova_sched.sim.models.cloud import CALL_S, COMMAND_S, Cloud
+from nova_sched.sim.models.engine import Claims, Destinations, read
+from nova_sched.sim.models.load import Ask
+from nova_sched.sim.models.tally import Tally
 
 REPLIES = of_reply('simulation')
 WINDOW = 64
@@ -74,7 +74,7 @@ class Conductor:
         self._cloud.after(self._free_s - now_s, lambda: self._enter(ask))
 
     def _enter(self, ask: Ask) -> None:
-        with self._tally.meter.of(pull_meter.CONDUCTOR):
+        with self._tally.meter.of(meter.CONDUCTOR):
             self._send(ask)
 
     def _send(self, ask: Ask) -> None:
@@ -95,7 +95,7 @@ class Conductor:
             self._sender.to_flavor(asked.job)
 
     def _choose(self, spec: Any, job: Any) -> None:
-        with self._tally.meter.of(pull_meter.CONDUCTOR):
+        with self._tally.meter.of(meter.CONDUCTOR):
             self._send_chosen(spec, job)
 
     def _send_chosen(self, spec: Any, job: Any) -> None:
@@ -140,7 +140,7 @@ class Conductor:
     def _delete(self, uuid: str, host: str) -> None:
         """As the router deletes: look whether it is still to be built, where it is, and what there was."""
         now_s = self._cloud.clock()
-        with self._tally.meter.of(pull_meter.CONDUCTOR):
+        with self._tally.meter.of(meter.CONDUCTOR):
             self._ledger.cancel(uuid, now_s)
             self._claims.show(uuid)
             self._ledger.of_instance(uuid)
@@ -166,13 +166,13 @@ class Manager:
         listen(self._broker, FALLBACK, self._fall)
 
     def _ends_of(self, delivery: Delivery) -> None:
-        with self._tally.meter.of(pull_meter.MANAGER):
+        with self._tally.meter.of(meter.MANAGER):
             self._ends.take(delivery)
 
     def _fall(self, delivery: Delivery) -> None:
         self._tally.expired += delivery.reason == EXPIRED
         self._tally.fallbacks += 1
-        with self._tally.meter.of(pull_meter.MANAGER):
+        with self._tally.meter.of(meter.MANAGER):
             self._falling.take(delivery)
 
 

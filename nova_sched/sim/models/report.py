@@ -18,9 +18,9 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from nova_sched.sim.pull import QUEUES, SCHEDULER, Settings
-from nova_sched.sim.pull_meter import PARTS
-from nova_sched.sim.pull_tally import Sample, Tally
+from nova_sched.sim.models.comparison import QUEUES, SCHEDULER, Settings
+from nova_sched.sim.models.meter import PARTS
+from nova_sched.sim.models.tally import Sample, Tally
 from nova_sched.sim.report import percentile
 
 BEST, GOOD = 0.01, 0.1  # shares of the hosts that are called the best and good
