@@ -44,7 +44,7 @@ class Asked:
         return self.entry.state == DONE
 
 
-class Desk:
+class Entering:
     """Where jobs begin. ``limits(project_id)`` are those of a project, by resource."""
 
     def __init__(

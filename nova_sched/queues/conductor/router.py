@@ -25,7 +25,7 @@ from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
 from nova_sched.queues import jobs, routing
 from nova_sched.queues.broker import Broker
 from nova_sched.queues.conductor import answers
-from nova_sched.queues.conductor.entering import Asked, Desk
+from nova_sched.queues.conductor.entering import Asked, Entering
 from nova_sched.queues.conductor.waiting import Outcome, Replies, Waiting
 from nova_sched.queues.keeper.reading import AWAY
 from nova_sched.queues.sending import Sender, place_of
@@ -77,7 +77,7 @@ class Router:
     ):
         self._ledger, self._scheduler, self._claims = ledger, scheduler, claims
         self._source, self._settings, self._read, self._clock = source, settings, read, clock
-        self._desk = Desk(ledger, limits, claims, clock)
+        self._entering = Entering(ledger, limits, claims, clock)
         self._sender = Sender(broker, claims)
         self._replies = Replies(broker, name)
         self._waiting = Waiting(self._replies, ledger.find)
@@ -135,7 +135,7 @@ class Router:
             job_uuid = jobs.uuid_of(CREATE, instance_uuid, number)
             return jobs.new(CREATE, job_uuid, instance_uuid, caller, self._clock(), spec, queue=queue)
 
-        return self._desk.creates(make, uuids, amounts)
+        return self._entering.creates(make, uuids, amounts)
 
     def _choose(self, spec: Any, asked: Sequence[Asked], new: Sequence[QueueJob], context: Any) -> Chosen:
         """Where the scheduler wants the new ones. Raises NoValidHost; then none of them is wanted."""
@@ -211,7 +211,7 @@ class Router:
         Waits for it unless told not to. Raises NotFound for an instance that nobody knows, and BuildFailed if
         its node cannot delete it.
         """
-        cancelled, entries = self._desk.cancel(instance_uuid)
+        cancelled, entries = self._entering.cancel(instance_uuid)
         if cancelled:
             LOG.info('Instance %s is deleted before it was built', instance_uuid)
             self._unsent(lambda job: self._sender.deny(job, jobs.DELETED), jobs.of_entry(cancelled))
@@ -229,7 +229,7 @@ class Router:
             # It has failed, or is gone, or its node is; unless somebody has just asked for it again.
             self._ledger.end_hold(instance_uuid, known=[one.uuid for one in creates])
             return
-        asked = self._desk.enter(job, host)
+        asked = self._entering.enter(job, host)
         with self._waiting.expecting([asked.uuid]):
             unsent = self._unsent(lambda job: self._sender.to_host(job, host), job) if asked.is_new else None
             if wait:
@@ -271,7 +271,7 @@ class Router:
         uuid = jobs.uuid_of(kind, instance_uuid, sum(one.state != QUEUED for one in earlier))
         caller = jobs.Caller.of(context, spec, self._replies.queue)
         job = jobs.new(kind, uuid, instance_uuid, caller, self._clock(), spec, source=host)
-        asked = self._desk.enter(job, host, jobs.amounts(self._read(spec, instance_uuid)))
+        asked = self._entering.enter(job, host, jobs.amounts(self._read(spec, instance_uuid)))
         with self._waiting.expecting([asked.uuid]):
             # The scheduler decides about all moves, and so the manager has them.
             unsent = self._unsent(self._sender.to_fallback, job) if asked.is_new else None

@@ -20,7 +20,7 @@ from nova_sched.db.jobs import FAILED
 from nova_sched.objects.job import CREATE, DELETE, DONE
 from nova_sched.queues import jobs, routing, wire
 from nova_sched.queues.broker import EXPIRED, FALLBACK, RESULTS, Delivery, of_reply
-from nova_sched.queues.conductor.entering import Desk
+from nova_sched.queues.conductor.entering import Entering
 from nova_sched.queues.keeper import endings, fallback
 from nova_sched.queues.sending import Sender, place_of
 from nova_sched.sim.conductor import PROJECT, USER
@@ -50,7 +50,7 @@ class Conductor:
     ):
         self._cloud, self._broker, self._claims, self._ledger = cloud, broker, claims, ledger
         self._catalogue, self._tally = catalogue, tally
-        self._desk = Desk(ledger, no_limits, claims, cloud.clock)
+        self._entering = Entering(ledger, no_limits, claims, cloud.clock)
         self._sender = Sender(broker, claims)
         self._scheduler = Destinations(cloud.engine, tally.calls, claims)
         self._caller = jobs.Caller(project_id=PROJECT, user_id=USER, reply_to=REPLIES)
@@ -87,7 +87,7 @@ class Conductor:
             uuid = jobs.uuid_of(CREATE, instance_uuid, number)
             return jobs.new(CREATE, uuid, instance_uuid, self._caller, self._cloud.clock(), spec, queue=queue)
 
-        (asked,) = self._desk.creates(make, [ask.uuid], jobs.amounts(request))
+        (asked,) = self._entering.creates(make, [ask.uuid], jobs.amounts(request))
         if queue is None:
             self._tally.by_rule += 1
             self._cloud.after(CALL_S, lambda: self._choose(spec, asked.job))
@@ -145,7 +145,7 @@ class Conductor:
             self._claims.show(uuid)
             self._ledger.of_instance(uuid)
             job = jobs.new(DELETE, jobs.uuid_of(DELETE, uuid, 0), uuid, self._caller, now_s)
-            asked = self._desk.enter(job, host)
+            asked = self._entering.enter(job, host)
             self._sender.to_host(asked.job, host)
 
 
