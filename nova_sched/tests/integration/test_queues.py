@@ -69,7 +69,8 @@ def test_a_flavor_that_is_dropped_while_a_job_waits_for_it(cloud):
 def test_a_broker_that_restarts(cloud, rabbitmq):
     """Whoever was subscribed is again, and what was asked meanwhile is done."""
     cloud.worker('a', 'b')
-    with concurrent.futures.ThreadPoolExecutor() as callers:
+    # A call that is lost on the bus is made again after a minute.
+    with settings({'queues.reply_timeout': 240}), concurrent.futures.ThreadPoolExecutor() as callers:
         before = cloud.place('before')
         rabbitmq.restart()
         after = [callers.submit(cloud.place, f'after {number}') for number in range(4)]
