@@ -298,19 +298,27 @@ def _watch(crowd, weather, begun_s, tell):
 
 
 def _until_quiet(crowd, rabbit, tell):
-    """Wait until nothing has been under way for a while; what still is, if that takes too long."""
+    """Wait until nothing has been under way for a while; what still is, if that takes too long.
+
+    A worker whose call was lost with the broker asks again after a minute. Until then its node holds, hidden,
+    what another one may have built long since.
+    """
     until_s = time.monotonic() + PATIENCE_S
     since_s = time.monotonic()
     while time.monotonic() - since_s < crowd.plan.quiet_s:
         time.sleep(1.0)
         busy, claims = audit_queues.unrest(crowd.database)
         waiting = sum(rabbit.waiting().values())
-        if busy or claims or waiting:
+        hidden = sum(sum(held.values()) for held in queue_workers.lists(crowd.nodes).values())
+        if busy or claims or waiting or hidden:
+            still = (
+                f'{busy} jobs under way, {claims} claims pending, {waiting} messages wait, {hidden} hidden'
+            )
             since_s = time.monotonic()
             if since_s > until_s:
-                return [f'{busy} jobs are under way, {claims} claims pending, {waiting} messages wait']
+                return [still]
             if int(until_s - since_s) % 10 == 0:
-                tell(f'{busy} jobs are under way, {claims} claims pending, {waiting} messages wait')
+                tell(still)
     return []
 
 
