@@ -46,20 +46,25 @@ def store(another):
 def built(store, consumer=A, host=HERE):
     """A worker's part: its claim, and when the build is done, the word that it is. Whether it stays."""
     place(store, claim(consumer, node(host)))
-    return bool(store.finish(consumer, [node(host)]))
+    return bool(again(store.finish, consumer, [node(host)]))
 
 
 def wanted(consumer=A, host=THERE, releases=()):
     return Placement((claim(consumer, node(host)),), tuple(releases), new=True)
 
 
-def asked(store, placement):
-    """Whether it is won; what others were in the way of is asked again, as the engine does it."""
+def again(work, *args):
+    """What it returns; what others were in the way of is done again, as the engine does it."""
     while True:
         try:
-            return store.commit([placement])[0].won
+            return work(*args)
         except errors.StoreBusy:
             time.sleep(0.001)
+
+
+def asked(store, placement):
+    """Whether it is won."""
+    return again(store.commit, [placement])[0].won
 
 
 def where(store, consumer=A):
@@ -102,7 +107,10 @@ def test_the_word_that_it_is_built_comes_at_the_same_time(store, another):
 
     def one_round(consumer, pool):
         place(store, claim(consumer, node(HERE)))
-        done = pool.submit(mine.finish, consumer, [node(HERE)]), pool.submit(asked, yours, wanted(consumer))
+        done = (
+            pool.submit(again, mine.finish, consumer, [node(HERE)]),
+            pool.submit(asked, yours, wanted(consumer)),
+        )
         confirmed, won = (one.result(PATIENCE_S) for one in done)
         assert bool(confirmed) != won
         return where(store, consumer) == ({node(THERE): PENDING} if won else {node(HERE): CONFIRMED})
@@ -117,7 +125,7 @@ def test_two_workers_have_one_job(store, another):
 
     def work(store, consumer, host):
         while asked(store, wanted(consumer, host)):
-            if store.finish(consumer, [node(host)]):
+            if again(store.finish, consumer, [node(host)]):
                 return True
         return False
 
