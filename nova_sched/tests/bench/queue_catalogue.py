@@ -14,7 +14,7 @@
 Each row has a broker of its own, and the changes are those of our consumers. A change is a subscription that
 begins or ends; another priority is both. What it costs is the processors' time, of the consumer and of the
 broker, while there is one consumer. Client and broker share the machine. The broker collects no statistics
-but in one row: doing so for each subscription is what limits a broker with RabbitMQ's management plug-in.
+but in one row: what RabbitMQ's management plug-in has it keep for each subscription takes memory.
 
 A row alone: `python -m nova_sched.tests.bench.queue_catalogue --queues 10000 --type quorum`.
 """
