@@ -164,7 +164,7 @@ class Manager:
                     LOG.error('%s; trying until that changes', error)
                 self._told = str(error)
             except Exception:
-                LOG.exception('What nobody expected; going on')
+                LOG.exception('Looking after the queues has failed in an unexpected way; it is tried again')
             self.register.news.wait(self._conf.claims.refresh_interval)
 
 

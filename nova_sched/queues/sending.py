@@ -25,6 +25,8 @@ LOG = logging.getLogger(__name__)
 
 Place = tuple[str, str]  # host and nodename
 NO_ROOM = (errors.ComputeResourcesUnavailable, errors.NodeNotFound)
+# What a job needs does not answer now: it may be tried again.
+AWAY = (errors.StoreUnavailable, errors.StoreFull, errors.BrokerUnavailable, errors.NoAnswer)
 
 
 def place_of(selection: Any) -> Place:

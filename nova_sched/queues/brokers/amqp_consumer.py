@@ -266,7 +266,8 @@ class AmqpConsumer(broker.Consumer):
 
     def _heed(self, error: Exception) -> None:
         if self._whole and isinstance(error, AMQPNotImplementedError):
-            LOG.warning('RabbitMQ keeps no window over all queues if some are quorum queues: %s', error)
+            why = 'Some queues are quorum queues: several jobs may come at once, and are put back then. %s'
+            LOG.warning(why, error)
             self._whole = False
 
     def _rest(self) -> None:

@@ -27,8 +27,7 @@ from nova_sched.queues.broker import Broker
 from nova_sched.queues.conductor import answers
 from nova_sched.queues.conductor.entering import Asked, Entering
 from nova_sched.queues.conductor.waiting import Outcome, Replies, Waiting
-from nova_sched.queues.keeper.reading import AWAY
-from nova_sched.queues.sending import Sender, place_of
+from nova_sched.queues.sending import AWAY, Sender, place_of
 from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)

@@ -28,8 +28,7 @@ from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
 from nova_sched.queues import jobs, wire
 from nova_sched.queues.broker import DROPPED, EXPIRED, Delivery
 from nova_sched.queues.keeper.endings import Endings
-from nova_sched.queues.keeper.reading import AWAY
-from nova_sched.queues.sending import NO_ROOM, Place, Sender, place_of
+from nova_sched.queues.sending import AWAY, NO_ROOM, Place, Sender, place_of
 
 LOG = logging.getLogger(__name__)
 

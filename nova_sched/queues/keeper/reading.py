@@ -19,11 +19,11 @@ from collections.abc import Callable
 
 from nova_sched import errors
 from nova_sched.queues.broker import Broker, Delivery
+from nova_sched.queues.sending import AWAY
 
 LOG = logging.getLogger(__name__)
 
 WINDOW = 64  # messages that wait here for the one that is worked on
-AWAY = (errors.StoreUnavailable, errors.StoreFull, errors.BrokerUnavailable, errors.NoAnswer)
 FIRST_S, LONGEST_S = 0.2, 30.0  # between tries while something is away
 
 

@@ -67,7 +67,7 @@ class Upkeep:
         if not any(self._waits(queue) for queue in (FALLBACK, RESULTS)):
             before_s = now_s - settings.lost_after_s
             for entry in self._ledger.overdue(before_s, BATCH):
-                self._one(entry, now_s - entry.created_s > settings.longest_s)
+                self._unless_unread(entry, self._one, now_s - entry.created_s > settings.longest_s)
                 self._ledger.touch([entry.uuid], now_s)
             self._cancelled(before_s, now_s - settings.longest_s)
         self._ledger.forget(now_s - settings.retention_s)
@@ -75,6 +75,14 @@ class Upkeep:
     def _waits(self, queue: str) -> bool:
         facts = self._broker.facts(queue)
         return facts is not None and facts.ready > 0
+
+    def _unless_unread(self, entry: Entry, see_to: Callable[..., None], *facts: Any) -> None:
+        """See to a job; one that cannot be read, as another release may have written it, keeps no other from
+        being seen to."""
+        try:
+            see_to(entry, *facts)
+        except errors.Invalid as error:
+            LOG.error('Job %s cannot be read, and stays as it is: %s', entry.uuid, error)
 
     def _one(self, entry: Entry, is_old: bool) -> None:
         """A job of which nobody has heard."""
@@ -106,7 +114,7 @@ class Upkeep:
             return
         for entry in found:
             if entry.updated_s < before_s and entry.uuid not in self._settled:
-                self._endings.cancelled(jobs.of_entry(entry))
+                self._unless_unread(entry, lambda one: self._endings.cancelled(jobs.of_entry(one)))
                 self._settled.add(entry.uuid)
         for entry in found:
             if entry.uuid not in self._settled or entry.created_s >= long_ago_s:

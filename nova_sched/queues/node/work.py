@@ -26,12 +26,12 @@ from nova_sched.queues.node.asking import NO_ANSWER, Asking
 from nova_sched.queues.node.hands import Task
 from nova_sched.queues.node.site import Claims, Site
 from nova_sched.queues.node.steps import BROKER, Call, Step
+from nova_sched.queues.sending import NO_ROOM
 from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)
 
 PATIENCE_S = 60.0  # for an answer of the claims before anything is built; then somebody else may try
-NO_ROOM = (errors.ComputeResourcesUnavailable, errors.NodeNotFound)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,8 +12,10 @@
 """What was lost is found: jobs by their claims, quota by what was cancelled."""
 
 import pytest
+import sqlalchemy as sa
 
 from nova_sched import errors
+from nova_sched.db.tables import JOBS
 from nova_sched.objects.claim import PENDING
 from nova_sched.queues import wire
 from nova_sched.tests.unit.queues.office import LARGE, TINY, Office, job, result, spec
@@ -119,6 +121,24 @@ def test_a_create_that_was_cancelled_and_built_is_deleted(office):
         look(office, LATER_S)
     assert office.queues.all_jobs() == {'host.a': ['delete']}
     assert office.used == TINY
+
+
+@pytest.mark.parametrize('cancelled', [False, True], ids=['queued', 'cancelled'])
+def test_one_that_cannot_be_read_keeps_no_other_waiting(office, caplog, cancelled):
+    spoilt = office.enter(job(name='u'))
+    office.now_s += 1
+    other = office.enter(job(name='v'))
+    with office.engine.begin() as connection:
+        connection.execute(sa.update(JOBS).where(JOBS.c.uuid == spoilt.uuid).values(message='{}'))
+    if cancelled:
+        for one in (spoilt, other):
+            office.ledger.cancel(one.instance_uuid, office.now_s)
+    look(office, LATER_S)
+    if cancelled:
+        assert office.used == TINY  # that of the one that cannot be read
+    else:
+        assert [sent.uuid for sent in office.queues.jobs('fallback')] == [other.uuid]
+    assert f'Job {spoilt.uuid} cannot be read' in caplog.text
 
 
 def test_cancelled_creates_are_looked_at_once(office):
