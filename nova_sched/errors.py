@@ -16,11 +16,13 @@ SchedError
 +- NoValidHost               nothing passed; ``trail`` tells what removed what
 |  +- TooManyConflicts       hosts passed, but others took them first, each time
 |  +- Superseded             a later request for the same instance was answered already
+|  +- AlreadyRunning         the instance runs on a host, and the request is no move from there
 |  +- MemberRefused          what is asked for a member of a top group is not what was planned
 +- GroupRefused              the members of a top group cannot be placed together; ``details`` say why
 +- GroupChanged              somebody else has changed the top group meanwhile
 +- Invalid                   the caller must change the message
 |  +- MalformedObject        a versioned object that cannot be read
+|  |  +- FieldNotSet         it lacks a field that is needed
 |  +- TemplateError          a template that cannot be understood: where, and why
 |  +- IncompatibleObject     an object of a major version that is not known
 |  +- InvalidRequest         a request that makes no sense
@@ -28,6 +30,7 @@ SchedError
 |     +- NodeOwned           a node that another host reports already
 +- ComputeResourcesUnavailable   one node is short of something; ``shortages``
 +- AlreadyPlaced             the instance runs on a host already
++- Outdated                  a message that came too late: nothing is done
 +- BuildFailed               a node has room for an instance, and could not do what was to be done with it
 +- QuotaExceeded             the project would have more than its limit
 +- LimitsUnknown             Keystone does not tell what a project may have: nothing is done
@@ -98,6 +101,14 @@ class Superseded(NoValidHost):
         self.args = (instance,)
 
 
+class AlreadyRunning(NoValidHost):
+    """A request for an instance that runs on ``host`` would make it move, and is no move."""
+
+    def __init__(self, instance, host):
+        super().__init__(f'Instance {instance} runs on host {host}, and the request is no move from there.')
+        self.args = (instance, host)
+
+
 class MemberRefused(NoValidHost):
     """A server is not the member that it says it is: ``member`` is its path, ``why`` has both values."""
 
@@ -131,6 +142,10 @@ class Invalid(SchedError):
 class MalformedObject(Invalid):
     facts = ('path', 'why')
     message = 'Malformed object at {path}: {why}'
+
+
+class FieldNotSet(MalformedObject, NotImplementedError):
+    """Raised where the field is read: a NotImplementedError too, as oslo.versionedobjects raises it."""
 
 
 class TemplateError(Invalid):
@@ -171,6 +186,13 @@ class AlreadyPlaced(SchedError):
 
     facts = ('instance', 'host')
     message = 'Instance {instance} is on host {host} already'
+
+
+class Outdated(SchedError):
+    """``what`` came too late: its caller waits no more, or what it is about has changed since it was sent."""
+
+    facts = ('what', 'why')
+    message = '{what} came too late: {why}'
 
 
 class BuildFailed(SchedError):

@@ -23,8 +23,9 @@ from nova_sched import errors, rpc, service
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.db.ledger import SqlLedger
+from nova_sched.engine.clock import StoreClock
 from nova_sched.queues.broker import FALLBACK, RESULTS
-from nova_sched.queues.brokers.amqp import AmqpBroker
+from nova_sched.queues.brokers.amqp import HEARTBEAT_S, AmqpBroker
 from nova_sched.queues.brokers.memory import MemoryBroker
 from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.conductor import router
@@ -57,8 +58,9 @@ def broker(conf):
     url = conf.queues.transport_url or conf.transport_url  # registered with the bus
     if url.startswith('fake:'):
         return in_process(conf.queues.fallback_after)
-    tls = dict(conf.oslo_messaging_rabbit) if 'oslo_messaging_rabbit' in conf else {}
-    return AmqpBroker(url, conf.queues.queue_type, conf.queues.fallback_after, tls)
+    rabbit = dict(conf.oslo_messaging_rabbit) if 'oslo_messaging_rabbit' in conf else {}
+    heartbeat_s = rabbit.get('heartbeat_timeout_threshold', HEARTBEAT_S)
+    return AmqpBroker(url, conf.queues.queue_type, conf.queues.fallback_after, rabbit, heartbeat_s)
 
 
 def let_go(of):
@@ -83,6 +85,9 @@ def check(conf):
         LOG.warning('%s; the manager of queues starts when it does', error)
 
 
+CLOCK_S = 10.0  # the database is asked for the time so often
+
+
 class Manager:
     """What a manager of queues consists of: the list of queues, two readers, and a look at all now and then.
 
@@ -94,7 +99,8 @@ class Manager:
         self._broker = broker(conf)
         ledger, claims = SqlLedger(engine), ClaimsClient(bus, CALL_S)
         sender = Sender(self._broker, claims)
-        ends = endings.Endings(ledger, claims, sender, read, time.time)
+        clock = StoreClock(ledger.now_s, every_s=CLOCK_S)
+        ends = endings.Endings(ledger, claims, sender, read, clock)
         falling = fallback.Fallback(
             ledger, claims, SchedulerClient(bus, CALL_S), sender, ends, self._fallback_settings
         )
@@ -106,9 +112,7 @@ class Manager:
             Announcer(bus).tell,
             lambda: store.look(()),
         )
-        self.upkeep = upkeep.Upkeep(
-            ledger, claims, self._broker, sender, ends, self._upkeep_settings, time.time
-        )
+        self.upkeep = upkeep.Upkeep(ledger, claims, self._broker, sender, ends, self._upkeep_settings, clock)
         self.readers = [
             Reader(self._broker, RESULTS, ends.take),
             Reader(self._broker, FALLBACK, falling.take),
@@ -246,6 +250,7 @@ class Routing:
             self._settings,
             read,
             name=f'{conf.host}.{uuid.uuid4()}',
+            clock=StoreClock(ledger.now_s, every_s=CLOCK_S),
         )
         self.router.start()
         self._server = queue_server.router(self._bus, conf.host, copy.hear)

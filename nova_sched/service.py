@@ -22,14 +22,17 @@ from nova_sched import errors, rpc
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine as db_engine
+from nova_sched.db import limits as db_limits
 from nova_sched.db import schema
 from nova_sched.db.candidates import SqlCandidates
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.db.trails import SqlTrails
 from nova_sched.engine import Settings, catalog
 from nova_sched.engine.candidates import MemoryCandidates
+from nova_sched.engine.clock import StoreClock
 from nova_sched.engine.crowd import Crowd
 from nova_sched.engine.news import Herald
+from nova_sched.engine.received import Arrivals
 from nova_sched.engine.scheduler import Scheduler
 from nova_sched.engine.trails import MemoryTrails, Trails
 from nova_sched.groups.exact.worker import Solver
@@ -104,7 +107,9 @@ def database(conf):
 
     The embedded SQLite file is brought to the right schema here; elsewhere that is the operator's step.
     """
-    engine = db_engine.create(conf.database.connection, **{name: conf.database[name] for name in PASSED_ON})
+    options = {name: conf.database[name] for name in PASSED_ON}
+    limits = db_limits.Limits.of(conf.database_limits)
+    engine = db_engine.create(conf.database.connection, limits, **options)
     if engine.dialect.name == 'sqlite':
         schema.upgrade(engine)
     elif (found := schema.version(engine)) != schema.head():
@@ -130,7 +135,8 @@ def scheduler(conf, store, trails=None, candidates=None, schedulers=None, bus=No
 
     With a store of ``schedulers`` it is one of many, and tells the others its news over the ``bus``.
     """
-    crowd = Crowd(schedulers, conf.host, os.getpid())
+    clock = StoreClock(store.now_s)
+    crowd = Crowd(schedulers, conf.host, os.getpid(), clock)
     tell = NewsClient(bus, crowd.uuid).tell if schedulers and bus else None
     return Scheduler(
         cluster=Cluster(),
@@ -141,7 +147,8 @@ def scheduler(conf, store, trails=None, candidates=None, schedulers=None, bus=No
         max_batch=conf.scheduler.max_batch,
         trails=Trails(trails),
         candidates=candidates,
-        news=Herald(tell, lambda: crowd.is_alone),
+        clock=clock,
+        news=Herald(tell, lambda: crowd.is_alone, clock),
         crowd=crowd,
         topology=Topology(conf.topology.levels, conf.topology.orders),
         solver=Solver() if conf.groups.solver else None,
@@ -200,7 +207,9 @@ class SchedulerService(oslo_service.ServiceBase):
         if made[-1] is not None:
             self._ears = Ears(self._bus, self._conf.host, self.scheduler)
             self._ears.start()
-        self._server = rpc.server(self._bus, self._conf.host, endpoints.all_of(self.scheduler))
+        arrivals = Arrivals(self.scheduler.clock, self.scheduler.pauses)
+        doors = endpoints.all_of(self.scheduler)
+        self._server = rpc.server(self._bus, self._conf.host, doors, arrivals=arrivals)
         self._server.start()
         self._listening.set()
         LOG.info('Scheduling on host %s', self._conf.host)

@@ -22,6 +22,7 @@ from nova_sched import errors
 from nova_sched.agent import difference
 from nova_sched.agent.dispute import SETTLE_S, Dispute
 from nova_sched.agent.service import Agent, Facts
+from nova_sched.agent.starts import Count
 
 LOG = logging.getLogger(__name__)
 
@@ -35,11 +36,12 @@ CANNOT = 'Node %s cannot be reported; trying until it can. %s'
 class Reporter:
     """Reports an agent's facts through a StatsClient.
 
-    ``interval_s`` is a function that gives the seconds between two reports, ``clock`` gives seconds that
-    never go back. A report that takes longer than ``patience_s`` seconds is complained of while it waits: a
-    bus that was never there makes its callers wait until it is. ``step`` does what is due and can be called
-    by hand; ``start`` has a thread do that. Nothing is reported before ``listens`` was called, because a node
-    that the scheduler knows of is sent servers.
+    ``count`` numbers the reports, so that one which comes late changes nothing. ``interval_s`` is a function
+    that gives the seconds between two reports, ``clock`` gives seconds that never go back. A report that
+    takes longer than ``patience_s`` seconds is complained of while it waits: a bus that was never there makes
+    its callers wait until it is. ``step`` does what is due and can be called by hand; ``start`` has a thread
+    do that. Nothing is reported before ``listens`` was called, because a node that the scheduler knows of is
+    sent servers.
     """
 
     def __init__(
@@ -50,8 +52,10 @@ class Reporter:
         cell_uuid: str | None = None,
         patience_s: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
+        count: Count | None = None,
     ):
         self._agent = agent
+        self._count = count
         self._client = client
         self._interval_s = interval_s
         self._cell_uuid = cell_uuid
@@ -130,7 +134,9 @@ class Reporter:
             LOG.info('Reporting node %s each %s s, and each change at once', name, pause)
         self._last, self._told_pause = facts, pause
         try:
-            there = difference.there(self._send(facts))
+            answer = self._send(facts)
+            self._check_order(answer)
+            there = difference.there(answer)
         except errors.Invalid as refusal:
             self._relieve(AWAY, 'The scheduler answers again')
             self._complain(REFUSED, _line(refusal), 'The scheduler refuses: %s', _line(refusal))
@@ -144,6 +150,13 @@ class Reporter:
             self._agent.told(facts, there)
             pause = min(pause, self._compare(facts, there))
         self._due_s = self._clock() + pause
+
+    def _check_order(self, answer: Any) -> None:
+        """Raise Outdated if the scheduler has taken a later report than this one, which is the latest."""
+        if self._count is not None and isinstance(answer, dict) and answer.get('stale'):
+            known = answer.get('boot') or 0
+            self._count.pass_by(known)
+            raise errors.Outdated('The report', f'the scheduler has one of start {known} of this agent')
 
     def _compare(self, facts: Facts, there: difference.Counted | None) -> float:
         """Tell of what the scheduler counts otherwise. Returns seconds until it has to be asked again."""
@@ -159,9 +172,10 @@ class Reporter:
         impatience = threading.Timer(self._patience_s, self._complain, complaint)
         impatience.daemon = True
         impatience.start()
+        which = {} if self._count is None else self._count.next()
         try:
             return self._client.update_resource_stats(
-                node.host, node, sorted(facts.instances), facts.inventories, self._cell_uuid
+                node.host, node, sorted(facts.instances), facts.inventories, self._cell_uuid, **which
             )
         finally:
             impatience.cancel()

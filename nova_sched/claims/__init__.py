@@ -17,8 +17,11 @@ decides again. Everything that the engine knows of claims and of what outlives t
 
 import abc
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
 
+from nova_sched.claims.order import ANY, Meant
 from nova_sched.objects.claim import Claim
 from nova_sched.state.aggregates import Aggregate
 from nova_sched.state.report import Report
@@ -57,14 +60,38 @@ class Record:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Domain:
+    """A failure domain that top group ``top_group`` has for itself: the one of that name at that level."""
+
+    level: str
+    name: str
+    top_group: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Fence:
     """Keeps all claims without its ``token`` off ``nodes``: the UUIDs of all nodes of one domain.
 
     A token is of one policy in one domain, so that the fence of a domain ends when the last claim in it does.
+    A store that has a ``locator`` reads the nodes of ``domain`` in its own transaction: ``nodes`` count only
+    where it does not know the domain, or what a node says of its own.
     """
 
     token: str
     nodes: frozenset[str]
+    domain: Domain | None = None
+
+
+class Locator(Protocol):
+    """Which domains a node is in. A store asks it in its transactions, and knows no topology itself."""
+
+    def told(self, report: Report) -> dict[str, str]:
+        """What the node says of its own domains, by level."""
+
+    def domains(
+        self, host: str, nodename: str, told: Mapping[str, str], aggregates: Sequence[Aggregate]
+    ) -> dict[str, str]:
+        """The name of the node's domain at each level; ``aggregates`` are those of its host."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,8 +102,8 @@ class Placement:
     good only while nobody else takes any there: ``generations`` are those at which they were picked, for each
     node of a claim with parts. ``policies`` are those of the groups that the
     claims' consumers are members of; they are judged by where all members have claims. ``replaces`` are
-    the UUIDs of the claims that its consumers had on their way, as far as that is known: one that the same
-    request has made, or a later one, does not end unless it is among these.
+    the UUIDs of the pending claims that its consumers had, as far as that is known: the placement is lost if
+    there is another one.
 
     Of top groups: ``takes`` are those of the releases that must still be there, and planned: it is lost
     without. With ``serial``, a record changes together with the claims: the stored one must be at this serial
@@ -88,6 +115,7 @@ class Placement:
 
     ``new``: its consumers are nowhere yet. It is lost if one of them has a confirmed claim on another node
     than it is claimed on here. Where it is confirmed on that very node it stays as it is, which is no resize.
+    ``unplaced``: the same, and it is lost wherever a confirmed claim is.
     """
 
     claims: tuple[Claim, ...]
@@ -100,6 +128,7 @@ class Placement:
     serial: int | None = None
     fences: tuple[Fence, ...] = ()
     new: bool = False
+    unplaced: bool = False
 
     @property
     def guarded_by(self):
@@ -125,14 +154,16 @@ class NodeFacts:
     foreign_instances: int = 0
     seen_s: float = 0.0
     fences: frozenset[str] = frozenset()  # tokens
+    stale: bool = False  # the report that these are the answer to was older, and has changed nothing
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a placement.
 
-    ``generations`` gives each node's generation before and after; but not of nodes whose fences its batch has
-    changed: ``fences`` has what tokens these carry now, and the rest about them is to be read.
+    ``claims`` are those of a placement that was won, as the store keeps them now. ``generations`` gives each
+    node's generation before and after; but not of nodes whose fences its batch has changed: ``fences`` has
+    what tokens these carry now, and the rest about them is to be read.
 
     For a placement that was lost, all of it after the whole batch: ``used`` is the use by resource class that
     its nodes were judged by, ``gone`` are those that left, and ``fresh`` is all about them, about its takes'
@@ -142,6 +173,7 @@ class Outcome:
     """
 
     won: bool
+    claims: tuple[Claim, ...] = ()
     generations: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
     used: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     gone: tuple[str, ...] = ()
@@ -184,12 +216,25 @@ class Changes:
 
 
 class ClaimStore(abc.ABC):
-    """Where claims live. Each method is one transaction; times are seconds since the epoch.
+    """Where claims live. Each method is one transaction.
+
+    Times are seconds since the epoch by the store's own clock, which is the same for all processes that share
+    the store. It is the database's, or the function ``clock``, if that is set: where time is simulated.
 
     Every method raises StoreUnavailable when the store does not answer, and StoreBusy when another one was in
     the way; then the call may be made again as it is: what was done already is not done twice. StoreFull is
     final: nothing was done.
+
+    With a ``locator``, each node carries the tokens of all exclusive domains that it is in: from the
+    transaction on that closes the domain, or that brings the node there by a report or an aggregate.
     """
+
+    clock: Callable[[], float] | None = None
+    locator: Locator | None = None
+
+    @abc.abstractmethod
+    def now_s(self) -> float:
+        """The time by the store's clock."""
 
     @abc.abstractmethod
     def commit(self, placements: Sequence[Placement]) -> list[Outcome]:
@@ -201,35 +246,48 @@ class ClaimStore(abc.ABC):
         """
 
     @abc.abstractmethod
-    def report(self, reports: Sequence[Report], now_s: float) -> list[NodeFacts]:
-        """Take nodes' reports: settle their claims and work out the foreign use."""
+    def report(self, reports: Sequence[Report], now_s: float | None = None) -> list[NodeFacts]:
+        """Take nodes' reports: settle their claims and work out the foreign use.
 
-    @abc.abstractmethod
-    def confirm(self, consumers: Sequence[str], node_uuids: Sequence[str]) -> list[Claim]:
-        """The nodes have these instances. Returns the claims that were not confirmed before."""
-
-    @abc.abstractmethod
-    def finish(self, consumer: str, node_uuids: Sequence[str]) -> list[Claim]:
-        """The consumer stays on these nodes: its move to them or resize on them is settled.
-
-        The source of a move ends. Returns the claims that this changed, as they were before.
+        ``now_s`` stands in for the store's clock. A report that is older than the one that was taken last
+        changes nothing, and its NodeFacts are ``stale``: see state.report.ReportOrder.
         """
 
     @abc.abstractmethod
-    def revert(self, consumer: str) -> list[Claim]:
-        """The consumer's move or resize is taken back. Returns the claims that this changed, as they were."""
+    def confirm(self, consumers: Sequence[str], node_uuids: Sequence[str]) -> list[Claim]:
+        """The nodes have these instances. Returns the claims that were not confirmed before, as they were."""
 
     @abc.abstractmethod
-    def release(self, keys: Sequence[tuple[str, str]], absent: bool = False) -> list[Claim]:
-        """End claims by (consumer, node). Returns those that there were.
+    def finish(self, consumer: str, node_uuids: Sequence[str], meant: Meant = ANY) -> list[Claim]:
+        """The consumer stays on these nodes: its move to them or resize on them is settled.
+
+        The source of a move ends. Returns the claims that this changed, as they were before. Nothing changes
+        unless the claims on the nodes are ``meant``.
+        """
+
+    @abc.abstractmethod
+    def revert(self, consumer: str, meant: Meant = ANY) -> list[Claim]:
+        """The consumer's move or resize is taken back, if that is ``meant``.
+
+        Returns the claims that this changed, as they were.
+        """
+
+    @abc.abstractmethod
+    def release(
+        self, keys: Sequence[tuple[str, str]], absent: bool = False, meant: Meant = ANY
+    ) -> list[Claim]:
+        """End claims by (consumer, node), as far as they are ``meant``. Returns those that there were.
 
         ``absent``: their nodes do not list the consumers any more, so that those stay that are not confirmed,
         or are kept by an open move.
         """
 
     @abc.abstractmethod
-    def expire(self, now_s: float) -> list[Claim]:
-        """End claims that nobody confirmed in time: many at a time, and none when all have ended."""
+    def expire(self, now_s: float | None = None) -> list[Claim]:
+        """End claims that nobody confirmed in time: many at a time, and none when all have ended.
+
+        ``now_s`` stands in for the store's clock.
+        """
 
     def forget_groups(self) -> int:
         """Forget groups in which nobody has a claim: server groups, and records that are deleted.
@@ -271,31 +329,44 @@ class ClaimStore(abc.ABC):
         """
 
     @abc.abstractmethod
-    def fence(self, token: str, nodes: Iterable[str]) -> list[str]:
+    def fence(self, token: str, nodes: Iterable[str], domain: Domain | None = None) -> list[str]:
         """Let these nodes carry the token too, whoever is there: they have come to its domain.
 
-        Returns the UUIDs of those that did not carry it before. Nothing is done if no claim has the token.
+        With ``domain``, its nodes are found as those of a Fence, and a node that has left it, without a claim
+        that has the token, loses it. Returns the UUIDs of nodes whose tokens have changed. Nothing is done
+        if no claim has the token.
         """
+
+    @abc.abstractmethod
+    def domains(self) -> dict[str, Domain]:
+        """The exclusive domains that are known, by token."""
 
     @abc.abstractmethod
     def claims(self, consumer_uuid: str | None = None) -> list[Claim]:
         """All claims, or those of one consumer, oldest first."""
 
     @abc.abstractmethod
-    def remove_node(self, uuid: str) -> None:
-        """Forget a node and its claims."""
+    def remove_node(self, uuid: str, since_s: float = math.inf) -> bool:
+        """Forget a node and its claims; not one that was made after ``since_s``. Returns whether it did."""
 
     @abc.abstractmethod
     def set_service(self, service: ServiceFacts) -> ServiceFacts:
         """Keep an operator's word on a host, None: as it was; returns all that stands then."""
 
     @abc.abstractmethod
-    def set_aggregate(self, aggregate_id: int, aggregate: Aggregate | None) -> None:
-        """Keep an aggregate, or forget it."""
+    def set_aggregate(self, aggregate_id: int, aggregate: Aggregate | None) -> list[str]:
+        """Keep an aggregate, or forget it.
+
+        Returns the UUIDs of nodes whose tokens have changed, as it brings them to exclusive domains, or away.
+        """
 
     @abc.abstractmethod
-    def set_instances(self, host: str, instances: frozenset[str]) -> None:
-        """Keep the list of instances that a host's messages tell."""
+    def set_instances(self, host: str, instances: frozenset[str], since_s: float = math.inf) -> bool:
+        """Keep the list of instances that a host's messages tell; not if a list from after ``since_s`` is
+        kept.
+
+        Returns whether the list is the one that is kept now.
+        """
 
     @abc.abstractmethod
     def digest(self) -> tuple[int, int]:

@@ -195,7 +195,7 @@ def not_listed(books):
             and node.report is not None
             and node.report.instances is not None
             and claim.consumer_uuid not in node.report.instances
-            and claim.created_s <= node.seen_s
+            and claim.changed_s <= node.seen_s
             and not any(keeps_source(other, *claim.key) for other in moving[claim.consumer_uuid])
         ):
             yield claim

@@ -23,10 +23,16 @@ class Loose(Exception):
 
 
 class Change(NamedTuple):
-    """What becomes of fences: ``tenants`` (see Fences), and ``marks``: node UUID -> the tokens it carries."""
+    """What becomes of fences: ``tenants`` (see Fences), and ``marks``: node UUID -> the tokens it carries.
+
+    ``kept`` are nodes that carry what they did and are written all the same. A transaction that ends a fence
+    writes all nodes that carry it. On Galera one that goes on with the fence must write one of them too, else
+    both may be done on different servers, and the fence has a gap.
+    """
 
     tenants: dict
     marks: dict
+    kept: frozenset = frozenset()
 
 
 NOTHING = Change({}, {})
@@ -43,6 +49,7 @@ class Fences:
 
     def __init__(self, ledgers, nodes=(), tenants=(), tokens=()):
         self.changed = set()  # nodes whose tokens are not what they were
+        self._put: dict = {}  # token -> the Fence that was to be put up, or spread
         self._ledgers, self._tokens = ledgers, frozenset(tokens)
         self._tenants: dict = {node: {} for node in nodes}  # node -> consumer -> its tokens
         for consumer, node, its in tenants:
@@ -60,17 +67,31 @@ class Fences:
         tenants = self._follow(changes)
         borne = _tokens(tenants)
         marks = self._without(loose - borne)
+        self._put |= {fence.token: fence for fence in put}
         for fence in put:
             for node in fence.nodes & self._ledgers.keys() if fence.token in borne else ():
                 if self._has_outsiders(tenants, node, fence.token):
                     return None
                 marks[node] = marks.get(node, self._ledgers[node].fences) | {fence.token}
-        return Change(tenants, marks) if self._enters(changes, marks) else None
+        kept = self._kept({fence.token for fence in put}, {node for _, node in changes})
+        return Change(tenants, marks, kept) if self._enters(changes, marks) else None
 
-    def spread(self, token, nodes):
-        """What it comes to if these nodes carry the token too, whoever is there; it must be one of ours."""
-        there = sorted(self._ledgers.keys() & nodes) if token in _tokens(self._tenants) else ()
-        return Change(self._tenants, {node: self._ledgers[node].fences | {token} for node in there})
+    def spread(self, fence):
+        """What it comes to if the nodes of a fence carry its token too, whoever is there; it must be one of
+        ours. Of a domain that is known, nodes outside of it lose the token if no claim there has it."""
+        token = fence.token
+        if token not in _tokens(self._tenants):
+            return NOTHING
+        self._put[token] = fence
+        marks = {node: self._ledgers[node].fences | {token} for node in self._ledgers.keys() & fence.nodes}
+        if fence.domain is not None:
+            marks |= {
+                node: ledger.fences - {token}
+                for node, ledger in self._ledgers.items()
+                if node not in fence.nodes and token not in _tokens({node: self._tenants.get(node, {})})
+            }
+        kept = self._kept({token}) if marks else frozenset()
+        return Change(self._tenants, dict(sorted(marks.items())), kept)
 
     def swept(self):
         """What it comes to if those of our tokens end that no claim has."""
@@ -84,6 +105,27 @@ class Fences:
             if ledger.fences != tokens:
                 ledger.fences, ledger.changed = tokens, True
                 self.changed.add(node)
+        for node in change.kept:
+            self._ledgers[node].changed = True
+
+    def _kept(self, tokens, written=frozenset()):
+        """For each token a node that carries it, unless one of those is ``written`` anyway."""
+        carriers = [{node for node, one in self._ledgers.items() if token in one.fences} for token in tokens]
+        return frozenset(min(nodes) for nodes in carriers if nodes and nodes.isdisjoint(written))
+
+    @property
+    def standing(self):
+        """Those of the fences that were to be put up which stand, by token, and whose domain is known."""
+        alive = self._alive() if self._put else ()
+        return {token: one for token, one in self._put.items() if one.domain is not None and token in alive}
+
+    @property
+    def ended(self):
+        """Those of our tokens that no node carries any more."""
+        return self._tokens - self._alive() if self._tokens else self._tokens
+
+    def _alive(self):
+        return {token for ledger in self._ledgers.values() for token in ledger.fences}
 
     def _concerned(self, changes):
         """Whether any of the claims or nodes has to do with fences. Hardly any has, so this is quick."""

@@ -15,9 +15,7 @@ import dataclasses
 
 from nova_sched.claims import Outcome
 from nova_sched.claims.fences import Fences
-from nova_sched.objects.claim import PLANNED, Claim
-
-SKEW_S = 2.0  # how far the clocks of schedulers may be apart
+from nova_sched.objects.claim import PENDING, PLANNED, Claim
 
 
 @dataclasses.dataclass(slots=True)
@@ -82,22 +80,36 @@ class Held:
         if claim is not None:
             mine[key[1]] = self.added[key] = claim
 
+    def stamp(self, now_s):
+        """Let the claims that are new, or other ones than before, be so from this moment on.
 
-def judge(placements, ledgers, held, circles=None, records=None, fences=None):
+        So does what a consumer has beside a claim that ended or changed: a word from before that moment may
+        know nothing of it.
+        """
+        for consumer in {consumer for consumer, _ in self.removed}:
+            for claim in list(self.of(consumer).values()):
+                if claim.key not in self.added:
+                    self.put(claim.key, claim)
+        for key, claim in self.added.items():
+            self.added[key] = self._claims[key[0]][key[1]] = claim.stamped(self.removed.get(key), now_s)
+
+
+def judge(placements, ledgers, held, circles=None, records=None, fences=None, now_s=0.0):
     """Judge placements one after the other; returns an Outcome for each.
 
     ``ledgers`` (node UUID to Ledger), ``held`` (Held), ``circles`` (group UUID to Circle) and ``records``
     (UUID to Record, None where there is none) cover every node, consumer, policy and record that the
     placements name, and every node where such a consumer holds a claim; ``fences`` (Fences) cover what they
-    put up. All are brought to what they are afterwards. Raises Loose.
+    put up. All are brought to what they are afterwards; ``now_s`` is when that is. Raises Loose.
     """
     court = _Court(ledgers, held, circles, records, fences)
     won = [court.judge(placement) for placement in placements]
+    held.stamp(now_s)
     for _, node in (*held.added, *held.removed):
         ledgers[node].changed = True
     fenced = {node: ledgers[node].fences for node in court.fences.changed}
     return [
-        _outcome(placement, one, ledgers, court.records, fenced)
+        _outcome(placement, one, ledgers, held, court.records, fenced)
         for placement, one in zip(placements, won, strict=True)
     ]
 
@@ -112,7 +124,7 @@ def stale(placement, circles, held):
 
 
 def unknown(placement, held):
-    """Claims on their way that must not end for this placement: of the same requests, or of later ones.
+    """Pending claims that must not end for this placement: its scheduler did not know of them.
 
     A message may come twice, and one that was held up may come after its caller has asked again.
     """
@@ -120,23 +132,21 @@ def unknown(placement, held):
         old
         for claim in placement.claims
         for old in held.of(claim.consumer_uuid).values()
-        if not old.is_confirmed
+        if old.state == PENDING
         and old.uuid not in (claim.uuid, *placement.replaces)
         and old.key not in placement.releases
-        and (
-            (old.request_id and old.request_id == claim.request_id)
-            or old.created_s > claim.created_s + SKEW_S
-        )
     ]
 
 
 def elsewhere(placement, held):
-    """Confirmed claims of consumers that are to be new, on other nodes than they are claimed on."""
+    """Confirmed claims of consumers that are to have none: on other nodes, or wherever they are."""
     return [
         old
-        for claim in (placement.claims if placement.new else ())
+        for claim in (placement.claims if placement.new or placement.unplaced else ())
         for old in held.of(claim.consumer_uuid).values()
-        if old.is_confirmed and old.node_uuid != claim.node_uuid
+        if old.is_confirmed
+        and old.uuid != claim.uuid
+        and (placement.unplaced or old.node_uuid != claim.node_uuid)
     ]
 
 
@@ -294,7 +304,7 @@ def _same(one, other):
     return dataclasses.replace(one, definition=None) == dataclasses.replace(other, definition=None)
 
 
-def _outcome(placement, won, ledgers, records, fenced):
+def _outcome(placement, won, ledgers, held, records, fenced):
     nodes = {claim.node_uuid for claim in placement.claims} | {node for _, node in placement.releases}
     known = {node: ledgers[node] for node in nodes if node in ledgers}
     if won:
@@ -303,7 +313,8 @@ def _outcome(placement, won, ledgers, records, fenced):
             for node, one in known.items()
             if node not in fenced
         }
-        return Outcome(True, raised, fences=fenced)
+        there = (held.of(claim.consumer_uuid).get(claim.node_uuid) for claim in placement.claims)
+        return Outcome(True, tuple(one for one in there if one is not None), raised, fences=fenced)
     gone = tuple(sorted({claim.node_uuid for claim in placement.claims} - known.keys()))
     outcome = Outcome(
         False, used={node: dict(one.used) for node, one in known.items()}, gone=gone, fences=fenced

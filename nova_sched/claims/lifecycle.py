@@ -13,10 +13,11 @@
 
 import dataclasses
 
+from nova_sched.claims.order import ANY
 from nova_sched.claims.reconcile import keeps_source
 
 
-def amend(claims, change, ledgers, held):
+def amend(claims, change, ledgers, held, now_s):
     """Let ``change`` make of each claim another one, or None; returns those that it changed, as they were."""
     changed = [(claim, after) for claim in claims if (after := change(claim)) != claim]
     for before, after in changed:
@@ -24,19 +25,21 @@ def amend(claims, change, ledgers, held):
         ledger.take(before.resources, -1)
         if after is not None:
             ledger.take(after.resources)
-        ledger.changed = True
         held.put(before.key, after)
+    held.stamp(now_s)
+    for _, node in (*held.added, *held.removed):
+        ledgers[node].changed = True
     return [before for before, _ in changed]
 
 
-def leaving(claims, keys, absent=False):
-    """The change that ends the claims of these keys, given all claims of their consumers.
+def leaving(claims, keys, absent=False, meant=ANY):
+    """The change that ends the claims of these keys that are ``meant``, given all claims of their consumers.
 
     ``absent``: not those that are not confirmed, nor those that a move keeps.
     """
 
     def change(claim):
-        if claim.key not in keys:
+        if claim.key not in keys or not meant.may_end(claim):
             return claim
         stays = not claim.is_confirmed or any(keeps_source(one, *claim.key) for one in claims)
         return claim if absent and stays else None
@@ -44,11 +47,13 @@ def leaving(claims, keys, absent=False):
     return change
 
 
-def finishing(claims, node_uuids):
+def finishing(claims, node_uuids, meant=ANY):
     """The change that settles a consumer's move or resize, given all its claims: it stays on these nodes.
 
     What it was claimed for since then goes on: this may be the late word on a move that reports have settled.
+    Nothing changes if the claims on the nodes are not ``meant``.
     """
+    node_uuids = {one.node_uuid for one in claims if one.node_uuid in node_uuids and meant.covers(one)}
     arrived = (_age(claim) for claim in claims if claim.move and claim.node_uuid in node_uuids)
     moved_s = max(arrived, default=None)
 
@@ -60,8 +65,9 @@ def finishing(claims, node_uuids):
     return change
 
 
-def reverting(claims):
-    """The change that takes a consumer's last move or resize back, given all of its claims.
+def reverting(claims, meant=ANY):
+    """The change that takes a consumer's last move or resize back, if it is ``meant``, given all of its
+    claims.
 
     A consumer that is on the node of its move, and nowhere else any more, stays there. Where it comes back
     to, a report from before that may still be on its way, as after ``Claim.confirmed``.
@@ -69,7 +75,7 @@ def reverting(claims):
     last = max((claim for claim in claims if claim.move or claim.resizing), key=_age, default=None)
 
     def change(claim):
-        if last is None:
+        if last is None or not meant.may_end(last):
             return claim
         if claim == last:
             return _taken_back(claim, len(claims) == 1)

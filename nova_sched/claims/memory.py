@@ -12,24 +12,32 @@
 """A claim store in this process: for trials, simulations and tests; it keeps the whole contract."""
 
 import dataclasses
+import math
 import threading
+import time
 
 from nova_sched import errors
-from nova_sched.claims import Changes, ClaimStore, NodeFacts
+from nova_sched.claims import Changes, ClaimStore, Fence, NodeFacts, domains
 from nova_sched.claims.circle import Circle
 from nova_sched.claims.fences import Fences
 from nova_sched.claims.judge import Held, Ledger, judge, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
-from nova_sched.claims.reconcile import absent, keeps_source, settle
+from nova_sched.claims.order import ANY
+from nova_sched.claims.reconcile import absent, keeps_source, newest, settle
 from nova_sched.objects.claim import PLANNED, Claim
 
 
 class MemoryClaimStore(ClaimStore):
     """Claims and node facts in dictionaries, one lock round each method."""
 
-    def __init__(self):
+    def __init__(self, clock=None):
+        self.clock = clock
         self._lock = threading.Lock()
         self._nodes = {}  # UUID -> NodeFacts without claims
+        self._made_s, self._lists_s = (
+            {},
+            {},
+        )  # when nodes were made (UUID), when lists of instances came (host)
         self._names = {}  # (host, nodename) -> UUID
         self._claims = {}  # node UUID -> consumer -> Claim
         self._pieces_at = {}  # node UUID -> the generation at which pieces were last taken or reported anew
@@ -39,6 +47,10 @@ class MemoryClaimStore(ClaimStore):
         self._records = {}  # UUID -> Record
         self._members = {}  # UUID of a top group -> keys of its members' claims
         self._fenced = set()  # UUIDs of nodes with fences
+        self._domains = {}  # token -> Domain
+
+    def now_s(self):
+        return time.time() if self.clock is None else self.clock()
 
     # Claims, one by one.
 
@@ -76,6 +88,7 @@ class MemoryClaimStore(ClaimStore):
 
     def commit(self, placements):
         with self._lock:
+            placements = domains.filled(placements, self._nodes_of)
             consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
             consumers |= {consumer for one in placements for consumer, _ in one.releases}
             found = [claim for consumer in consumers for claim in self._of(consumer)]
@@ -89,7 +102,7 @@ class MemoryClaimStore(ClaimStore):
             }
             guards = {one.guarded_by for one in placements} - {None}
             records = {uuid: self._records.get(uuid) for uuid in guards}
-            outcomes = judge(placements, ledgers, held, circles, records, fences)
+            outcomes = judge(placements, ledgers, held, circles, records, fences, self.now_s())
             self._write(held, ledgers, fences)
             self._records |= {uuid: record for uuid, record in records.items() if record is not None}
             return [
@@ -136,7 +149,8 @@ class MemoryClaimStore(ClaimStore):
             if claim.all_parts:
                 self._pieces_at[claim.node_uuid] = self._nodes[claim.node_uuid].generation + 1
         self._mark({node: ledgers[node].fences for node in fences.changed})
-        self._touch({node for _, node in (*held.added, *held.removed)} | fences.changed)
+        self._keep_domains(fences)
+        self._touch({node for node, ledger in ledgers.items() if ledger.changed})
 
     def _mark(self, fences):
         """Let nodes carry these tokens."""
@@ -150,7 +164,7 @@ class MemoryClaimStore(ClaimStore):
         """Change claims, see ``amend``; returns those that were changed, as they were."""
         held = Held(claims)
         ledgers, fences = self._fences({claim.node_uuid for claim in claims}, claims)
-        changed = amend(claims, change, ledgers, held)
+        changed = amend(claims, change, ledgers, held, self.now_s())
         fences.adopt(fences.after(held.changes))
         self._write(held, ledgers, fences)
         return changed
@@ -165,31 +179,74 @@ class MemoryClaimStore(ClaimStore):
         ledgers, fences = self._fences((), ended)
         fences.adopt(fences.after({claim.key: (claim, None) for claim in ended}))
         self._mark({node: ledgers[node].fences for node in fences.changed})
+        self._keep_domains(fences)
         self._touch(fences.changed - raised)
         return fences.changed
 
+    # Exclusive domains.
+
+    def _keep_domains(self, fences):
+        self._domains |= {token: one.domain for token, one in fences.standing.items()}
+        for token in fences.ended & self._domains.keys():
+            del self._domains[token]
+
+    def _domains_of(self, report):
+        if self.locator is None:
+            return {}
+        aggregates = domains.of_host(self._aggregates.values(), report.host)
+        return self.locator.domains(report.host, report.nodename, self.locator.told(report), aggregates)
+
+    def _nodes_of(self, fence):
+        """UUIDs of the nodes of a Fence."""
+        if self.locator is None or fence.domain is None:
+            return fence.nodes
+        level, name = fence.domain.level, fence.domain.name
+        return frozenset(
+            uuid for uuid, one in self._nodes.items() if self._domains_of(one.report).get(level) == name
+        )
+
+    def _enter(self, uuids, raised=frozenset()):
+        """Let nodes carry the tokens of the domains that they are in; returns those that this changed.
+
+        Those ``raised`` have their new generation already.
+        """
+        if self.locator is None or not self._domains:
+            return set()
+        marks = {}
+        for uuid in uuids:
+            before = self._nodes[uuid].fences
+            borne = {token for claim in self._claims[uuid].values() for token in claim.fences}
+            after = domains.carried(before, self._domains_of(self._nodes[uuid].report), self._domains, borne)
+            if after != before:
+                marks[uuid] = after
+        self._mark(marks)
+        self._touch(marks.keys() - raised)
+        return set(marks)
+
     def confirm(self, consumers, node_uuids):
         with self._lock:
-            found = [claim for consumer in consumers for claim in self._of(consumer)
-                     if claim.node_uuid in node_uuids and not claim.is_confirmed]  # fmt: skip
-            return self._amend(found, Claim.confirmed)
+            found = [claim for consumer in dict.fromkeys(consumers) for claim in self._of(consumer)]
+            return self._amend(
+                found, lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim
+            )
 
-    def finish(self, consumer, node_uuids):
+    def finish(self, consumer, node_uuids, meant=ANY):
         with self._lock:
             claims = self._of(consumer)
-            return self._amend(claims, finishing(claims, node_uuids))
+            return self._amend(claims, finishing(claims, node_uuids, meant))
 
-    def revert(self, consumer):
+    def revert(self, consumer, meant=ANY):
         with self._lock:
             claims = self._of(consumer)
-            return self._amend(claims, reverting(claims))
+            return self._amend(claims, reverting(claims, meant))
 
-    def release(self, keys, absent=False):
+    def release(self, keys, absent=False, meant=ANY):
         with self._lock:
             found = [claim for consumer in {one for one, _ in keys} for claim in self._of(consumer)]
-            return self._amend(found, leaving(found, set(keys), absent))
+            return self._amend(found, leaving(found, set(keys), absent, meant))
 
-    def expire(self, now_s):
+    def expire(self, now_s=None):
+        now_s = self.now_s() if now_s is None else now_s
         with self._lock:
             overdue = [claim for claims in self._claims.values() for claim in claims.values()
                        if not claim.is_confirmed and claim.overdue(now_s)]  # fmt: skip
@@ -236,10 +293,16 @@ class MemoryClaimStore(ClaimStore):
             self._amend(planned, lambda claim: dataclasses.replace(claim, expires_s=expires_s))
             return sorted((self._find(claim.key) for claim in planned), key=_age)
 
-    def fence(self, token, nodes):
+    def domains(self):
         with self._lock:
-            ledgers, fences = self._fences(nodes, (), self._fenced)
-            fences.adopt(fences.spread(token, nodes))
+            return dict(self._domains)
+
+    def fence(self, token, nodes, domain=None):
+        with self._lock:
+            wanted = Fence(token, frozenset(nodes), domain)
+            fence = dataclasses.replace(wanted, nodes=self._nodes_of(wanted))
+            ledgers, fences = self._fences(fence.nodes, (), self._fenced)
+            fences.adopt(fences.spread(fence))
             self._write(Held(()), ledgers, fences)
             return sorted(fences.changed)
 
@@ -252,19 +315,34 @@ class MemoryClaimStore(ClaimStore):
 
     # Nodes.
 
-    def report(self, reports, now_s):
+    def report(self, reports, now_s=None):
+        now_s = self.now_s() if now_s is None else now_s
         with self._lock:
-            latest = {report.node_uuid: report for report in reports}
+            latest = newest(reports)
             ended: list[Claim] = []
             before = {uuid: self._nodes[uuid].generation for uuid in latest if uuid in self._nodes}
+            places = {uuid: self._place(uuid) for uuid in latest}
             facts = {uuid: self._report(uuid, report, now_s, ended) for uuid, report in latest.items()}
             raised = {uuid for uuid, one in facts.items() if one.generation != before.get(uuid)}
-            open_now = self._unfence(ended, raised)
-            facts |= {uuid: self._facts(uuid) for uuid in open_now & facts.keys()}
+            changed = self._unfence(ended, raised)
+            moved = {uuid for uuid, place in places.items() if self._place(uuid) != place}
+            changed |= self._enter(moved, raised | changed)
+            for uuid in changed & facts.keys():
+                facts[uuid] = dataclasses.replace(self._facts(uuid), stale=facts[uuid].stale)
             return [facts[report.node_uuid] for report in reports]
+
+    def _place(self, uuid):
+        """What a node tells of where it is; None for one that is not known."""
+        if self.locator is None or uuid not in self._nodes:
+            return None
+        report = self._nodes[uuid].report
+        return report.host, report.nodename, self.locator.told(report)
 
     def _report(self, uuid, report, now_s, ended):
         """What the store knows of the node then; adds the claims that this ends to ``ended``."""
+        last = self._nodes.get(uuid)
+        if last is not None and not report.order.is_after(last.report.order, last.seen_s):
+            return dataclasses.replace(self._facts(uuid), stale=True)
         twin = self._names.get((report.host, report.nodename), uuid)
         if twin != uuid:
             ended += self._forget(twin)
@@ -293,6 +371,7 @@ class MemoryClaimStore(ClaimStore):
         if before is not None:
             del self._names[before.report.host, before.report.nodename]
         self._names[report.host, report.nodename] = uuid
+        self._made_s.setdefault(uuid, now_s)
         self._nodes[uuid] = after
         same = before is not None and dataclasses.replace(before, seen_s=now_s) == after
         if not same or changed or settled.ended:
@@ -307,10 +386,12 @@ class MemoryClaimStore(ClaimStore):
     def _facts(self, uuid):
         return dataclasses.replace(self._nodes[uuid], claims=tuple(self._claims[uuid].values()))
 
-    def remove_node(self, uuid):
+    def remove_node(self, uuid, since_s=math.inf):
         with self._lock:
-            if uuid in self._nodes:
-                self._unfence(self._forget(uuid))
+            if uuid not in self._nodes or self._made_s[uuid] > since_s:
+                return False
+            self._unfence(self._forget(uuid))
+            return True
 
     def _forget(self, uuid):
         """Forget a node; returns the claims that end with it."""
@@ -318,7 +399,7 @@ class MemoryClaimStore(ClaimStore):
         self._last_generation = max(self._last_generation, facts.generation)
         del self._names[facts.report.host, facts.report.nodename]
         ended = [self._drop((consumer, uuid)) for consumer in list(self._claims[uuid])]
-        del self._claims[uuid], self._pieces_at[uuid]
+        del self._claims[uuid], self._pieces_at[uuid], self._made_s[uuid]
         self._fenced.discard(uuid)
         return ended
 
@@ -331,13 +412,20 @@ class MemoryClaimStore(ClaimStore):
 
     def set_aggregate(self, aggregate_id, aggregate):
         with self._lock:
-            self._aggregates.pop(aggregate_id, None)
+            before = self._aggregates.pop(aggregate_id, None)
             if aggregate is not None:
                 self._aggregates[aggregate_id] = aggregate
+            hosts = domains.moved_hosts(before, aggregate)
+            return sorted(self._enter([uuid for (host, _), uuid in self._names.items() if host in hosts]))
 
-    def set_instances(self, host, instances):
+    def set_instances(self, host, instances, since_s=math.inf):
         with self._lock:
-            self._instances[host] = instances
+            if self._instances.get(host) == instances:
+                return True
+            if since_s < self._lists_s.get(host, since_s):
+                return False
+            self._instances[host], self._lists_s[host] = instances, self.now_s()
+            return True
 
     def digest(self):
         with self._lock:

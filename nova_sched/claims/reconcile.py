@@ -12,10 +12,12 @@
 """A node's report against the claims on it: which are settled, and what use nobody claimed."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from nova_sched.objects.claim import PCPU, VCPU, Claim
+from nova_sched.state.report import Report
 
 
 class Settled(NamedTuple):
@@ -34,15 +36,32 @@ class Settled(NamedTuple):
         return [claim for consumer, claim in self.claims.items() if claim != before[consumer]]
 
 
+def newest(reports):
+    """node UUID -> the newest of its reports; the last one, where nothing tells."""
+    found: dict[str, Report] = {}
+    for report in reports:
+        last = found.get(report.node_uuid)
+        if last is None or report.order.is_after(last.order, math.inf):
+            found[report.node_uuid] = report
+    return found
+
+
 def absent(report, claims):
     """Consumers that the node had, and does not list any more: their claims end, but for open moves.
 
-    The first report after a caller has confirmed a claim may be older than that, and ends nothing.
+    The first report after a caller has confirmed a claim may be older than that, and ends nothing; nor does
+    one that may have been sent before the claim last changed.
     """
     if report.instances is None:
         return []
-    return [consumer for consumer, claim in claims.items()
-            if claim.is_confirmed and not claim.unseen and consumer not in report.instances]  # fmt: skip
+    return [
+        consumer
+        for consumer, claim in claims.items()
+        if claim.is_confirmed
+        and not claim.unseen
+        and consumer not in report.instances
+        and claim.changed_s <= report.order.since_s
+    ]
 
 
 def keeps_source(claim, consumer, node_uuid):
@@ -74,6 +93,9 @@ def settle(report, claims, moving=frozenset(), now_s=0.0):
             if claim.parts and not claim.counted:
                 claim = dataclasses.replace(claim, counted=True)
             explained.append(claim)
+        before = claims[consumer]
+        if (claim.state, claim.resizing) != (before.state, before.resizing):
+            claim = claim.stamped(before, now_s)
         kept[consumer] = claim
     if report.instances is None:
         strangers = report.num_instances - len(explained)

@@ -17,20 +17,35 @@ a constant number of statements for a batch of any size.
 
 import dataclasses
 import json
+import math
 
 import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.claims import Changes, ClaimStore, ServiceFacts, sql_new, sql_nodes, sql_reports
+from nova_sched.claims import (
+    Changes,
+    ClaimStore,
+    Fence,
+    Placement,
+    ServiceFacts,
+    domains,
+    sql_domains,
+    sql_new,
+    sql_nodes,
+    sql_reports,
+)
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
 from nova_sched.claims.circle import Circle
-from nova_sched.claims.fences import Loose
+from nova_sched.claims.fences import Change, Fences, Loose
 from nova_sched.claims.judge import Held, judge, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
+from nova_sched.claims.order import ANY
 from nova_sched.claims.purge import end_fences, forget_groups
+from nova_sched.claims.reconcile import newest
 from nova_sched.claims.taken import second_of_a_name
+from nova_sched.db import clock
 from nova_sched.db.engine import Sessions
 from nova_sched.db.tables import (
     AGGREGATES,
@@ -70,8 +85,9 @@ def _claims_of(consumer):
 class SqlClaimStore(ClaimStore):
     """Claims and node facts in the tables of nova_sched.db."""
 
-    def __init__(self, engine):
+    def __init__(self, engine, clock=None):
         self._sessions = Sessions(engine)
+        self.clock = clock
         self._seen_revisions = {}
 
     # Claims.
@@ -80,7 +96,7 @@ class SqlClaimStore(ClaimStore):
         # Nearly every consumer is new. To find that out costs no question: the table refuses what would
         # be a second claim of a consumer, and who loses may have to thank a claim of its own for that.
         try:
-            if not any(one.releases for one in placements):
+            if not domains.is_closing(placements) and not any(one.releases for one in placements):
                 return self._commit(placements, ask=False)
         except (db_error.DBDuplicateEntry, sa.exc.IntegrityError, _Lost):
             pass
@@ -104,25 +120,37 @@ class SqlClaimStore(ClaimStore):
                 nodes |= {claim.node_uuid for claim in sql.read_claims(connection, sql.CLAIMS_OF, consumers)}
             records = groups.lock_records(connection, guards)
             circles = self._lock_groups(connection, placements)
+            placements = sql_domains.filled(connection, self.locator, placements)
             put = [fence for one in placements for fence in one.fences]
             watched = groups.watched(connection, tokens, put)
-            ledgers = sql_nodes.lock(connection, nodes | watched)
+            ledgers, now_s = self._lock(connection, nodes | watched)
             # Behind the lock: what another scheduler did before it counts.
             found = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
             self._end_orphans(connection, found, nodes - ledgers.keys())
             held = Held(claim for claim in found if claim.node_uuid in ledgers)
+            sql_domains.check(connection, self.locator, placements)
             fences = groups.read_fences(connection, ledgers, watched, tokens)
             after = dict(records)
-            outcomes = judge(placements, ledgers, held, circles, after, fences)
+            outcomes = judge(placements, ledgers, held, circles, after, fences, now_s)
             losers = [one for one, outcome in zip(placements, outcomes, strict=True) if not outcome.won]
             if not ask and self._hold_claims(connection, losers):
                 raise _Lost
             sql_nodes.write(connection, ledgers, held, fences)
-            if sql_new.are_elsewhere(connection, placements, outcomes):
-                raise _Lost
+            sql_new.refuse_confirmed(connection, placements, held)
             self._raise_groups(connection, held, circles)
             groups.write_records(connection, records, after)
         return self._refreshed(placements, outcomes, circles, held)
+
+    def now_s(self):
+        if self.clock is not None:
+            return self.clock()
+        with self._sessions.transaction(reads=True) as connection:
+            return clock.read(connection)
+
+    def _lock(self, connection, nodes):
+        """The ledgers of nodes, and the time."""
+        ledgers, now_s = sql_nodes.lock_at(connection, nodes)
+        return ledgers, now_s if self.clock is None else self.clock()
 
     def _end_orphans(self, connection, claims, gone):
         """End claims on nodes that are gone: with them, their consumers could not be claimed for."""
@@ -178,24 +206,25 @@ class SqlClaimStore(ClaimStore):
 
         return self._amend(lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers), change)
 
-    def finish(self, consumer, node_uuids):
-        return self._amend(_claims_of(consumer), lambda claims: finishing(claims, node_uuids))
+    def finish(self, consumer, node_uuids, meant=ANY):
+        return self._amend(_claims_of(consumer), lambda claims: finishing(claims, node_uuids, meant))
 
-    def revert(self, consumer):
-        return self._amend(_claims_of(consumer), reverting)
+    def revert(self, consumer, meant=ANY):
+        return self._amend(_claims_of(consumer), lambda claims: reverting(claims, meant))
 
-    def release(self, keys, absent=False):
+    def release(self, keys, absent=False, meant=ANY):
         keys = set(keys)
         consumers = {consumer for consumer, _ in keys}
         return self._amend(
             lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers),
-            lambda claims: leaving(claims, keys, absent),
+            lambda claims: leaving(claims, keys, absent, meant),
         )
 
-    def expire(self, now_s):
+    def expire(self, now_s=None):
+        now_s = self._given(now_s)
+
         def overdue(connection):
-            found = connection.execute(sql.OVERDUE, {'now_s': now_s}).mappings()
-            return [sql.claim(row) for row in found]
+            return [sql.claim(row) for row in connection.execute(sql.OVERDUE, {'now_s': now_s})]
 
         return self._amend(overdue, lambda claims: lambda claim: None)
 
@@ -214,10 +243,10 @@ class SqlClaimStore(ClaimStore):
             if not seen:
                 return []
             watched = groups.watched(connection, tokens)
-            ledgers = sql_nodes.lock(connection, watched | {claim.node_uuid for claim in seen})
+            ledgers, now_s = self._lock(connection, watched | {claim.node_uuid for claim in seen})
             found = [claim for claim in read(connection) if claim.node_uuid in ledgers]
             held, fences = Held(found), groups.read_fences(connection, ledgers, watched, tokens)
-            changed = amend(found, changing(found), ledgers, held)
+            changed = amend(found, changing(found), ledgers, held, now_s)
             fences.adopt(fences.after(held.changes))
             sql_nodes.write(connection, ledgers, held, fences)
         return changed
@@ -243,23 +272,31 @@ class SqlClaimStore(ClaimStore):
         planned = sa.select(CLAIMS).where(CLAIMS.c.top_group == uuid, CLAIMS.c.state == PLANNED)
         record = sa.update(TOP_GROUPS).where(TOP_GROUPS.c.uuid == uuid).values(expires_s=expires_s)
         self._amend(
-            lambda connection: [sql.claim(row) for row in connection.execute(planned).mappings()],
+            lambda connection: [sql.claim(row) for row in connection.execute(planned)],
             lambda claims: lambda claim: dataclasses.replace(claim, expires_s=expires_s),
             lambda connection: connection.execute(record),
         )
         return [claim for claim in self.group_claims(uuid) if claim.state == PLANNED]
 
-    def fence(self, token, nodes):
-        return _until_known(lambda tokens: self._fence(token, set(nodes), tokens | {token}))
+    def fence(self, token, nodes, domain=None):
+        wanted = Placement((), fences=(Fence(token, frozenset(nodes), domain),))
+        return _until_known(lambda tokens: self._fence(wanted, tokens | {token}))
 
-    def _fence(self, token, nodes, tokens):
+    def _fence(self, wanted, tokens):
         with self._sessions.transaction() as connection:
+            placements = sql_domains.filled(connection, self.locator, [wanted])
+            (fence,) = placements[0].fences
             watched = groups.watched(connection, tokens)
-            ledgers = sql_nodes.lock(connection, watched | nodes)
+            ledgers = sql_nodes.lock(connection, watched | fence.nodes)
+            sql_domains.check(connection, self.locator, placements)
             fences = groups.read_fences(connection, ledgers, watched, tokens)
-            fences.adopt(fences.spread(token, nodes))
+            fences.adopt(fences.spread(fence))
             sql_nodes.write(connection, ledgers, Held(()), fences)
         return sorted(fences.changed)
+
+    def domains(self):
+        with self._sessions.transaction(reads=True) as connection:
+            return sql_domains.known(connection)
 
     def claims(self, consumer_uuid=None):
         return self._claims(*([] if consumer_uuid is None else [CLAIMS.c.consumer_uuid == consumer_uuid]))
@@ -267,14 +304,19 @@ class SqlClaimStore(ClaimStore):
     def _claims(self, *condition):
         query = sa.select(CLAIMS).where(*condition).order_by(CLAIMS.c.created_s, CLAIMS.c.uuid)
         with self._sessions.transaction(reads=True) as connection:
-            return [sql.claim(row) for row in connection.execute(query).mappings()]
+            return [sql.claim(row) for row in connection.execute(query)]
 
     # Nodes.
 
-    def report(self, reports, now_s):
+    def _given(self, now_s):
+        """The time that is given, or that of a clock that stands in for the database's; None: its own."""
+        return self.clock() if now_s is None and self.clock is not None else now_s
+
+    def report(self, reports, now_s=None):
+        now_s = self._given(now_s)
         if (place := second_of_a_name(reports)) is not None:
             return self.report(reports[:place], now_s) + self.report(reports[place:], now_s)
-        latest = {report.node_uuid: report for report in reports}
+        latest = newest(reports)
         try:
             taken = _until_known(lambda tokens: self._report(latest, now_s, tokens))
         except db_error.DBDuplicateEntry as error:
@@ -284,19 +326,21 @@ class SqlClaimStore(ClaimStore):
 
     def _report(self, latest, now_s, tokens):
         with self._sessions.transaction() as connection:
-            return sql_reports.take_all(connection, latest, now_s, tokens)
+            return sql_reports.take_all(connection, latest, now_s, tokens, self.locator)
 
-    def remove_node(self, uuid):
-        _until_known(lambda tokens: self._remove_node(uuid, tokens))
+    def remove_node(self, uuid, since_s=math.inf):
+        meant = (NODES.c.uuid == uuid, *([] if since_s == math.inf else [NODES.c.made_s <= since_s]))
+        return _until_known(lambda tokens: self._remove_node(meant, tokens))
 
-    def _remove_node(self, uuid, tokens):
+    def _remove_node(self, meant, tokens):
         with self._sessions.transaction() as connection:
             watched = groups.watched(connection, tokens)
             ledgers = sql_nodes.lock(connection, watched)
-            gone = sql_nodes.forget(connection, NODES.c.uuid == uuid)
+            nodes, gone = sql_nodes.forget(connection, *meant)
             fences = groups.read_fences(connection, ledgers, watched, tokens)
             fences.adopt(fences.after({claim.key: (claim, None) for claim in gone}))
             sql_nodes.write(connection, ledgers, Held(()), fences)
+        return bool(nodes)
 
     # Services, aggregates, instance lists.
 
@@ -319,11 +363,42 @@ class SqlClaimStore(ClaimStore):
             'hosts': json.dumps(sorted(aggregate.hosts)),
             'details': json.dumps(dict(aggregate.metadata), sort_keys=True),
         }
-        self._replace(AGGREGATES, 'aggregates', AGGREGATES.c.id == aggregate_id, lambda there: row)
+        return _until_known(lambda _: self._set_aggregate(aggregate_id, row))
 
-    def set_instances(self, host, instances):
-        row = {'host': host, 'instances': json.dumps(sorted(instances))}
-        self._replace(HOST_INSTANCES, 'host_instances', HOST_INSTANCES.c.host == host, lambda there: row)
+    def _set_aggregate(self, aggregate_id, row):
+        this = AGGREGATES.c.id == aggregate_id
+        with self._sessions.transaction() as connection:
+            there = self._put_row(connection, AGGREGATES, 'aggregates', this, lambda there: row)
+            if there == row or self.locator is None:
+                return []
+            hosts = domains.moved_hosts(*(one and sql.aggregate(one) for one in (there, row)))
+            come = sql_domains.entering(connection, self.locator, hosts)
+            ledgers = sql_nodes.lock(connection, come)
+            sql_domains.hold(connection)
+            come = sql_domains.entering(connection, self.locator, hosts)
+            if not come.keys() <= ledgers.keys():
+                raise Loose(())
+            fences = Fences(ledgers)
+            fences.adopt(Change({}, come))
+            sql_nodes.write(connection, ledgers, Held(()), fences)
+        return sorted(fences.changed)
+
+    def set_instances(self, host, instances, since_s=math.inf):
+        text, is_kept = json.dumps(sorted(instances)), True
+
+        def newer(there):
+            nonlocal is_kept
+            is_kept = there is None or there['instances'] == text or since_s >= there['told_s']
+            if there is not None and (not is_kept or there['instances'] == text):
+                return there
+            return {
+                'host': host,
+                'told_s': clock.NOW if self.clock is None else self.clock(),
+                'instances': text,
+            }
+
+        self._replace(HOST_INSTANCES, 'host_instances', HOST_INSTANCES.c.host == host, newer)
+        return is_kept
 
     def _replace(self, table, name, condition, change):
         """Put in place of a row what ``change`` makes of it, unless that is the same.
@@ -331,18 +406,22 @@ class SqlClaimStore(ClaimStore):
         Every worker hears the same casts.
         """
         with self._sessions.transaction() as connection:
-            # The revision's row is the lock: two workers that hear one cast write one after the other.
-            connection.execute(sa.select(REVISIONS).where(REVISIONS.c.name == name).with_for_update())
-            found = connection.execute(sa.select(table).where(condition)).mappings().first()
-            there = dict(found) if found else None
-            row = change(there)
-            if there == (row or None):
-                return
+            self._put_row(connection, table, name, condition, change)
+
+    def _put_row(self, connection, table, name, condition, change):
+        """The same in a transaction; returns the row that was there, or None."""
+        # The revision's row is the lock: two workers that hear one cast write one after the other.
+        connection.execute(sa.select(REVISIONS).where(REVISIONS.c.name == name).with_for_update())
+        found = connection.execute(sa.select(table).where(condition)).mappings().first()
+        there = dict(found) if found else None
+        row = change(there)
+        if there != row:
             connection.execute(sa.delete(table).where(condition))
             if row:
                 connection.execute(sa.insert(table).values(**row))
             bump = sa.update(REVISIONS).where(REVISIONS.c.name == name).values(value=REVISIONS.c.value + 1)
             connection.execute(bump)
+        return there
 
     # What others changed.
 

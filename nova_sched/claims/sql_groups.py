@@ -16,7 +16,7 @@ import dataclasses
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.claims import Record
+from nova_sched.claims import Record, sql_domains
 from nova_sched.claims import statements as sql
 from nova_sched.claims.fences import Fences, Loose
 from nova_sched.db import bulk
@@ -111,6 +111,8 @@ def read_fences(connection, ledgers, nodes, tokens):
 
     Raises Loose if others have brought one of the tokens to more nodes before the lock.
     """
+    if tokens:
+        sql_domains.hold(connection)  # no report brings one of them to a node from here on
     if not marked(connection, tokens) <= ledgers.keys():
         raise Loose(tokens)
     there = nodes & ledgers.keys()

@@ -9,45 +9,48 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Whether consumers that are to be new are somewhere after all: asked behind their claims.
+"""Refuses a claim of a consumer that is confirmed already, where that was not known when it was judged.
 
 Two must not both happen: a pending claim becomes confirmed on one node, and the same consumer is claimed for
-as a new one on another. No row stands for a consumer that both could lock, and who has read that it has no
-claim may be wrong a moment later. Where both do meet is the index of the column ``unconfirmed``: each claim
-that is not confirmed has its consumer there, and no two have the same.
+on another one by a request that is no move. No row stands for a consumer that both could lock, and a
+transaction that has read that there is no claim may be wrong a moment later. Both do meet in the unique index
+of the column ``unconfirmed``: each claim that is not confirmed has its consumer there.
 
-So the new claim is written first, and the question is asked behind it, in one transaction. By then
+So the new claim is written first. Then, in the same transaction, every confirmed claim of its consumer gets
+that entry too, which the index refuses: the transaction is undone, and judged again on all claims of the
+consumer. Nearly always there is no confirmed claim, and the statement finds no row. It asks for no answer, so
+on PostgreSQL it travels with the rest. By the time that it runs,
 
 - no other transaction has a pending claim of the consumer, and none can make one before this one has ended. A
-  claim is confirmed only out of one that is not, so nobody confirms one of this consumer any more;
-- who was about to confirm one had taken its entry out of the index, and this transaction has waited for the
-  end of that one to write its own. If it was a commit, the confirmed claim is in the answer: each statement
-  sees what is committed by then (READ COMMITTED, see db.engine). If it was not, the pending claim is there
-  still, and the new one was refused as the second of its consumer.
+  claim is confirmed only out of one that is not, so no claim of this consumer becomes confirmed any more;
+- a transaction that was about to confirm one had taken its entry out of the index, and this transaction has
+  waited for its end to write its own. If it was a commit, the statement sees the confirmed claim: each
+  statement sees what is committed by then (READ COMMITTED, see db.engine). If it was not, the pending claim
+  is there still, and the new one was refused as the second of its consumer.
 
-A claim that this transaction takes away itself is kept by the lock of its node: who would confirm it waits
-for that, reads again, and finds it gone. On SQLite, transactions that write come one after the other.
+On Galera no transaction waits for one on another server. There the entry in the index is a key of both, of
+the one that takes it out and of the one that puts it in: of two that did not see each other, the second is
+undone.
+
+A claim that this transaction takes away itself is kept by the lock of its node: a transaction that would
+confirm it waits for that, reads again, and finds it gone. On SQLite, transactions that write come one after
+the other.
 """
 
 from nova_sched.db import bulk
 from nova_sched.db.tables import CLAIMS
 from nova_sched.objects.claim import CONFIRMED
 
-PLACES = bulk.Select(CLAIMS, 'consumer_uuid', 'node_uuid', 'state', key='consumer_uuid')
+IS_CONFIRMED = f"state = '{CONFIRMED}'"
+ENTER_CONFIRMED = bulk.Mark(CLAIMS, 'unconfirmed', 'consumer_uuid', 'uq_claims_consumer_uuid', IS_CONFIRMED)
 
 
-def are_elsewhere(connection, placements, outcomes):
-    """Whether a placement that is won is for a new consumer which is confirmed on another node.
+def refuse_confirmed(connection, placements, held):
+    """Have the database refuse what the placements have made for consumers that are confirmed elsewhere.
 
-    All that the placements bring about must be written by then.
+    All that the placements (Held) bring about must be written by then. Raises DBDuplicateEntry or
+    IntegrityError.
     """
-    made = {
-        claim.consumer_uuid: claim.node_uuid
-        for placement, outcome in zip(placements, outcomes, strict=True)
-        if placement.new and outcome.won
-        for claim in placement.claims
-    }
-    return any(
-        state == CONFIRMED and node != made[consumer]
-        for consumer, node, state in (PLACES.run(connection, made) if made else ())
-    )
+    firm = {claim.uuid for one in placements if one.new or one.unplaced for claim in one.claims}
+    made = {claim.consumer_uuid for claim in held.added.values() if claim.uuid in firm}
+    ENTER_CONFIRMED.run(connection, sorted(made))

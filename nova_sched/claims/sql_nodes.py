@@ -15,7 +15,7 @@ import json
 
 import sqlalchemy as sa
 
-from nova_sched.claims import NodeFacts
+from nova_sched.claims import NodeFacts, sql_domains
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
 from nova_sched.db.tables import CLAIMS, NODES, REPORTS
@@ -24,7 +24,15 @@ from nova_sched.state.report import Report
 
 def lock(connection, nodes):
     """UUID -> Ledger: the true state of the nodes, which nobody else changes before this transaction ends."""
-    return {uuid: sql.ledger(*rest) for uuid, *rest in sql.LOCK_LEDGERS.run(connection, nodes)}
+    return lock_at(connection, nodes)[0]
+
+
+def lock_at(connection, nodes):
+    """The same, and the time by the database's clock when the last of them was locked; 0 without any."""
+    found, now_s = {}, 0.0
+    for uuid, *rest, read_s in sql.LOCK_LEDGERS.run(connection, nodes):
+        found[uuid], now_s = sql.ledger(*rest), max(now_s, read_s)
+    return found, now_s
 
 
 def write(connection, ledgers, held, fences):
@@ -37,6 +45,7 @@ def write(connection, ledgers, held, fences):
     pieces = [{'uuid': uuid, 'pieces_at': ledgers[uuid].generation + 1} for uuid in sorted(taken)]
     sql.WRITE_PIECES.run(connection, pieces)
     groups.write_fences(connection, ledgers, fences.changed)
+    sql_domains.write(connection, fences)
 
 
 def replace_claims(connection, gone, come):
@@ -77,7 +86,7 @@ def facts(connection, uuids):
 
 
 def forget(connection, *condition):
-    """Forget nodes; returns the claims that end with them."""
+    """Forget nodes; returns their UUIDs, and the claims that end with them."""
     query = sa.select(NODES.c.uuid, NODES.c.generation).where(*condition).with_for_update()
     nodes = connection.execute(query).all()
     ended = sql.read_claims(connection, sql.CLAIMS_ON, [uuid for uuid, _ in nodes])
@@ -86,4 +95,4 @@ def forget(connection, *condition):
         connection.execute(sa.delete(CLAIMS).where(CLAIMS.c.node_uuid == uuid))
         connection.execute(sa.delete(REPORTS).where(REPORTS.c.node_uuid == uuid))
         connection.execute(sa.delete(NODES).where(NODES.c.uuid == uuid))
-    return ended
+    return [uuid for uuid, _ in nodes], ended

@@ -14,8 +14,8 @@
 import itertools
 import json
 
+from nova_sched.claims import sql_domains, sql_nodes
 from nova_sched.claims import sql_groups as groups
-from nova_sched.claims import sql_nodes
 from nova_sched.claims import statements as sql
 from nova_sched.claims.judge import Held, Ledger
 from nova_sched.claims.reconcile import absent, keeps_source
@@ -23,24 +23,29 @@ from nova_sched.claims.taken import take
 from nova_sched.db.tables import NODES
 
 
-def take_all(connection, latest, now_s, tokens):
+def take_all(connection, latest, now_s, tokens, locator=None):
     """Take reports (node UUID -> Report); a Taken for each.
 
-    ``tokens`` are those of the fences that may end with them. Raises Loose.
+    ``now_s`` stands in for the database's clock. ``tokens`` are those of the fences that may end with them;
+    ``locator``: see ClaimStore. Raises Loose.
     """
     watched = groups.watched(connection, tokens)
     rows = sql_nodes.rows(connection, watched.union(latest), lock=True)
     texts = sql_nodes.texts(connection, latest)
     claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, latest))
     moving = _moving(connection, latest, claims)
-    all_known = latest.keys() <= rows.keys()
-    first = 0 if all_known else connection.execute(sql.LAST_GENERATION).scalar_one()
+    first, read_s = 0, max((row.now_s for row in rows.values()), default=0.0)
+    if not latest.keys() <= rows.keys():
+        first, read_s = connection.execute(sql.LAST_GENERATION).one()
+    now_s = read_s if now_s is None else now_s
+    told = {uuid: locator and sql_domains.told_text(locator, report) for uuid, report in latest.items()}
     taken = [
-        take(report, rows.get(uuid), texts.get(uuid), claims.get(uuid, []), moving, first, now_s)
+        take(report, rows.get(uuid), texts.get(uuid), claims.get(uuid, []), moving, first, now_s, told[uuid])
         for uuid, report in sorted(latest.items())
     ]
     twins = [_forget_twin(connection, one.facts.report) for one in taken if one.renamed]
     _end_fences(connection, rows, taken, itertools.chain(*twins), watched, tokens)
+    sql_domains.enter(connection, locator, taken)  # what has ended by now keeps no node
     _write(connection, taken)
     return taken
 
@@ -59,7 +64,7 @@ def _moving(connection, reports, claims):
 def _forget_twin(connection, report):
     """A node that was rebuilt under its old name takes the place of the one that is gone."""
     same_name = (NODES.c.host == report.host, NODES.c.nodename == report.nodename)
-    return sql_nodes.forget(connection, NODES.c.uuid != report.node_uuid, *same_name)
+    return sql_nodes.forget(connection, NODES.c.uuid != report.node_uuid, *same_name)[1]
 
 
 def _end_fences(connection, rows, taken, gone, watched, tokens):
@@ -72,7 +77,7 @@ def _end_fences(connection, rows, taken, gone, watched, tokens):
         return
     ledgers = {row.uuid: Ledger({}, json.loads(row.used), row.generation, fences=sql.tokens(row.fences))
                for row in rows.values()}  # fmt: skip
-    fences = groups.read_fences(connection, ledgers, watched, tokens)
+    fences = groups.read_fences(connection, dict(ledgers), watched, tokens)
     fences.adopt(fences.after(changes))
     for one in taken:
         if one.uuid in fences.changed:
@@ -86,7 +91,7 @@ def _write(connection, taken):
     ended, put = [one.ended for one in taken], [one.put for one in taken]
     sql_nodes.replace_claims(connection, itertools.chain(*ended), itertools.chain(*put))
     texts = [(one, {'node_uuid': one.uuid, 'report': one.text}) for one in taken]
-    same = [{'uuid': one.uuid, 'seen_s': one.facts.seen_s} for one in taken if not one.changed]
+    same = [one.values for one in taken if not (one.changed or one.facts.stale)]
     sql.NEW_NODES.run(connection, [one.values for one in taken if one.new])
     sql.CHANGE_NODES.run(connection, [one.values for one in taken if one.changed and not one.new])
     sql.SEE_NODES.run(connection, same)

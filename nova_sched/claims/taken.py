@@ -18,6 +18,8 @@ from nova_sched.claims import NodeFacts
 from nova_sched.claims.judge import Ledger
 from nova_sched.claims.reconcile import settle
 from nova_sched.claims.statements import fences_text, inventories_text, tokens, use_text
+from nova_sched.db.tables import NODES
+from nova_sched.state.report import Report, ReportOrder
 
 PIECES = (
     'numa_topology',
@@ -41,6 +43,7 @@ class Taken:
     changed: bool
     text_is_new: bool
     text_changed: bool
+    moved: bool  # the node is in other domains than before, as far as it says itself
 
     @property
     def uuid(self):
@@ -65,11 +68,15 @@ def second_of_a_name(reports):
     return None
 
 
-def take(report, row, text_before, claims, moving, first, now_s):
+def take(report, row, text_before, claims, moving, first, now_s, told=None):
     """Settle the node's claims with its report, and find out what that changes in its ``row``.
 
-    ``moving``: see ``settle``. The generations of a new node start above ``first``.
+    ``moving``: see ``settle``. The generations of a new node start above ``first``. ``told`` is what the node
+    says of its own domains, as text; None: as before. A report that is older than the one that was taken last
+    changes nothing.
     """
+    if row is not None and not report.order.is_after(_order(row), row.seen_s):
+        return _not_taken(row, text_before, claims)
     mine = {claim.consumer_uuid: claim for claim in claims}
     settled = settle(report, mine, moving, now_s)
     put = settled.changed(mine)
@@ -86,14 +93,25 @@ def take(report, row, text_before, claims, moving, first, now_s):
         'foreign_use': json.dumps(settled.foreign, sort_keys=True),
         'foreign_instances': settled.foreign_instances,
         'fences': None if row is None else row.fences,
+        'told': row.told if told is None and row is not None else told,
     }
     new = row is None
+    renamed = new or (row.host, row.nodename) != (report.host, report.nodename)
     same = not new and text == text_before and all(getattr(row, name) == values[name] for name in values)
     changed = bool(not same or settled.ended or put)
     generation = (first if new else row.generation) + changed
     anew = new or any(claim.all_parts for claim in put)
     anew = anew or (text != text_before and _pieces_differ(text, text_before))
-    values |= {'generation': generation, 'pieces_at': generation if anew else row.pieces_at, 'seen_s': now_s}
+    order = report.order
+    values |= {
+        'generation': generation,
+        'pieces_at': generation if anew else row.pieces_at,
+        'made_s': now_s if new else row.made_s,
+        'seen_s': now_s,
+        'boot': order.boot,
+        'sequence': order.sequence,
+        'told_s': order.told_s,
+    }
     foreign = settled.foreign, settled.foreign_instances
     return Taken(
         facts=NodeFacts(
@@ -104,10 +122,43 @@ def take(report, row, text_before, claims, moving, first, now_s):
         ended=[*settled.ended, *(mine[claim.consumer_uuid] for claim in put)],
         put=put,
         new=new,
-        renamed=new or (row.host, row.nodename) != (report.host, report.nodename),
+        renamed=renamed,
         changed=changed,
         text_is_new=text_before is None,
         text_changed=text_before is not None and text != text_before,
+        moved=renamed or row.told != values['told'],
+    )
+
+
+def _order(row):
+    """The ReportOrder of the report that was taken last."""
+    return ReportOrder(boot=row.boot, sequence=row.sequence, told_s=row.told_s)
+
+
+def _not_taken(row, text, claims):
+    """What a report changes that is older than the last one: nothing."""
+    facts = NodeFacts(
+        report=dataclasses.replace(Report.from_json(text), order=_order(row)),
+        generation=row.generation,
+        claims=tuple(claims),
+        foreign=json.loads(row.foreign_use),
+        foreign_instances=row.foreign_instances,
+        seen_s=row.seen_s,
+        fences=tokens(row.fences),
+        stale=True,
+    )
+    return Taken(
+        facts=facts,
+        values={column.name: getattr(row, column.name) for column in NODES.columns},
+        text=text,
+        ended=[],
+        put=[],
+        new=False,
+        renamed=False,
+        changed=False,
+        text_is_new=False,
+        text_changed=False,
+        moved=False,
     )
 
 

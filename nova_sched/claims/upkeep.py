@@ -66,6 +66,10 @@ class Upkeep:
         self._sessions = Sessions(engine)
         self._store = SqlClaimStore(engine)
 
+    def now_s(self):
+        """The time by the database's clock, in seconds since the epoch."""
+        return self._store.now_s()
+
     # Looks.
 
     def books(self):
@@ -73,7 +77,7 @@ class Upkeep:
         with self._sessions.transaction(reads=True) as connection:
             if connection.dialect.name != 'sqlite':
                 connection.execute(ONE_MOMENT)
-            claims = connection.execute(ALL_CLAIMS).mappings().all()
+            claims = connection.execute(ALL_CLAIMS).all()
             nodes = connection.execute(sa.select(NODES).order_by(NODES.c.host, NODES.c.nodename)).all()
             texts = dict(connection.execute(sa.select(REPORTS.c.node_uuid, REPORTS.c.report)).all())
             policies = connection.execute(sa.select(SERVER_GROUPS).order_by(SERVER_GROUPS.c.uuid)).all()
@@ -82,14 +86,14 @@ class Upkeep:
             nodes={row.uuid: _node(row, texts.get(row.uuid)) for row in nodes},
             claims=tuple(map(sql.claim, claims)),
             policies=tuple(Policy(row.uuid, row.policy, row.most) for row in policies),
-            marks={row['uuid']: row['unconfirmed'] for row in claims},
+            marks={row.uuid: row.unconfirmed for row in claims},
             records=tuple(records),
         )
 
     def named(self, uuid):
         """All claims of the consumer of that UUID, or of the one whose claim has it; oldest first."""
         with self._sessions.transaction(reads=True) as connection:
-            return [sql.claim(row) for row in connection.execute(NAMED, {'name': uuid}).mappings()]
+            return [sql.claim(row) for row in connection.execute(NAMED, {'name': uuid})]
 
     # Ends.
 

@@ -23,6 +23,7 @@ from nova_sched.agent import Settings
 from nova_sched.agent.instances import Instances
 from nova_sched.agent.reporter import Reporter
 from nova_sched.agent.service import Agent
+from nova_sched.agent.starts import Count
 from nova_sched.cmd import agent_queues
 from nova_sched.rpc import agent_server
 from nova_sched.rpc.agent_client import ReportClient
@@ -97,7 +98,8 @@ class AgentService(oslo_service.ServiceBase):
             self._bus = rpc.transport(self._conf)
         client = ReportClient(self._bus, self._timeout_s)
         patience_s = 1.5 * self._timeout_s  # by then, only a bus that is away can still be waited for
-        self.reporter = Reporter(made, client, self._interval, self._cell_uuid, patience_s)
+        count = Count(self._settings.uuid_file.with_name('starts'))
+        self.reporter = Reporter(made, client, self._interval, self._cell_uuid, patience_s, count=count)
         # It waits until the server listens, and says so if that takes long.
         self.reporter.start()
         server = agent_server.server(self._bus, made.host, made, self._hear)

@@ -65,8 +65,9 @@ OPTS = [
         'state_path',
         default=state_path(os.geteuid() == 0, SYSTEM_STATE.is_dir()),
         sample_default=str(SYSTEM_STATE),
-        help="Directory that keeps the node's UUID (`compute_id`) and the list of its instances "
-        '(`instances.json`). It is made if it is not there. An agent that loses it comes back as a '
+        help="Directory that keeps the node's UUID (`compute_id`), the list of its instances "
+        '(`instances.json`) and the number of starts of the agent (`starts`). It is made if it is not '
+        'there. An agent that loses it comes back as a '
         f'new node, without its instances. The default is {SYSTEM_STATE} for root and where that '
         'directory exists; any other account has `nova-sched` in $XDG_STATE_HOME, which is '
         '~/.local/state by default.',

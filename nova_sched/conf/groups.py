@@ -39,6 +39,15 @@ OPTS = [
         mutable=True,
         help='Members that one group may have. A group of more is refused.',
     ),
+    cfg.FloatOpt(
+        'read_seconds',
+        default=2.0,
+        min=0.1,
+        mutable=True,
+        help='Seconds that it may take to read a template and to make requests of its members. It is read in '
+        'the thread that plans the group, while other requests are decided. A template that takes longer is '
+        'refused; one within the limits of size takes a small part of it.',
+    ),
     cfg.StrOpt(
         'flavors',
         mutable=True,

@@ -16,6 +16,8 @@ up to as many as a server likes in one. SQLite has no round trips, and is fastes
 each row. Rows are mappings by column; they are found by the table's primary key, of one column.
 """
 
+from nova_sched.db import clock
+
 # A server looks for a row's case from the first on, so more of them cost more than another round trip.
 ROWS = 128
 # A server refuses a message that is too long: of 4 MiB, where nobody has allowed more.
@@ -67,6 +69,25 @@ class Update:
         connection.exec_driver_sql(text, (*pairs, *keys))
 
 
+class Mark:
+    """Copies ``source``, which ``index`` begins with, into ``column``: in rows where it is one of some keys
+    and that satisfy ``condition``, in SQL."""
+
+    def __init__(self, table, column, source, index, condition):
+        self._table, self._index = table.name, index
+        self._rest = f'SET {column} = {source} WHERE {condition} AND {source}'
+
+    def run(self, connection, keys):
+        one = [(key,) for key in keys]
+        if connection.dialect.name == 'sqlite':
+            _each(connection, f'UPDATE {self._table} {self._rest} = ?', one)
+            return
+        by = f' FORCE INDEX ({self._index})' if _is_mysql(connection) else ''
+        for chunk in _chunks(one):
+            text = f'UPDATE {self._table}{by} {self._rest} IN {_marks("%s", chunk)}'
+            connection.exec_driver_sql(text, tuple(key for (key,) in chunk))
+
+
 class Delete:
     """Rows by their keys."""
 
@@ -97,11 +118,14 @@ class Delete:
 
 
 class Select:
-    """Values of ``columns`` for keys. ``lock``: in the order of keys, for the rest of the transaction."""
+    """Values of ``columns`` for keys. ``lock``: in the order of keys, for the rest of the transaction.
 
-    def __init__(self, table, *columns, key=None, lock=False):
+    ``clock``: the last value of each row is the database's clock when the row was read.
+    """
+
+    def __init__(self, table, *columns, key=None, lock=False, clock=False):
         self._table, self._key, self._columns = table.name, key or _key_of(table), ', '.join(columns)
-        self._by_primary, self._lock = key is None, lock
+        self._by_primary, self._lock, self._clock = key is None, lock, clock
 
     def run(self, connection, keys):
         found = []
@@ -112,12 +136,13 @@ class Select:
 
     def _text(self, connection, keys):
         on_sqlite = connection.dialect.name == 'sqlite'
+        columns = f'{self._columns}, {clock.TEXTS[connection.dialect.name]}' if self._clock else self._columns
         # MySQL locks all that it reads.
         by = ' FORCE INDEX (PRIMARY)' if self._by_primary and _is_mysql(connection) else ''
         among = f'{self._key} IN {_marks("?" if on_sqlite else "%s", keys)}'
         # SQLite has one lock, which a transaction of ours takes at its beginning.
         last = f' ORDER BY {self._key} FOR UPDATE' if self._lock and not on_sqlite else ''
-        return f'SELECT {self._columns} FROM {self._table}{by} WHERE {among}{last}'
+        return f'SELECT {columns} FROM {self._table}{by} WHERE {among}{last}'
 
 
 def _key_of(table):

@@ -20,11 +20,13 @@ from oslo_db.sqlalchemy import enginefacade
 
 from nova_sched import errors
 from nova_sched.db import brief, faults
+from nova_sched.db import limits as db_limits
 
-# Whoever waits for a database does it in its own loop, where it can be stopped: here one try is enough.
+# Whoever waits for a database does it in its own loop, where it can be stopped. oslo.db makes no connection
+# (no retries) before the engine has the limits that it needs.
 # Green threads take no turns when a connection is given back: Python gives back forgotten ones at any time,
 # so in the midst of another's transaction; who wants SQLite's lock then holds up the whole process.
-OPTIONS = {'sqlite_fk': True, 'max_retries': 1, 'retry_interval': 0, 'thread_checkin': False}
+OPTIONS = {'sqlite_fk': True, 'max_retries': 0, 'thread_checkin': False}
 
 # What only another URL, another driver or another database will cure.
 UNUSABLE = (
@@ -36,22 +38,26 @@ UNUSABLE = (
 )
 
 
-def create(connection, **options):
+def create(connection, limits=db_limits.DEFAULT, **options):
     """An engine for a database URL; ``options`` are those of oslo.db's [database] group.
 
-    Raises StoreUnavailable if the database does not answer, BadConfig for a bad URL.
+    ``limits`` are for servers. Raises StoreUnavailable if the database does not answer, BadConfig for a bad
+    URL.
     """
     facade = enginefacade.transaction_context()
     facade.configure(connection=connection, **options, **OPTIONS)
     with faults.told_apart():
         try:
             engine = facade.writer.get_engine()
+            if engine.dialect.name == 'sqlite':
+                _tune_sqlite(engine)
+            else:
+                _tune_server(engine, limits, options.get('mysql_wsrep_sync_wait') is None)
+            engine.connect().close()
+        except sa.exc.ResourceClosedError as error:  # the link was cut while the first connection was made
+            raise errors.StoreUnavailable(faults.first_line(error)) from error
         except UNUSABLE as error:
             raise errors.BadConfig('[database] connection', faults.first_line(error)) from error
-    if engine.dialect.name == 'sqlite':
-        _tune_sqlite(engine)
-    else:
-        _tune_server(engine)
     return engine
 
 
@@ -69,26 +75,53 @@ def _tune_sqlite(engine):
         # oslo.db says BEGIN; but who reads first and writes later could not be granted the lock in between.
         return ('BEGIN IMMEDIATE' if statement == 'BEGIN' else statement), parameters
 
-    engine.dispose()
+
+# On Galera a transaction starts when its server has all that was committed on any server before: otherwise a
+# claim that a caller was told of may not be found where the caller confirms it. The bits are for SELECT and
+# BEGIN (1), UPDATE and DELETE (2), INSERT (4).
+IS_GALERA = "SHOW VARIABLES WHERE variable_name = 'wsrep_on' AND value = 'ON'"
+SYNC_WAIT = 'SET SESSION wsrep_sync_wait = 7'
 
 
-# Every statement sees what is committed by then: who waited for a lock must not read what was before. The
-# servers' own defaults are an operator's to change.
-READ_COMMITTED = {
-    'postgresql': 'SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED',
-    'mysql': 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED',
-    'mariadb': 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED',
-}
+def _tune_server(engine, limits, waits):
+    """Limits of time, the isolation that claims need, and a clock in UTC; limits in the URL are stronger.
 
+    ``waits``: on Galera, as SYNC_WAIT says.
+    """
+    driver = engine.dialect.driver
+    arguments = db_limits.of_driver(limits, driver)
+    if driver == 'psycopg2' and limits.answer_s:
+        from nova_sched.db import silence  # where this driver is installed
 
-def _tune_server(engine):
+        arguments['connection_factory'] = silence.Watch(limits.answer_s).connection
+
+    _, asked = engine.dialect.create_connect_args(engine.url)
+
+    @sa.event.listens_for(engine, 'do_connect')
+    def _limit(_dialect, _record, _given, named):
+        for name, value in arguments.items():
+            named.setdefault(name, value)
+
     @sa.event.listens_for(engine, 'connect')
     def _connect(connection, _record):
+        if driver == 'pymysql':
+            db_limits.after_connect(limits, connection, asked)
+        said = f'{asked.get("options", "")} {asked.get("init_command", "")}'
         with connection.cursor() as cursor:
-            cursor.execute(READ_COMMITTED[engine.dialect.name])
+            for statement in db_limits.of_session(limits, _kind(engine, connection), said):
+                cursor.execute(statement)
+            if waits and engine.dialect.name != 'postgresql':
+                cursor.execute(IS_GALERA)
+                if cursor.fetchone():
+                    cursor.execute(SYNC_WAIT)
         connection.commit()
 
-    engine.dispose()
+
+def _kind(engine, connection):
+    """`postgresql`, `mariadb` or `mysql`: what the server is, by whatever name the URL calls it."""
+    if engine.dialect.name == 'postgresql':
+        return 'postgresql'
+    return 'mariadb' if 'mariadb' in connection.get_server_info().lower() else 'mysql'
 
 
 @contextlib.contextmanager

@@ -33,6 +33,10 @@ NO_SPACE = re.compile(r'No space left|err\w*:? 28\b', re.IGNORECASE)
 # Nothing can be written here; after a failover, on another server it can. A file may be remounted.
 READ_ONLY = frozenset({'SQLITE_READONLY', '25006', 1290, 1792, 1836})
 
+# The server's limits of time: for a statement, a transaction that stood idle, a whole transaction, a session.
+# What was done is settled by doing the same again.
+OUT_OF_TIME = frozenset({'57014', '25P03', '25P04', '57P05', 1969, 3024, 4031})
+
 # Errors that lack a telling code. An OperationalError that oslo.db gives no better name is a server that
 # starts, ends, refuses us or lacks something.
 AWAY = (
@@ -58,7 +62,11 @@ def meaning(error, dialect=None):
         return errors.StoreFull
     if code in BUSY or isinstance(error, db_error.DBDeadlock):
         return errors.StoreBusy
-    if code in READ_ONLY or isinstance(error, (*AWAY, operational)) or _is_lost(driver, dialect):
+    if (
+        code in READ_ONLY | OUT_OF_TIME
+        or isinstance(error, (*AWAY, operational))
+        or _is_lost(driver, dialect)
+    ):
         return errors.StoreUnavailable
     return None
 

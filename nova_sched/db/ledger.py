@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.db import jobs, quotas
+from nova_sched.db import clock, jobs, quotas
 from nova_sched.db.engine import Sessions
 from nova_sched.db.jobs import CANCELLED, DONE, FAILED, QUEUED
 from nova_sched.db.tables import JOBS
@@ -83,6 +83,11 @@ class SqlLedger:
 
     def __init__(self, engine):
         self._sessions = Sessions(engine)
+
+    def now_s(self):
+        """The time by the database's clock, in seconds since the epoch."""
+        with self._sessions.transaction(reads=True) as connection:
+            return clock.read(connection)
 
     # From the first to the last of a job.
 

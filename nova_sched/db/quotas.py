@@ -71,8 +71,10 @@ def take(connection, holds, limits):
         row = {'instance_uuid': instance, 'project_id': project, 'amounts': text(after)}
         (changed if instance in found else new).append(row)
         more[project].update({name: after[name] - before.get(name, 0) for name in after})
-    PUT_HOLDS.run(connection, new)
-    WRITE_HOLDS.run(connection, changed)
+    # An UPDATE to the same amounts writes nothing, and on Galera only what is written keeps this apart from
+    # the end of the hold on another server.
+    DROP_HOLDS.run(connection, [row['instance_uuid'] for row in changed])
+    PUT_HOLDS.run(connection, [*new, *changed])
     _charge(connection, {project: +amounts for project, amounts in more.items()}, limits)
 
 

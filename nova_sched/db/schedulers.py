@@ -17,6 +17,7 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 
+from nova_sched.db import clock
 from nova_sched.db.engine import transaction
 from nova_sched.db.tables import SCHEDULERS
 
@@ -35,7 +36,7 @@ SIGN = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SchedulerFacts:
-    """One scheduler process; times are seconds since the epoch, by its own clock."""
+    """One scheduler process; times are seconds since the epoch, by the database's clock."""
 
     uuid: str
     host: str
@@ -50,6 +51,11 @@ class SqlSchedulers:
 
     def __init__(self, engine):
         self._engine = engine
+
+    def now_s(self):
+        """The time by the database's clock, in seconds since the epoch."""
+        with transaction(self._engine) as connection:
+            return clock.read(connection)
 
     def write(self, facts):
         """Keep these SchedulerFacts in place of the earlier ones of the same process."""

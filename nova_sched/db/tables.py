@@ -37,7 +37,10 @@ def _table(name, *columns):
 # One compute node. `generation` rises by one in every transaction that changes the node or its claims;
 # `pieces_at` is the one at which CPUs, pages or devices on it were last taken or reported anew. `used` is
 # claims plus foreign use by resource class, and is what a claim is judged by. `fences` are the tokens of
-# those that keep others off it; null: of none.
+# those that keep others off it; null: of none. `told` is what the node says of its own failure domains, by
+# level; null: it has not reported to a release that keeps it. `made_s` is when the row was made; `seen_s`
+# when the last report was taken, which was the `sequence`-th of the `boot`-th start of its sender, or was
+# made at `told_s` by its sender's clock; null: the sender does not say.
 NODES = _table(
     'nodes',
     sa.Column('uuid', UUID, primary_key=True),
@@ -45,12 +48,17 @@ NODES = _table(
     sa.Column('nodename', NAME, nullable=False),
     sa.Column('generation', sa.BigInteger, nullable=False),
     sa.Column('pieces_at', sa.BigInteger, nullable=False, server_default='0'),
+    sa.Column('made_s', SECONDS, nullable=False, server_default='0'),
     sa.Column('seen_s', SECONDS, nullable=False),
+    sa.Column('boot', sa.BigInteger),
+    sa.Column('sequence', sa.BigInteger),
+    sa.Column('told_s', SECONDS),
     sa.Column('inventories', JSON_TEXT, nullable=False),
     sa.Column('used', JSON_TEXT, nullable=False),
     sa.Column('foreign_use', JSON_TEXT, nullable=False),
     sa.Column('foreign_instances', sa.Integer, nullable=False),
     sa.Column('fences', JSON_TEXT),
+    sa.Column('told', JSON_TEXT),
     sa.UniqueConstraint('host', 'nodename'),
 )
 
@@ -62,7 +70,8 @@ REPORTS = _table(
 )
 
 # What one consumer holds on one node. `parts` are its CPUs, pages and devices; `counted` says that the node's
-# report has them in use. `unseen`: a caller has confirmed it, and no report has come since. `move` says what
+# report has them in use. `changed_s` is when it was made or last became another one: a word from before that
+# does not end it. `unseen`: a caller has confirmed it, and no report has come since. `move` says what
 # brings the consumer here from another node; `resizing` has the two sizes of one that changes its size where
 # it is. `unconfirmed` is the consumer again while the claim is not confirmed, and null after: it is unique,
 # so that whoever writes, no consumer is ever on its way to two nodes. Of a member of a top group: its UUID,
@@ -80,6 +89,7 @@ CLAIMS = _table(
     sa.Column('group_uuid', UUID, index=True),
     sa.Column('request_id', NAME),
     sa.Column('created_s', SECONDS, nullable=False),
+    sa.Column('changed_s', SECONDS, nullable=False, server_default='0'),
     sa.Column('expires_s', SECONDS, index=True),
     sa.Column('image_properties', JSON_TEXT),
     sa.Column('parts', JSON_TEXT),
@@ -124,6 +134,17 @@ TOP_GROUPS = _table(
     sa.Column('deleted', sa.Boolean(create_constraint=False), nullable=False),
 )
 
+# A failure domain that a top group has for itself: the nodes in it carry the token, and no other node does,
+# unless a claim there has it. A transaction that changes this table, or tokens, locks the revision of
+# `domains`.
+EXCLUSIVE_DOMAINS = _table(
+    'exclusive_domains',
+    sa.Column('token', UUID, primary_key=True),
+    sa.Column('level', NAME, nullable=False),
+    sa.Column('name', JSON_TEXT, nullable=False),
+    sa.Column('top_group', UUID, nullable=False),
+)
+
 # An operator's word on a host's compute service.
 SERVICES = _table(
     'services',
@@ -143,10 +164,11 @@ AGGREGATES = _table(
     sa.Column('details', JSON_TEXT, nullable=False),
 )
 
-# Instances on a host, as its messages tell.
+# Instances on a host, as its messages tell; `told_s` is when the last of them was taken.
 HOST_INSTANCES = _table(
     'host_instances',
     sa.Column('host', NAME, primary_key=True),
+    sa.Column('told_s', SECONDS, nullable=False, server_default='0'),
     sa.Column('instances', JSON_TEXT, nullable=False),
 )
 
@@ -248,7 +270,8 @@ QUOTA_HOLDS = _table(
 )
 
 # A number for each of the small tables that rises with every change, so that a look costs one row; for
-# `nodes` the highest generation of any that is gone.
+# `nodes` the highest generation of any that is gone; for `domains` it rises with each transaction that may
+# change which nodes are behind which fences.
 REVISIONS = _table(
     'revisions',
     sa.Column('name', sa.String(32), primary_key=True),

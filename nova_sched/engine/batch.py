@@ -12,6 +12,7 @@
 """Batches of orders: decided one on what the other left, committed at once, answered one by one."""
 
 import dataclasses
+import itertools
 import logging
 import time
 from typing import Any
@@ -33,7 +34,7 @@ class Order:
 
     ``claim`` False only asks: nothing stays booked. ``context`` is oslo.context's, for the log. ``ranked``:
     so many of the best hosts for each instance are the answer, in place of alternates. ``settled``: the top
-    group of its members was planned anew for it. ``made_s``: when it came, in seconds since the epoch.
+    group of its members was planned anew for it.
     """
 
     requests: list
@@ -42,7 +43,6 @@ class Order:
     context: Any = None
     ranked: int = 0
     settled: bool = False
-    made_s: float = dataclasses.field(default_factory=time.time)
 
     @property
     def request_id(self):
@@ -73,7 +73,7 @@ class Batches:
         again = self._take_back(lost, settings)
         for (message, decision), outcome in zip(decided, outcomes, strict=True):
             if outcome.won:
-                self._books.follow(outcome.generations)
+                self._books.follow(outcome)
                 self._answer(message, decision, settings)
         self._fresh.committed([
             (decision.claims, decision.lifted, outcome.generations)
@@ -83,7 +83,7 @@ class Batches:
         # Only now: nodes may have left, and rows that answers are made of would move.
         self._books.refenced(outcomes)
         self._books.learn([outcome for _, _, outcome in lost])
-        return again + self._doubt(doubted, settings) + later
+        return again + self._doubt(doubted, settings, bool(lost)) + later
 
     def _next(self, messages):
         """The messages to decide now, and those that wait for the next turn.
@@ -97,17 +97,18 @@ class Batches:
         self._patience.until_done(self._books.look_again)
         return [unlucky], [message for message in messages if message is not unlucky]
 
-    def _doubt(self, doubted, settings):
+    def _doubt(self, doubted, settings, freed):
         """Look at the store before anybody is refused; returns the messages to decide again.
 
-        What is seen here may be older than what others did. If nothing is, the refusals stand.
+        What is seen here may be older than what others did. If nothing is, the refusals stand; but not if
+        they were decided on what others of the batch had booked, and have given back (``freed``).
         """
         if not doubted:
             return []
-        changed = self._patience.until_done(self._books.look_again)
+        changed = self._patience.until_done(self._books.look_again) or freed
         self._figures.retries += len(doubted) if changed else 0
         for message, error in doubted:
-            message.looked = True
+            message.looked = not freed
             if not changed:
                 self._refuse(message, error, settings)
         return [message for message, _ in doubted] if changed else []
@@ -115,8 +116,13 @@ class Batches:
     def _refuse(self, message, error, settings):
         self._figures.refused += 1
         message.fail(error)
-        self._log(message, error.trail, explain.in_short(error.details))
-        self._keep(message.work, REFUSED, error.details, settings)
+        details, what = error.details, error.reason
+        if details is None:
+            details = explain.bare(error.reason, len(self._cluster), len(message.work.requests))
+        else:
+            what = explain.in_short(details)
+        self._log(message, error.trail, what)
+        self._keep(message.work, REFUSED, details, settings)
 
     def _decide(self, message, requests, settings, doubted):
         """The decision, if it has claims to commit; None if the message has its answer, or is ``doubted``."""
@@ -131,7 +137,8 @@ class Batches:
                 order.request_id,
                 noted,
                 order.ranked,
-                order.made_s,
+                message.received,
+                order.claim,
             )
             if order.claim and decision.claims:
                 return decision
@@ -237,7 +244,11 @@ class Batches:
             raise
 
     def _placement(self, decision):
-        return self._books.placement(decision.claims, decision.requests, decision.releases, decision.lifted)
+        known = (self._cluster.claims_of(request.instance_uuid) for request in decision.requests)
+        unplaced = not any(claim.is_confirmed for claim in itertools.chain(*known))
+        return self._books.placement(
+            decision.claims, decision.requests, decision.releases, decision.lifted, unplaced=unplaced
+        )
 
     def _take_back(self, lost, settings):
         """Undo lost decisions, and return what is decided again."""

@@ -13,9 +13,12 @@
 
 import dataclasses
 import logging
+import math
 
 from nova_sched import errors
-from nova_sched.claims import Fence, Placement, Policy, ServiceFacts
+from nova_sched.claims import Placement, Policy, ServiceFacts
+from nova_sched.claims.order import Meant
+from nova_sched.engine import outsiders
 from nova_sched.engine.freshness import Freshness
 from nova_sched.objects.claim import PLANNED
 
@@ -96,16 +99,21 @@ class Books:
             facts.fences,
         )
 
-    def follow(self, generations):
-        """Note the generations that our own commit made; where others came between, a refresh will look."""
-        for uuid, (before, after) in generations.items():
+    def follow(self, outcome):
+        """Note what our own commit made of its claims and of the generations of their nodes.
+
+        Where others came between, a refresh will look.
+        """
+        for claim in outcome.claims:
+            self._cluster.restamp(claim)
+        for uuid, (before, after) in outcome.generations.items():
             node = self._cluster.node(uuid)
             if node is not None and node.generation == before:
                 node.generation = after
 
-    def placement(self, claims, requests, releases=(), replaced=(), new=False):
+    def placement(self, claims, requests, releases=(), replaced=(), new=False, unplaced=False):
         """The claims for the store: with the generations that their CPUs and devices were picked at, and the
-        policies of their groups. ``new``: as in Placement."""
+        policies of their groups. ``new`` and ``unplaced``: as in Placement."""
         # What is taken over from a planned claim was not picked now: nobody else has it.
         planned = [(claim.node_uuid, claim.parts) for claim in replaced if claim.state == PLANNED]
         picked = {
@@ -126,8 +134,9 @@ class Books:
             frozenset(claim.uuid for claim in replaced),
             takes=tuple(claim.key for claim in replaced if claim.state == PLANNED and claim.key in ending),
             serial=serial,
-            fences=tuple(Fence(token, nodes) for token, nodes in walls.items()),
+            fences=tuple(walls.values()),
             new=new,
+            unplaced=unplaced,
         )
 
     def _seats(self, requests, claims):
@@ -165,7 +174,7 @@ class Books:
 
     def expire(self):
         """End the claims that nobody confirmed in time."""
-        while ended := self._store.expire(self._clock()):
+        while ended := self._store.expire():
             self.dropped(ended, 'were never confirmed')
 
     def dropped(self, claims, why):
@@ -198,30 +207,55 @@ class Books:
         self._cluster.set_service(**dataclasses.asdict(self._store.set_service(word)))
         self._fresh.tables_changed()
 
-    def remove_node(self, host, nodename):
-        """Forget a node and its claims. Raises NodeNotFound."""
+    def remove_node(self, host, nodename, since_s=math.inf):
+        """Forget a node and its claims. Raises NodeNotFound; Outdated for one that has come after
+        ``since_s``."""
         node = self.node(host, nodename)
-        self._store.remove_node(node.uuid)
+        if not self._store.remove_node(node.uuid, since_s):
+            self.catch_up([node.uuid], {})
+            if self._cluster.node(node.uuid) is None:
+                raise errors.NodeNotFound(f'{nodename} on host {host}')
+            raise errors.Outdated(f'The removal of node {nodename}', 'the node has come back since')
         self._cluster.remove(node.uuid)
         self._fresh.changed([node.uuid])
 
     def node(self, host, nodename):
-        """The node. Raises NodeNotFound."""
+        """The node, which may have come to another scheduler a moment ago. Raises NodeNotFound."""
         node = self._cluster.find(host, nodename)
+        if node is None and self.look_again():
+            node = self._cluster.find(host, nodename)
         if node is None:
             raise errors.NodeNotFound(f'{nodename} on host {host}')
         return node
 
+    def nodes_of(self, host, claims=()):
+        """UUIDs of the host's nodes, those among them that are known only by these claims of the store."""
+        unknown = {claim.node_uuid for claim in claims if self._cluster.node(claim.node_uuid) is None}
+        if unknown:
+            self.catch_up(sorted(unknown), {})
+        return {node.uuid for node in self._cluster.nodes_of(host)}
+
     def set_aggregates(self, aggregates):
         for aggregate in aggregates:
-            self._store.set_aggregate(aggregate.id, aggregate)
-            self._cluster.set_aggregate(aggregate.id, aggregate)
+            self._set_aggregate(aggregate.id, aggregate)
         self._fresh.tables_changed()
 
     def delete_aggregate(self, aggregate_id):
-        self._store.set_aggregate(aggregate_id, None)
-        self._cluster.set_aggregate(aggregate_id, None)
+        self._set_aggregate(aggregate_id, None)
         self._fresh.tables_changed()
+
+    def _set_aggregate(self, aggregate_id, aggregate):
+        moved = self._store.set_aggregate(aggregate_id, aggregate)
+        self._cluster.set_aggregate(aggregate_id, aggregate)
+        self.refence(moved)
+
+    def refence(self, nodes):
+        """Read nodes whose fences this scheduler has changed, and warn of outsiders there."""
+        if nodes:
+            before = outsiders.carried(self._cluster, nodes)
+            self._fresh.changed(nodes)
+            self.catch_up(sorted(nodes), {})
+            outsiders.tell(self._cluster, self._store, before)
 
     def names(self, node_uuids):
         """(host, nodename) of each node; empty names for one that left meanwhile."""
@@ -230,29 +264,31 @@ class Books:
 
     # Instances, as hosts' messages tell; without track_instances nobody listens to them.
 
-    def instances_added(self, host, uuids):
+    # Each was sent after ``since_s``: what has changed since then stays as it is.
+
+    def instances_added(self, host, uuids, since_s=math.inf):
         """The host has these instances now: their claims are confirmed."""
         if self._settings().track_instances:
-            self._tell(host, self._cluster.told(host) | frozenset(uuids))
-            self._confirm(host, uuids)
+            self._tell(host, self._cluster.told(host) | frozenset(uuids), since_s)
+            self._confirm(host, uuids, since_s)
 
-    def instances_are(self, host, uuids):
+    def instances_are(self, host, uuids, since_s=math.inf):
         """The host has exactly these instances: confirmed claims of others end."""
         if self._settings().track_instances:
             listed = frozenset(uuids)
-            self._tell(host, listed)
-            self._confirm(host, listed)
-            self._release_confirmed(host, lambda consumer: consumer not in listed)
+            self._tell(host, listed, since_s)
+            self._confirm(host, listed, since_s)
+            self._release_confirmed(host, lambda consumer: consumer not in listed, since_s)
 
-    def instance_gone(self, host, uuid):
+    def instance_gone(self, host, uuid, since_s=math.inf):
         """The host does not have the instance any more; a claim that still waits for it stays."""
         if self._settings().track_instances:
-            self._tell(host, self._cluster.told(host) - {uuid})
-            self._release_confirmed(host, lambda consumer: consumer == uuid)
+            self._tell(host, self._cluster.told(host) - {uuid}, since_s)
+            self._release_confirmed(host, lambda consumer: consumer == uuid, since_s)
 
-    def _tell(self, host, instances):
-        if instances != self._lists.get(host) or instances != self._cluster.told(host):
-            self._store.set_instances(host, instances)
+    def _tell(self, host, instances, since_s):
+        is_news = instances != self._lists.get(host) or instances != self._cluster.told(host)
+        if is_news and self._store.set_instances(host, instances, since_s):
             self._take_list(host, instances)
             self._fresh.tables_changed()
 
@@ -260,21 +296,24 @@ class Books:
         self._lists[host] = instances
         self._cluster.tell(host, instances)
 
-    def _confirm(self, host, uuids):
+    def _confirm(self, host, uuids, since_s):
         nodes = self._cluster.nodes_of(host)
-        waiting = [uuid for uuid in uuids for node in nodes
-                   if uuid in node.claims and not node.claims[uuid].is_confirmed]  # fmt: skip
+        found = (node.claims[uuid] for uuid in uuids for node in nodes if uuid in node.claims)
+        waiting = [one.consumer_uuid for one in found if not one.is_confirmed and one.created_s <= since_s]
         if waiting:
-            self._confirmed(self._store.confirm(waiting, [node.uuid for node in nodes]))
+            changed = self._store.confirm(waiting, [node.uuid for node in nodes])
+            self.caught_up_with(changed)
 
-    def _confirmed(self, claims):
-        for claim in claims:
-            self._cluster.drop(claim)
-            self._cluster.add(claim.confirmed())
-        self._fresh.changed({claim.node_uuid for claim in claims})
+    def caught_up_with(self, claims):
+        """Take over the nodes of claims that the store has changed."""
+        if claims:
+            nodes = sorted({claim.node_uuid for claim in claims})
+            self._fresh.changed(nodes)
+            self.catch_up(nodes, {})
 
-    def _release_confirmed(self, host, gone):
+    def _release_confirmed(self, host, gone, since_s):
         keys = [claim.key for node in self._cluster.nodes_of(host) for claim in node.claims.values()
                 if claim.is_confirmed and gone(claim.consumer_uuid)]  # fmt: skip
         if keys:
-            self.dropped(self._store.release(keys, absent=True), 'their node does not report any more')
+            ended = self._store.release(keys, absent=True, meant=Meant(since_s=since_s))
+            self.dropped(ended, 'their node does not report any more')

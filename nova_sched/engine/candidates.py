@@ -77,28 +77,30 @@ class Candidates:
         self._clock = clock
         self._store = MemoryCandidates() if store is None else store
 
-    def offer(self, requests, spec, count=None, context=None):
+    def offer(self, requests, spec, count=None, context=None, told=lambda candidate: candidate):
         """For each request up to ``count`` Candidates, best first; None, or too many: as many as allowed.
 
         Each is ranked as if the requests before it had taken their best. ``spec`` is text, kept for whoever
-        claims. Raises NoValidHost.
+        claims. ``told`` makes of a Candidate what is returned; where it raises, nothing is kept. Raises
+        NoValidHost.
         """
         most = self._settings().candidates_max
         placed = self._place(requests, claim=False, context=context, ranked=min(count or most, most))
-        return self._persist(self._keep, requests, placed, spec)
+        return self._persist(self._keep, requests, placed, spec, told)
 
-    def _keep(self, requests, placed, spec):
+    def _keep(self, requests, placed, spec, told):
         """UUIDs are new each time: a try that failed may have left its own in the database."""
         expires_s = self._clock() + self._settings().candidates_ttl_s
         offered = [
             [_candidate(request, one, rank, expires_s) for rank, one in enumerate(found, start=1)]
             for request, found in zip(requests, placed, strict=True)
         ]
+        answer = [[told(one) for one in found] for found in offered]
         rows = [dataclasses.asdict(one) for found in offered for one in found]
         for row in rows:
             del row['expires_s']
         self._store.write(spec, expires_s, rows)
-        return offered
+        return answer
 
     def find(self, candidate_uuid):
         """A Candidate, and the text that was kept with it. Raises CandidateNotFound."""

@@ -28,7 +28,8 @@ KEPT_S = 3600.0  # its row is kept for so long after that
 class Crowd:
     """This process among the others; without a ``store`` (SqlSchedulers) it is alone.
 
-    ``standing`` is its place among those alive, in order of their UUIDs, and their number.
+    ``clock`` is the store's. ``standing`` is its place among those alive, in order of their UUIDs, and their
+    number.
     """
 
     def __init__(self, store=None, host='', pid=0, clock=time.time, monotonic=time.monotonic):

@@ -16,6 +16,7 @@ import dataclasses
 import numpy as np
 
 from nova_sched import errors
+from nova_sched.claims.order import ANY
 from nova_sched.engine import catalog
 from nova_sched.engine.seating import Unseated, is_member
 from nova_sched.objects.claim import RESIZE
@@ -32,22 +33,26 @@ class Desk:
     def claims_of(self, consumer_uuid):
         return self._store.claims(consumer_uuid)
 
-    def claim(self, request, host, nodename, request_id=None, leaving=None, move=None, new=False):
+    def claim(self, request, host, nodename, request_id=None, leaving=None, move=None, new=False, meant=ANY):
         """Claim on one node for a request; claims of the instance on the host ``leaving`` end with it.
 
-        ``move``: what brings an instance here that is somewhere else, one of MOVES; an alternate goes on with
-        that of the claim that ends, or with the resize that failed in place. What was picked on a node that
-        has moved on is picked again, on what is there by then; what a lost answer has claimed already is
-        replaced. ``new``: an instance that runs nowhere yet; if it runs on that node, its claim there is
-        returned as it is. Raises NodeNotFound; AlreadyPlaced for a new one that runs on another node;
-        ComputeResourcesUnavailable with the shortages: then nothing changed.
+        ``meant`` (Meant) has the UUID of the claim there, if the caller knows it, and when the caller asked:
+        what was claimed since then is not replaced, and raises Outdated. ``move``: what brings an instance
+        here that is somewhere else, one of MOVES; an alternate goes on with that of the claim that ends, or
+        with the resize that failed in place. What was picked on a node that has moved on is picked again, on
+        what is there by then; what a lost answer has claimed already is replaced. ``new``: an instance that
+        runs nowhere yet; if it runs on that node, its claim there is returned as it is. Raises NodeNotFound;
+        AlreadyPlaced for a new one that runs on another node; ComputeResourcesUnavailable with the shortages:
+        then nothing changed.
         """
+        if meant.name is not None and (done := self._was_left(request, host, nodename, meant)):
+            return done
         for _ in range(self._settings().max_claim_attempts):
             node = self._books.node(host, nodename)
             if new and (there := self._running(node, self._cluster.claims_of(request.instance_uuid))):
                 return there
             try:
-                held, learnt = self._try_claim(node, request, request_id, leaving, move, new)
+                held, learnt = self._try_claim(node, request, request_id, leaving, move, new, meant)
             except errors.ComputeResourcesUnavailable:
                 # What is short may be what it has itself, since another scheduler has placed it.
                 if new and (there := self._running(node, self._store.claims(request.instance_uuid))):
@@ -58,6 +63,20 @@ class Desk:
             if not learnt:
                 break
         raise errors.ComputeResourcesUnavailable(node.uuid, 'it was taken by another request meanwhile')
+
+    def _was_left(self, request, host, nodename, meant):
+        """The claim that this very call has made before, if the claim that it is to end has ended with it.
+
+        Raises ClaimNotFound if that has ended in another way.
+        """
+        claims = self._store.claims(request.instance_uuid)
+        if any(meant.covers(claim) for claim in claims):
+            return None
+        node = self._books.node(host, nodename)
+        there = [claim for claim in claims if claim.node_uuid == node.uuid and not claim.is_confirmed]
+        if not there:
+            raise errors.ClaimNotFound(f'{meant.name} of instance {request.instance_uuid}')
+        return there[0]
 
     def _running(self, node, claims):
         """The claim on the node of an instance that runs there, given what may be its claims; None if it runs
@@ -72,8 +91,10 @@ class Desk:
                 raise errors.AlreadyPlaced(claim.consumer_uuid, self._cluster.node(claim.node_uuid).host)
         return now[0] if now else None
 
-    def _try_claim(self, node, request, request_id, leaving, move, new=False):
+    def _try_claim(self, node, request, request_id, leaving, move, new, meant):
         """What stands then, None if it was lost; and whether something was learnt by that."""
+        if not new:
+            self._check_age(request.instance_uuid, meant)
         request = self._seated(node, request)
         releases, ended = [], []
         for claim in self._of_member(request):
@@ -107,13 +128,19 @@ class Desk:
             self._books.catch_up([node.uuid], {})
             return None, True
         if outcome.won:
-            self._books.follow(outcome.generations)
+            self._books.follow(outcome)
             self._fresh.committed([(placement.claims, ended, outcome.generations)])
             self._books.refenced([outcome])
-            return booking.held, False
+            return self._cluster.node(node.uuid).claims[request.instance_uuid], False
         self._undo(booking, ended)
         self._books.learn([outcome])
         return None, bool(outcome.fresh or outcome.gone)
+
+    def _check_age(self, consumer, meant):
+        """Raise Outdated if claims of the instance have changed since the caller asked."""
+        for claim in self._cluster.claims_of(consumer):
+            if claim.changed_s > meant.since_s and not (meant.name and claim.is_named(meant.name)):
+                raise errors.Outdated(f'A claim for instance {consumer}', 'another one was made since')
 
     def _seated(self, node, request):
         """The request as that of a top group's member, if it is one and may be on the node."""
@@ -134,9 +161,7 @@ class Desk:
         """What ends when a member of a top group is claimed for: its planned claim."""
         if request.seat is None:
             return ()
-        others = (request.seat.consumer, *request.seat.instead_of)
-        return [claim for consumer in others for claim in self._cluster.claims_of(consumer)
-                if not claim.is_confirmed]  # fmt: skip
+        return [claim for claim in self._cluster.claims_of(request.seat.consumer) if not claim.is_confirmed]
 
     def _check_policy(self, node, request):
         """Raise ComputeResourcesUnavailable for what the store would refuse without a reason."""
@@ -157,49 +182,59 @@ class Desk:
             self._cluster.drop(claim)
             self._cluster.add(claim)
 
-    def confirm_claim(self, consumer_uuid, host):
+    # What becomes of claims. ``meant`` (Meant) says which of them the caller knew, and has asked about.
+
+    def confirm_claim(self, consumer_uuid, host, meant=ANY):
         """The instance runs on the host for good: its move to it, or its resize on it, is settled.
 
         Returns its claims there; raises ClaimNotFound.
         """
-        nodes = {node.uuid for node in self._cluster.nodes_of(host)}
-        self._catch_up_with(self._store.finish(consumer_uuid, sorted(nodes)))
+        claims = self._store.claims(consumer_uuid)
+        nodes = self._books.nodes_of(host, claims)
+        there = [claim for claim in claims if claim.node_uuid in nodes]
+        if not any(map(meant.covers, there)):
+            raise _not_meant(there, meant, f'instance {consumer_uuid} on host {host}')
+        self._books.caught_up_with(self._store.finish(consumer_uuid, sorted(nodes), meant))
         found = [claim for claim in self._store.claims(consumer_uuid) if claim.node_uuid in nodes]
         if not found:
             raise errors.ClaimNotFound(f'instance {consumer_uuid} on host {host}')
         return found
 
-    def revert_claim(self, consumer_uuid):
+    def revert_claim(self, consumer_uuid, meant=ANY):
         """The instance stays where it is, as it is: its move or its resize is taken back.
 
         Returns its claims then; raises ClaimNotFound if there is none to take back.
         """
-        changed = self._store.revert(consumer_uuid)
+        changed = self._store.revert(consumer_uuid, meant)
         if not changed:
-            raise errors.ClaimNotFound(f'a move or resize of instance {consumer_uuid}')
-        self._catch_up_with(changed)
-        return self._store.claims(consumer_uuid)
+            open_ones = [one for one in self._store.claims(consumer_uuid) if one.move or one.resizing]
+            raise _not_meant(open_ones, meant, f'a move or resize of instance {consumer_uuid}')
+        found = self._store.claims(consumer_uuid)
+        self._books.caught_up_with([*changed, *found])
+        return found
 
-    def _catch_up_with(self, claims):
-        """Take over the nodes of claims that the store has changed."""
-        if claims:
-            nodes = sorted({claim.node_uuid for claim in claims})
-            self._fresh.changed(nodes)
-            self._books.catch_up(nodes, {})
-
-    def abort_claim(self, consumer_uuid, host=None):
+    def abort_claim(self, consumer_uuid, host=None, meant=ANY):
         """End the instance's claims: on one host, or everywhere. Returns them; raises ClaimNotFound."""
-        nodes = None if host is None else {node.uuid for node in self._cluster.nodes_of(host)}
-        keys = [
-            claim.key
-            for claim in self._store.claims(consumer_uuid)
-            if nodes is None or claim.node_uuid in nodes
-        ]
-        if not keys:
-            raise errors.ClaimNotFound(f'instance {consumer_uuid}' + (f' on host {host}' if host else ''))
-        ended = self._store.release(keys)
+        claims = self._store.claims(consumer_uuid)
+        nodes = None if host is None else self._books.nodes_of(host, claims)
+        keys = [claim.key for claim in claims if nodes is None or claim.node_uuid in nodes]
+        ended = self._store.release(keys, meant=meant) if keys else []
+        if not ended:
+            there = [claim for claim in claims if claim.key in keys]
+            what = f'instance {consumer_uuid}' + (f' on host {host}' if host else '')
+            raise _not_meant(there, meant, what)
         self._books.dropped(ended, 'were aborted')
+        self._books.caught_up_with([claim for claim in claims if claim.key not in {one.key for one in ended}])
         return ended
+
+
+def _not_meant(claims, meant, what):
+    """The error for a call that changes none of these claims: the one that it names is gone, or they have
+    changed since it was sent."""
+    about = (claim for claim in claims if meant.name is None or claim.is_named(meant.name))
+    if any(claim.changed_s > meant.since_s for claim in about):
+        return errors.Outdated(f'The call about {what}', 'its claims have changed since it was sent')
+    return errors.ClaimNotFound(what)
 
 
 def _was_there(outcome):

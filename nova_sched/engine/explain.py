@@ -206,6 +206,11 @@ def _details(reason, hosts, asked, found, told, placed=()):
     }
 
 
+def bare(reason, hosts, asked):
+    """The details of a refusal that no rule has made."""
+    return _details(reason, hosts, asked, 0, ())
+
+
 def conflict(decision, reason):
     """The same for a decision whose hosts others took first, each time."""
     told = [Judged(*step) for step in decision.first]

@@ -181,6 +181,12 @@ class Freshness:
         if self._stale:
             self.wake.set()
 
+    def forget(self):
+        """All was read from the store: what was heard before says nothing new."""
+        self._waiting.clear()
+        self._stale.clear()
+        self._tables = False
+
     def must_look(self, nodes):
         if nodes:
             self._stale |= nodes

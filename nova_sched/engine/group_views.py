@@ -15,6 +15,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from nova_sched.engine import outsiders
 from nova_sched.engine.spots import consumer_of, spots
 from nova_sched.groups.arrays import policies
 from nova_sched.objects.claim import PENDING, PLANNED
@@ -84,7 +87,8 @@ class Sight:
         levels, members = self._plans.levels(), []
         for spot, host in zip(draft.spots, hosts.tolist(), strict=True):
             node = self._cluster.node(draft.survey.nodes[host])
-            state = spot.held[0].state if spot.stays else PLANNED
+            here = spot.on(node.uuid)
+            state = here.state if here else PLANNED
             members.append(self._member(draft.known, spot, state, node, levels))
         known = draft.known
         view = view_of(known.record, COMPLETE, known, tuple(members))
@@ -92,8 +96,11 @@ class Sight:
 
     def with_changes(self, view, draft, hosts):
         """The same, with what a plan asks of its owner: instances to move, or to resize."""
-        moves, resized = _moves(draft, hosts, self._cluster), _resized(draft)
-        return dataclasses.replace(view, moves=moves, warnings=(*view.warnings, *resized))
+        moves, told = (
+            _moves(draft, hosts, self._cluster),
+            [*_resized(draft), *_astray(draft, hosts, self._cluster)],
+        )
+        return dataclasses.replace(view, moves=moves, warnings=(*view.warnings, *told))
 
     def see(self, known, claims, dry_run=False):
         """Where the group is, by these claims."""
@@ -106,9 +113,25 @@ class Sight:
             members.append(self._member(known, spot, claim.state if node else UNPLACED, node, levels))
         view = view_of(known.record, status_of(known.record, known, claims), known, tuple(members))
         moving = tuple(
-            _bound(spot, self._cluster) for spot in spots(known, claims) if spot.held and spot.planned
+            _to_make(spot, self._cluster) for spot in spots(known, claims) if spot.held and spot.planned
         )
-        return dataclasses.replace(view, dry_run=dry_run, moves=moving)
+        shared = self._shared({token for claim in claims for token in claim.fences})
+        return dataclasses.replace(view, dry_run=dry_run, moves=moving, warnings=(*view.warnings, *shared))
+
+    def _shared(self, tokens):
+        """Which hosts of the group's exclusive domains have instances of others, in words."""
+        if not tokens:
+            return []
+        found = {
+            node.host: max(outsiders.of(node, token)[1] for token in tokens & node.fences)
+            for node in self._cluster
+            if not tokens.isdisjoint(node.fences)
+        }
+        return [
+            f'Host {host} came to an exclusive domain of the group; instances of others there: {count}'
+            for host, count in sorted(found.items())
+            if count
+        ]
 
     def _member(self, known, spot, state, node, levels):
         member = MemberView(
@@ -168,11 +191,24 @@ def _resized(draft):
             for spot in draft.spots if spot.held and spot.member in draft.changed]  # fmt: skip
 
 
-def _bound(spot, cluster):
-    """The move that is under way, or still to be made."""
-    source, target = (cluster.node(claim.node_uuid) for claim in (spot.held[0], spot.planned))
+def _astray(draft, hosts, cluster):
+    """Servers on their way to hosts where the plan does not want them, in words."""
+    found = []
+    for spot, host in zip(draft.spots, hosts.tolist(), strict=True):
+        if spot.bound is not None and spot.bound.node_uuid != draft.survey.nodes[host]:
+            going, staying = (cluster.node(uuid) for uuid in (spot.bound.node_uuid, draft.survey.nodes[host]))
+            found.append(
+                f'Member {spot.member} is on its way to {_host(going)}, but it is to be on {_host(staying)}: '
+                'revert its move'
+            )
+    return found
+
+
+def _to_make(spot, cluster):
+    """The move that is still to be made."""
+    source, target = (cluster.node(claim.node_uuid) for claim in (spot.built, spot.planned))
     why_so = 'its group was planned anew'
-    return Move(spot.member, _host(source), _host(target), spot.held[0].consumer_uuid, why_so)
+    return Move(spot.member, _host(source), _host(target), spot.built.consumer_uuid, why_so)
 
 
 def _host(node):
@@ -180,22 +216,16 @@ def _host(node):
 
 
 def _moves(draft, hosts, cluster):
-    """The moves of instances that a plan needs."""
-    problem, found = draft.survey.problem, []
-    present = hosts.copy()
-    for place, spot in enumerate(draft.spots):
-        if spot.held:
-            node = cluster.node(spot.held[0].node_uuid)
-            present[place] = node.row if node else -1
-    broken = _broken(problem, present)
+    """The moves of instances that a plan needs, without those that are under way."""
+    sites, found = draft.survey.sites, []
+    broken = _broken(draft.survey.problem, np.where(sites.is_built, sites.built, hosts))
     for spot, host in zip(draft.spots, hosts.tolist(), strict=True):
-        if spot.held and spot.held[0].node_uuid != draft.survey.nodes[host]:
-            source, target = (
-                cluster.node(uuid) for uuid in (spot.held[0].node_uuid, draft.survey.nodes[host])
-            )
+        there = spot.on(draft.survey.nodes[host])
+        if spot.held and (there is None or there.state == PLANNED):
+            source, target = (cluster.node(uuid) for uuid in (spot.built.node_uuid, draft.survey.nodes[host]))
             own = [words for policy, words in broken if spot.member in (*policy.a, *policy.b)]
-            why_so = '; '.join(own) or 'it makes room for others of its group'
-            found.append(Move(spot.member, _host(source), _host(target), spot.held[0].consumer_uuid, why_so))
+            why_so = '; '.join(own) or 'the policies of its group'
+            found.append(Move(spot.member, _host(source), _host(target), spot.built.consumer_uuid, why_so))
     return tuple(found)
 
 

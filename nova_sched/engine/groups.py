@@ -11,8 +11,10 @@
 # under the License.
 """Top groups, as doors call them: planned outside of the loop, on what it saw, and claimed in it."""
 
+import contextlib
 import dataclasses
 import logging
+import threading
 import time
 
 from oslo_utils import uuidutils
@@ -20,13 +22,15 @@ from oslo_utils import uuidutils
 from nova_sched import errors
 from nova_sched.claims import Record
 from nova_sched.engine.group_views import Sight, status_of, view_of
-from nova_sched.engine.spots import Known, spots
-from nova_sched.groups import joint
+from nova_sched.engine.spots import Known, read
+from nova_sched.groups import joint, moves
 from nova_sched.groups.reasons import imagined
 from nova_sched.groups.topology import warnings
 from nova_sched.objects.claim import PLANNED
 
 LOG = logging.getLogger(__name__)
+
+TURN_S = 2.0  # a group that has lost waits so long for another one that has
 
 
 class _Changed(Exception):
@@ -44,6 +48,7 @@ class Groups:
         self._cluster, self._store, self._plans, self._library = cluster, store, plans, library
         self._topology, self._call, self._settings, self._clock = topology, call, settings, clock
         self._solver = solver
+        self._turns = threading.Lock()
         self._sight = Sight(cluster, plans, settings)
 
     def close(self):
@@ -66,8 +71,11 @@ class Groups:
 
     # First phase.
 
-    def create(self, definition, source, name=None, ttl_s=None, dry_run=False, context=None):
-        """Plan all members together and claim the plan. Returns the View; raises GroupRefused."""
+    def create(self, definition, source, name=None, ttl_s=None, dry_run=False, context=None, allowance=None):
+        """Plan all members together and claim the plan. Returns the View; raises GroupRefused.
+
+        ``allowance``: the time that is left to make requests of the members. Raises TemplateError after it.
+        """
         now_s = self._clock()
         record = Record(
             uuid=uuidutils.generate_uuid(),
@@ -78,7 +86,7 @@ class Groups:
             updated_s=now_s,
             expires_s=self._expiry(now_s, ttl_s),
         )
-        known = Known.of(record, definition, source)
+        known = Known.of(record, definition, source, allowance)
         try:
             return self._plan(known, dry_run)
         except _Changed:
@@ -95,6 +103,7 @@ class Groups:
         project_id=None,
         ttl_s=None,
         context=None,
+        allowance=None,
     ):
         """Make the group what the definition says: who is built stays, unless that cannot be.
 
@@ -109,9 +118,9 @@ class Groups:
                 updated_s=now_s,
                 expires_s=self._expiry(now_s, ttl_s),
             )
-            known = Known.of(record, definition, source)
+            known = Known.of(record, definition, source, allowance)
             try:
-                return self._revise(known, _changed(old, known), dry_run)
+                return self._plan(known, dry_run, may_move=True, changed=_changed(old, known))
             except _Changed:
                 if self._is_done(record):
                     return self.show(uuid)
@@ -124,15 +133,6 @@ class Groups:
         return stored is not None and all(
             getattr(stored, name) == getattr(record, name) for name in ('generation', 'updated_s', 'deleted')
         )
-
-    def _revise(self, known, changed, dry_run):
-        try:
-            return self._plan(known, dry_run, changed=changed)
-        except errors.GroupRefused as refusal:
-            if not any(spot.stays for spot in spots(known, self._claims(known.uuid))):
-                raise
-            LOG.info('%s; looking whether it can with members moved', refusal)
-        return self._plan(known, dry_run, may_move=True, changed=changed)
 
     def delete(self, uuid, generation=None, dry_run=False, project_id=None):
         """Forget the plan: planned claims end now, those of servers when these go. Returns the View."""
@@ -161,7 +161,7 @@ class Groups:
 
     def show(self, uuid, project_id=None):
         """The View. Raises GroupNotFound."""
-        known = self._call(self._library.find, uuid, project_id)
+        known = self._look(uuid, project_id)
         claims = self._claims(uuid)
         if known.record.deleted and not claims:
             raise errors.GroupNotFound(uuid)
@@ -189,13 +189,15 @@ class Groups:
                 LOG.info('Group %s has changed meanwhile; it is planned again', uuid)
         raise errors.GroupRefused(*self._too_quick())
 
-    def contradiction(self, definition):
-        """Why no cluster could ever place the group, in words; None if one could.
+    def contradiction(self, definition, allowance=None):
+        """Why no cluster whose levels lie in each other as here could place the group, in words; None if one
+        could.
 
         Raises InvalidRequest for a member that makes no sense as a request.
         """
-        Known.of(Record(uuid=uuidutils.generate_uuid()), definition, {})
-        return imagined.contradiction(definition, self._topology, solver=self._solver)
+        Known.of(Record(uuid=uuidutils.generate_uuid()), definition, {}, allowance)
+        nests = self._topology.nests(self._call(self._plans.levels))
+        return imagined.contradiction(definition, self._topology, nests, solver=self._solver)
 
     def mend_fences(self):
         """Close nodes that have come to exclusive domains to others than their groups."""
@@ -203,7 +205,7 @@ class Groups:
             return
         for uuid in self._call(self._plans.fenced):
             try:
-                self._call(self._plans.mend_fences, self._call(self._library.find, uuid))
+                self._call(self._plans.mend_fences, self._look(uuid))
             except (errors.GroupNotFound, errors.IncompatibleObject) as error:
                 LOG.debug('Fences of group %s are left as they are: %s', uuid, error)
 
@@ -233,8 +235,16 @@ class Groups:
 
     # Behind the scenes.
 
+    def _look(self, uuid, project_id=None):
+        """What is known of a group. The loop does not wait while one is read that was not read yet."""
+        found = self._call(self._library.look, uuid, project_id)
+        if isinstance(found, Record):
+            found = read(found)
+            self._call(self._library.keep, found)
+        return found
+
     def _find(self, uuid, project_id=None, generation=None):
-        known = self._call(self._library.find, uuid, project_id)
+        known = self._look(uuid, project_id)
         if known.record.deleted:
             raise errors.GroupNotFound(uuid)
         if generation is not None and generation != known.record.generation:
@@ -254,40 +264,62 @@ class Groups:
 
     def _plan(self, known, dry_run=False, may_move=False, asked=None, changed=frozenset()):
         """Plan and claim, on what others leave, again and again. Raises GroupRefused, or _Changed."""
-        settings, caps = self._settings(), dict[tuple[str, str], int]()
-        expires_s, begin_s = known.record.expires_s, time.perf_counter()
-        for _ in range(settings.plan_attempts):
-            draft = self._call(self._plans.draft, known, caps, may_move, asked, changed)
-            stays = {spot.member for spot in draft.spots if spot.stays}
-            if closed := {path: why for path, why in draft.survey.closed.items() if path not in stays}:
-                raise _closed(closed)
-            found = joint.plan(draft.survey.problem, settings.plan_limits, self._solver)
-            if found.hosts is None:
-                refusal = _refusal(found, draft.survey)
-                LOG.info('Refused group %s of %d members: %s', known.uuid, len(draft.spots), refusal.reason)
-                raise refusal
-            if dry_run:
-                return self._call(self._sight.foresee, draft, found.hosts)
-            record = dataclasses.replace(known.record, definition=known.text())
-            lifetime_s = None if expires_s is None else max(expires_s - self._clock(), 1.0)
-            taken = self._call(self._plans.take, draft, found.hosts, record, lifetime_s)
-            if taken.won:
-                LOG.info(
-                    'Planned group %s: %d members on %d hosts, %.1f ms',
-                    known.uuid,
-                    len(draft.spots),
-                    len(set(found.hosts.tolist())),
-                    (time.perf_counter() - begin_s) * 1000,
-                )
-                self._call(self._library.keep, known)
-                if any(spot.planned and _differs(spot.planned.expires_s, expires_s) for spot in draft.spots):
-                    self._call(self._plans.renew, known, expires_s)
-                return self._call(self._sight.with_changes, self.show(known.uuid), draft, found.hosts)
+        caps: dict[tuple[str, str], int] = {}
+        for attempt in range(self._settings().plan_attempts):
+            with self._turn() if attempt else contextlib.nullcontext():
+                view = self._try(known, dry_run, may_move, asked, changed, caps)
+            if view is not None:
+                return view
+        raise errors.GroupRefused(*self._too_quick())
+
+    @contextlib.contextmanager
+    def _turn(self):
+        """Groups that have lost are planned one after the other: at the same time they would choose the same
+        hosts, and lose again. One that takes long holds up the next for TURN_S."""
+        has_it = self._turns.acquire(timeout=TURN_S)
+        try:
+            yield
+        finally:
+            if has_it:
+                self._turns.release()
+
+    def _try(self, known, dry_run, may_move, asked, changed, caps):
+        """Plan and claim once. None if others were quicker; ``caps`` has what was learnt of hosts then."""
+        settings, expires_s, begin_s = self._settings(), known.record.expires_s, time.perf_counter()
+        draft = self._call(self._plans.draft, known, caps, asked, changed)
+        seen = draft.survey
+        if seen.closed:
+            raise _closed(seen.closed)
+        found = moves.place(seen.problem, seen.sites, self._joint, settings.plan_limits, may_move)
+        if found.hosts is None:
+            refusal = _refusal(found, draft.survey)
+            LOG.info('Refused group %s of %d members: %s', known.uuid, len(draft.spots), refusal.reason)
+            raise refusal
+        if dry_run:
+            return self._call(self._sight.foresee, draft, found.hosts)
+        record = dataclasses.replace(known.record, definition=known.text())
+        lifetime_s = None if expires_s is None else max(expires_s - self._clock(), 1.0)
+        taken = self._call(self._plans.take, draft, found.hosts, record, lifetime_s)
+        if not taken.won:
             if taken.record is not None or taken.gone:
                 raise _Changed
             for key, most in taken.short.items():
                 caps[key] = min(most, caps.get(key, most))
-        raise errors.GroupRefused(*self._too_quick())
+            return None
+        LOG.info(
+            'Planned group %s: %d members on %d hosts, %.1f ms',
+            known.uuid,
+            len(draft.spots),
+            len(set(found.hosts.tolist())),
+            (time.perf_counter() - begin_s) * 1000,
+        )
+        self._call(self._library.keep, known)
+        if any(spot.planned and _differs(spot.planned.expires_s, expires_s) for spot in draft.spots):
+            self._call(self._plans.renew, known, expires_s)
+        return self._call(self._sight.with_changes, self.show(known.uuid), draft, found.hosts)
+
+    def _joint(self, problem, limits):
+        return joint.plan(problem, limits, self._solver)
 
     def _too_quick(self):
         attempts = self._settings().plan_attempts

@@ -18,6 +18,7 @@ import time
 from concurrent.futures import Future
 
 from nova_sched import errors
+from nova_sched.engine.received import NOW, current
 
 LOG = logging.getLogger(__name__)
 
@@ -28,13 +29,15 @@ class Message:
     """Work for the loop: ``kind`` says who handles it, together with its neighbours of the same kind.
 
     ``attempts`` counts how often it was handled in vain, ``looked`` says that a refusal may stand.
+    ``received`` is the message of the bus that asks for it.
     """
 
-    __slots__ = ('attempts', 'future', 'kind', 'looked', 'since_s', 'work')
+    __slots__ = ('attempts', 'future', 'kind', 'looked', 'received', 'since_s', 'work')
 
-    def __init__(self, kind, work):
+    def __init__(self, kind, work, received=NOW):
         self.kind = kind
         self.work = work
+        self.received = received
         self.future: Future = Future()
         self.attempts = 0
         self.looked = False
@@ -52,11 +55,12 @@ class Loop:
 
     ``handlers`` maps a kind to a function of a list of messages; it answers or fails each, and
     returns those that must be handled again, before any newer one. A handler that raises has changed
-    nothing.
+    nothing. ``before`` is called before each batch.
     """
 
-    def __init__(self, handlers, max_batch):
+    def __init__(self, handlers, max_batch, before=lambda: None):
         self._handlers = handlers
+        self._before = before
         self._max_batch = max_batch
         self._queue: queue.SimpleQueue = queue.SimpleQueue()
         self._again: list[Message] = []
@@ -96,7 +100,7 @@ class Loop:
 
     def send(self, kind, work):
         """Put a message into the queue and return its Future."""
-        message = Message(kind, work)
+        message = Message(kind, work, current())
         self._queue.put(message)
         if self._ended.is_set():
             self._refuse_rest()
@@ -104,7 +108,10 @@ class Loop:
 
     def turn(self, patience_s=0.0):
         """Handle one batch; for its first message wait that many seconds, or (None) as long as it takes."""
-        self._again = self._handle(self._take(patience_s))
+        batch = self._take(patience_s)
+        if batch:
+            self._before()
+        self._again = self._handle([message for message in batch if self._is_awaited(message)])
 
     def _run(self):
         while not self.stopping or self._again or not self._queue.empty():
@@ -122,6 +129,15 @@ class Loop:
         except queue.Empty:
             pass
         return [message for message in batch if message is not None]
+
+    def _is_awaited(self, message):
+        """Whether the caller still waits for an answer; fails the message if not."""
+        try:
+            message.received.check('The call')
+        except errors.Outdated as error:
+            message.fail(error)
+            return False
+        return True
 
     def _handle(self, batch):
         again, start = [], 0

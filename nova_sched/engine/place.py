@@ -13,16 +13,16 @@
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import json
-import time
 
 import numpy as np
 
 from nova_sched import errors
-from nova_sched.claims.judge import SKEW_S
 from nova_sched.engine import explain, slices
 from nova_sched.engine.decide import best, survivors, weigh
+from nova_sched.engine.received import NOW, Received
 from nova_sched.engine.seating import Unseated
 from nova_sched.engine.selection import select
 from nova_sched.hardware import Overdrawn
@@ -37,11 +37,13 @@ NOTED = 10  # instances of one request whose winners' weights are noted
 class Decision:
     """A host (row) and a claim for each of the ``asked`` instances; no claims for a mere check.
 
-    ``marks`` are fields of the claims. ``noted``: what each weigher gave the winners is kept in ``winners``,
-    see ``explain.winners``.
+    ``marks`` are fields of the claims, ``received`` is the message that asked. ``noted``: what each weigher
+    gave the winners is kept in ``winners``, see ``explain.winners``. ``claiming``: its claims are to be kept.
     """
 
     asked: int = 1
+    received: Received = NOW
+    claiming: bool = True
     noted: bool = False
     marks: dict = dataclasses.field(default_factory=dict)
     rows: list = dataclasses.field(default_factory=list)
@@ -75,6 +77,23 @@ def _is_free(seat, field):
     return bool(field.left) or seat.is_built
 
 
+def _is_move(request, claim, host):
+    """Whether a request would bring an instance away from the host of its claim, or give it another size.
+
+    Nova says so by ignoring the source of a resize, a migration or an evacuation; by naming another host; or
+    by a flavor of another size, where the host may stay the same.
+    """
+    avoided = {name.lower() for name in request.ignore_hosts} | {
+        name.lower() for name, _ in request.retry_hosts
+    }
+    wanted = set(request.force_hosts)
+    if request.destination is not None and request.destination.host is not None:
+        wanted.add(request.destination.host)
+    size = claim.resizing.old if claim.resizing else claim.resources
+    is_other = any(size.get(name, 0) != amount for name, amount in request.resources.items())
+    return host.lower() in avoided or bool(wanted and host not in wanted) or is_other
+
+
 class Placer:
     """Decides on the cluster and books what it decides there; the store's judgement comes later."""
 
@@ -88,20 +107,28 @@ class Placer:
         self._rules = rules
 
     def decide(
-        self, requests, settings, want_alternates=False, request_id=None, noted=False, ranked=0, made_s=None
+        self,
+        requests,
+        settings,
+        want_alternates=False,
+        request_id=None,
+        noted=False,
+        ranked=0,
+        received=NOW,
+        claiming=True,
     ):
         """Choose and book a host for each request, each seeing the earlier ones.
 
         ``ranked``: so many of the best hosts of each, as it saw them, are noted, the chosen one among them.
-        ``made_s`` is when the requests came, in seconds since the epoch; None: now. Raises NoValidHost; then
-        nothing stays booked.
+        ``received`` is the message that they came with. Raises NoValidHost; then nothing stays booked.
         """
-        marks = {'request_id': request_id, 'created_s': time.time() if made_s is None else made_s}
-        decision = Decision(len(requests), noted, marks)
+        marks = {'request_id': request_id, 'created_s': self._cluster.hosts.now_s}
+        decision = Decision(len(requests), received, claiming, noted, marks)
         try:
             before = None
+            if claiming:
+                self._check_moves(requests, received)
             self._lift(decision, requests)
-            self._check_order(decision)
             spare = settings.alternates if want_alternates and len(requests) == 1 else max(ranked - 1, 0)
             for index, request in enumerate(requests):
                 before = self._choose(decision, request, index, before, spare, settings)
@@ -135,25 +162,28 @@ class Placer:
                 continue
             before = [request.instance_uuid]
             if request.seat is not None:
-                before += [request.seat.consumer, *request.seat.instead_of]
+                before.append(request.seat.consumer)
             for claim in itertools.chain(*map(self._cluster.claims_of, before)):
                 if not claim.is_confirmed:
                     self._cluster.drop(claim)
                     decision.lifted.append(claim)
 
-    def _check_order(self, decision):
-        """Raise Superseded if a later request for one of the instances was answered meanwhile.
+    def _check_moves(self, requests, received):
+        """Raise AlreadyRunning or Superseded for an instance that has a confirmed claim, unless it shall
+        move.
 
-        Whoever asked here has given up, and has asked again.
+        A request to build it came too late: it was built for another one. So did a request to move it that is
+        older than the confirmation of where it is.
         """
-        request_id, made_s = decision.marks['request_id'], decision.marks['created_s']
-        for claim in decision.lifted:
-            if (
-                claim.state == PENDING
-                and claim.request_id != request_id
-                and claim.created_s > made_s + SKEW_S
-            ):
-                raise errors.Superseded(claim.consumer_uuid)
+        for request in requests:
+            if request.is_rebuild:
+                continue
+            there = [claim for claim in self._cluster.claims_of(request.instance_uuid) if claim.is_confirmed]
+            hosts = [self._cluster.node(claim.node_uuid).host for claim in there]
+            if there and not any(map(functools.partial(_is_move, request), there, hosts)):
+                raise errors.AlreadyRunning(request.instance_uuid, hosts[0])
+            if any(claim.changed_s > received.since_s for claim in there):
+                raise errors.Superseded(request.instance_uuid)
 
     def _choose(self, decision, request, index, before, spare, settings):
         hosts = self._cluster.hosts
@@ -170,7 +200,7 @@ class Placer:
             rows = self._with_room_for_all(rows, request, decision)
         notes: list | None = [] if decision.noted and index < NOTED else None
         weights = weigh(self._rules.weighers, hosts, rows, request, notes)
-        pick = self._same_again(decision, request, rows)
+        pick = self._standing(decision, request, rows)
         if request.seat is not None and request.seat.row is not None:
             pick = int(np.searchsorted(rows, request.seat.row))
         if pick is None:
@@ -200,17 +230,22 @@ class Placer:
         order = best(weights, settings.subset_size, self._random if settings.shuffle else None)
         return order[self._random.randrange(len(order))] if len(order) > 1 else order[0]
 
-    def _same_again(self, decision, request, rows):
-        """Where this very request was answered before, if that is among the rows: its position, or None.
+    def _standing(self, decision, request, rows):
+        """Where the instance has a pending claim, if that is among the rows: its position, or None.
 
-        A message that the bus brings twice gets the same answer twice.
+        A caller was told of it, or will be. So of several requests for one instance, whichever is the late
+        one, all get the same answer, as long as that satisfies them. Raises Superseded for a request that it
+        does not satisfy, and that may be older than the claim.
         """
-        request_id = decision.marks['request_id']
-        for claim in decision.lifted if request_id else ():
+        for claim in decision.lifted if decision.claiming else ():
             node = self._cluster.node(claim.node_uuid)
-            if (claim.consumer_uuid, claim.request_id) == (request.instance_uuid, request_id) and node:
-                place = int(np.searchsorted(rows, node.row))
-                return place if place < len(rows) and rows[place] == node.row else None
+            if claim.consumer_uuid != request.instance_uuid or claim.state != PENDING or node is None:
+                continue
+            place = int(np.searchsorted(rows, node.row))
+            if place < len(rows) and rows[place] == node.row:
+                return place
+            if claim.changed_s > decision.received.since_s:
+                raise errors.Superseded(request.instance_uuid)
         return None
 
     def book(self, node, request, lifetime_s, marks):

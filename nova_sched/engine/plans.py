@@ -20,7 +20,7 @@ from oslo_utils import uuidutils
 
 from nova_sched import errors
 from nova_sched.claims import Fence
-from nova_sched.engine.spots import Known, Spot, spots
+from nova_sched.engine.spots import Known, Spot, rules, spots
 from nova_sched.engine.survey import Survey, survey, unsettled
 from nova_sched.objects.claim import PLANNED
 
@@ -81,48 +81,50 @@ class Plans:
             self._books.catch_up(sorted(differ), {})
         return [claim for claim in claims if self._cluster.node(claim.node_uuid) is not None]
 
-    def draft(self, known, caps=None, may_move=False, asked=None, changed=frozenset()):
+    def draft(self, known, caps=None, asked=None, changed=frozenset()):
         """Look at everything for a plan of the whole group.
 
-        What instances have stays where it is, unless it ``may_move``. ``asked``: a Request that takes the
-        place of its member's own: that of an instance that is being built, whose own try elsewhere has
-        failed. Raises GroupRefused if a policy is on a level that is none.
+        ``asked``: a Request that takes the place of its member's own: that of an instance that is being
+        built, whose own try elsewhere has failed. Raises GroupRefused if a policy is on a level that is none.
         """
         levels = self.levels()
         if gone := known.unknown_level(levels):
             raise errors.GroupRefused(gone[0].upper() + gone[1:])
         claims = self.claims(known.uuid)
         levels = self.levels()  # of the rows that there are now
-        retried = asked and asked.instance_uuid
-
-        def settled(claim):
-            return not may_move and claim.consumer_uuid != retried
-
-        found = spots(known, claims, settled)
+        found = spots(known, claims)
         if asked is not None:
             found = [_asking(spot, asked) if spot.member == asked.seat.member else spot for spot in found]
-        fences = frozenset(one for claim in claims for one in claim.fences)
-        found = [dataclasses.replace(spot, request=dataclasses.replace(spot.request, fences=fences))
-                 for spot in found]  # fmt: skip
+        found = self._behind_fences(known, found, claims, levels)
         left = tuple(claim for claim in claims
                      if claim.member not in known.definition.members and claim.state == PLANNED)  # fmt: skip
         hosts = self._cluster.hosts
         hosts.now_s = self._clock()
-        own = [claim for claim in claims
-               if known.has_inside(claim, self._cluster.node(claim.node_uuid).row, levels)]  # fmt: skip
-        movable = [spot.position for spot in found if not spot.stays and spot.position]
-        with self._lifted([*movable, *left]):
+        planned = [spot.planned for spot in found if spot.planned]
+        index = {spot.member: place for place, spot in enumerate(found)}
+        with self._lifted([*planned, *left]):
+            kept = rules(self._cluster, known, known.definition.policies, index, claims, levels)
             seen = survey(
-                self._cluster,
-                self._placer.rules,
-                levels,
-                found,
-                known.definition.policies,
-                self._settings(),
-                caps,
-                own,
+                self._cluster, self._placer.rules, levels, found, kept, self._settings(), caps, claims
             )
         return Draft(known, found, seen, left, changed)
+
+    def _behind_fences(self, known, found, claims, levels):
+        """The spots with requests that may enter the group's own domains, but for those that other members'
+        servers keep until they go."""
+        fences = frozenset(one for claim in claims for one in claim.fences)
+        lasting: dict = {}
+        for claim in claims:
+            if claim.state != PLANNED:
+                row = self._cluster.node(claim.node_uuid).row
+                lasting |= known.insiders(known.kept_fences(claim, row, levels), row, levels)
+        made = []
+        for spot in found:
+            closed = {one for one, members in lasting.items() if spot.member not in members}
+            kind = f'{spot.kind} outside of {",".join(sorted(closed))}' if closed else spot.kind
+            request = dataclasses.replace(spot.request, fences=fences - closed)
+            made.append(dataclasses.replace(spot, kind=kind, request=request))
+        return made
 
     @contextlib.contextmanager
     def _lifted(self, claims):
@@ -148,11 +150,11 @@ class Plans:
             return Taken(False)
         levels, known = self.levels(), draft.known
         ended, kept, new = list(draft.left), [], []
-        walls: dict[str, frozenset[str]] = {}
+        walls: dict[str, Fence] = {}
         for spot, node in zip(draft.spots, targets, strict=True):
             tokens = known.tokens(spot.member, node.row, levels)
             walls |= known.walls(spot.member, node.row, levels, self._cluster.hosts.nodes)
-            here = spot.position if spot.node_uuid == node.uuid else None
+            here = spot.on(node.uuid)
             if (
                 here is not None
                 and here.state == PLANNED
@@ -166,7 +168,22 @@ class Plans:
             else:
                 ended += [spot.planned] if spot.planned else []
                 new.append((spot, node, tokens))
+        kept += self._lingering(draft, targets, levels, walls)
+        kept += _on_their_way(draft, kept)
         return self._commit(draft, (ended, kept, new, walls), record, lifetime_s)
+
+    def _lingering(self, draft, targets, levels, walls):
+        """Claims of servers where the plan does not want them, as they are until they go, where the fences
+        that they are behind change."""
+        found = []
+        for spot, node in zip(draft.spots, targets, strict=True):
+            for claim in spot.held:
+                if claim is not spot.on(node.uuid):
+                    row = self._cluster.node(claim.node_uuid).row
+                    fences = draft.known.kept_fences(claim, row, levels, walls)
+                    if set(fences) != set(claim.fences):
+                        found.append(dataclasses.replace(claim, fences=fences))
+        return found
 
     def _commit(self, draft, changes, record, lifetime_s):
         ended, kept, new, walls = changes
@@ -178,10 +195,10 @@ class Plans:
             claims = [booking.claim for booking in bookings] + kept
             keys = tuple(claim.key for claim in ended)
             placement = dataclasses.replace(
-                self._books.placement(claims, [], keys, ended),
+                self._books.placement(claims, [], keys, [*ended, *kept]),
                 record=record,
                 serial=record.serial,
-                fences=tuple(Fence(one, inside) for one, inside in sorted(walls.items())),
+                fences=tuple(wall for _, wall in sorted(walls.items())),
             )
             (outcome,) = self._store.commit([placement])
         except _Short as short:
@@ -193,6 +210,8 @@ class Plans:
         if not outcome.won:
             self._undo(bookings, ended)
             self._books.learn([outcome])
+            if walls:
+                self._books.catch_up([], {})  # of a domain, aggregates may tell which hosts are in it
             return Taken(False, {}, outcome.record, outcome.record_gone)
         for claim in kept:
             self._cluster.drop(claim)
@@ -202,7 +221,7 @@ class Plans:
 
     def committed(self, claims, ended, outcome):
         """Follow a commit that was won."""
-        self._books.follow(outcome.generations)
+        self._books.follow(outcome)
         self._fresh.committed([(claims, ended, outcome.generations)])
         self._books.refenced([outcome])
 
@@ -294,22 +313,46 @@ class Plans:
                 if any(claim.fences for claim in self._cluster.claims_of_group(uuid))]  # fmt: skip
 
     def mend_fences(self, known):
-        """Bring nodes behind the fences of their domains that came there after the fences did."""
+        """Bring nodes behind the fences of their domains, and let go those that have left.
+
+        Reports and aggregates do it when they come. This finds the rest: after a change of the configuration,
+        and of the last claim on a node that has left its domain before.
+        """
         if not known.exclusive:
             return
         levels, hosts = self.levels(), self._cluster.hosts
-        walls: dict = {}
+        walls: dict[str, Fence] = {}
         for claim in self.claims(known.uuid):
             row = self._cluster.node(claim.node_uuid).row
-            for one, inside in known.walls(claim.member, row, levels, hosts.nodes).items():
-                if one in claim.fences:
-                    walls[one] = inside
-        for one, inside in walls.items():
-            open_nodes = [uuid for uuid in inside if one not in self._cluster.node(uuid).fences]
-            if open_nodes and (come := self._store.fence(one, open_nodes)):
-                LOG.info('%d nodes have come to a domain that group %s has for itself', len(come), known.uuid)
-                self._fresh.changed(come)
-                self._books.catch_up(sorted(come), {})
+            found = known.walls(claim.member, row, levels, hosts.nodes)
+            walls |= {token: wall for token, wall in found.items() if token in claim.fences}
+        recorded = self._store.domains() if walls else {}
+        for token, wall in walls.items():
+            if (self._is_amiss(wall) or token not in recorded) and (
+                changed := self._store.fence(token, wall.nodes, wall.domain)
+            ):
+                LOG.info(
+                    '%d nodes have come to or left a domain that group %s has for itself',
+                    len(changed),
+                    known.uuid,
+                )
+                self._books.refence(changed)
+
+    def _is_amiss(self, wall):
+        """Whether a node of a Fence is without its token, or one beside has it without a claim."""
+        token = wall.token
+        carry = {node.uuid: node for node in self._cluster if token in node.fences}
+        return not wall.nodes <= carry.keys() or any(
+            all(token not in claim.fences for claim in carry[uuid].claims.values())
+            for uuid in carry.keys() - wall.nodes
+        )
+
+
+def _on_their_way(draft, kept):
+    """Pending claims of servers whose other claims change: the store would take these for newer ones."""
+    consumers, known = {claim.consumer_uuid for claim in kept}, {claim.uuid for claim in kept}
+    pending = [spot.bound for spot in draft.spots if spot.bound and spot.bound.consumer_uuid in consumers]
+    return [claim for claim in pending if claim.uuid not in known]
 
 
 ASKED = 'asked for '
@@ -318,7 +361,7 @@ ASKED = 'asked for '
 def _asking(spot, asked):
     """The member's spot, to be planned for an instance that comes: where others failed to be is no home."""
     request = dataclasses.replace(asked, seat=None)
-    return dataclasses.replace(spot, kind=ASKED + spot.member, request=request, held=(), stays=False)
+    return dataclasses.replace(spot, kind=ASKED + spot.member, request=request, held=())
 
 
 def asked_for(spot):

@@ -134,6 +134,8 @@ def _verdict(rule, hosts, request, row):
     rows = np.array([row])
     try:
         verdict = rule.judge(hosts, request, rows)
+    except errors.SchedError as error:  # what is asked makes no sense to the rule
+        return _told(rule.name, FAILS, str(error))
     except Exception as error:  # a plug-in; which one is what the operator wants to know
         LOG.exception('%s fails on a host', rule.name)
         return _told(rule.name, FAILS, str(error) or type(error).__name__)

@@ -16,10 +16,11 @@ import logging
 import time
 
 from nova_sched import errors
-from nova_sched.engine import capacity
+from nova_sched.engine import capacity, outsiders
 from nova_sched.engine.batch import Batches, Order
 from nova_sched.engine.books import Books
 from nova_sched.engine.candidates import Candidates
+from nova_sched.engine.clock import StoreClock
 from nova_sched.engine.crowd import Crowd
 from nova_sched.engine.desk import Desk
 from nova_sched.engine.figures import Figures, Minute
@@ -27,6 +28,7 @@ from nova_sched.engine.freshness import Freshness
 from nova_sched.engine.groups import Groups
 from nova_sched.engine.loop import Loop
 from nova_sched.engine.patience import Patience
+from nova_sched.engine.pauses import STILL_S, Pauses
 from nova_sched.engine.place import Placer
 from nova_sched.engine.plans import Plans
 from nova_sched.engine.questions import Questions
@@ -34,7 +36,7 @@ from nova_sched.engine.seating import Seating, Unseated
 from nova_sched.engine.spots import Library
 from nova_sched.engine.trails import Trails
 from nova_sched.engine.watch import Watch
-from nova_sched.groups.topology import Topology
+from nova_sched.groups.topology import Locator, Topology
 
 LOG = logging.getLogger(__name__)
 
@@ -44,11 +46,11 @@ PLACE, REPORT, CALL, RULES, NEWS = 'place', 'report', 'call', 'rules', 'news'
 class Scheduler:
     """Everything behind the doors. Its public methods may be called from any thread, and wait for the loop.
 
-    ``settings`` is a function that returns the current Settings; ``clock`` gives seconds since the epoch.
-    ``topology`` has the levels that groups know of, ``solver`` finds what is hard to place
-    (groups.exact.worker). Without ``trails`` they are kept in this process, and so are ``candidates``
-    without a store of them. ``news`` (a Herald) tells other schedulers what is done here, ``crowd`` knows
-    who they are.
+    ``settings`` is a function that returns the current Settings. ``clock`` (seconds since the epoch) stands
+    in for the store's, where time is simulated. ``pauses`` knows when this process stood still. ``topology``
+    has the levels that groups know of, ``solver`` finds what is hard to place (groups.exact.worker). Without
+    ``trails`` they are kept in this process, and so are ``candidates`` without a store of them. ``news`` (a
+    Herald) tells other schedulers what is done here, ``crowd`` knows who they are.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class Scheduler:
         rules,
         settings,
         random,
-        clock=time.time,
+        clock=None,
         max_batch=64,
         trails=None,
         candidates=None,
@@ -66,21 +68,29 @@ class Scheduler:
         crowd=None,
         topology=None,
         solver=None,
+        pauses=None,
     ):
         self._cluster = cluster
         self._store = store
         self._settings = settings
+        if clock is None:
+            clock = StoreClock(store.now_s)
+        elif not isinstance(clock, StoreClock) and store.clock is None:
+            store.clock = clock
         self._clock = clock
+        self.pauses = Pauses() if pauses is None else pauses
+        self._pauses_known, self._knows_clock = self.pauses.count, False
         self._placer = Placer(cluster, rules, random)
         self.figures = Figures()
         self._crowd = crowd or Crowd()
         self.fresh = Freshness(cluster, news, self._turn_to_news, self.figures, clock)
         handlers = {REPORT: self._report, CALL: self._call, RULES: self._follow, NEWS: self.fresh.take}
-        self.loop = Loop(handlers, max_batch)
+        self.loop = Loop(handlers, max_batch, self._wake_up)
         self._patience = Patience(self.loop, settings, random, self.figures)
         self.books = Books(cluster, store, settings, clock, self.fresh)
         topology = topology or Topology()
         cluster.hosts.lasting_stats = topology.stats
+        store.locator = Locator(topology, lambda: settings().default_zone)
         library = Library(store)
         plans = Plans(cluster, store, self.books, self._placer, self.fresh, topology, settings, clock)
         seating = Seating(cluster, plans, library)
@@ -113,8 +123,10 @@ class Scheduler:
 
     def start(self):
         """Learn what the store knows, then take messages. Raises StoreUnavailable."""
-        self._crowd.sign(self.figures.plain())  # before all is read: who does not see us yet need not tell us
+        self._look_at_clock()
+        self._crowd.sign(self._figures())  # before all is read: who does not see us yet need not tell us
         self.books.refresh()
+        self.pauses.start()
         self.loop.start()
         self.trails.start()
         self.fresh.herald.start()
@@ -132,7 +144,13 @@ class Scheduler:
         self.fresh.herald.stop()
         self.trails.stop()
         self.groups.close()
+        self.pauses.stop()
         self._crowd.leave()
+
+    @property
+    def clock(self):
+        """The store's clock: calling it gives seconds since the epoch."""
+        return self._clock
 
     @property
     def uuid(self):
@@ -209,8 +227,47 @@ class Scheduler:
 
     def _sign(self):
         """A sign of life, for the watch; and once a minute, if anything happened, a line of figures."""
-        self._crowd.sign(self.figures.plain())
+        self._look_at_clock()
+        self._crowd.sign(self._figures())
         self._minute.tell(self.crowd)
+
+    def _look_at_clock(self):
+        """See what time it is for the store. What has passed there and not here, the machine was suspended
+        for.
+
+        A store that was away, while this process ran, is no pause.
+        """
+        if not isinstance(self._clock, StoreClock):
+            return
+        before_s = self._clock.at(0.0)
+        self._clock.look()
+        missed_s = self._clock.at(0.0) - before_s
+        if self._knows_clock and missed_s > STILL_S:
+            self.pauses.found(missed_s)
+        self._knows_clock = True
+
+    def _figures(self):
+        return {**self.figures.plain(), 'clock_offset_s': round(getattr(self._clock, 'offset_s', 0.0), 3)}
+
+    # The loop.
+
+    def _wake_up(self):
+        """Before each batch: after a pause, forget what was heard, and read the store whole.
+
+        What was decided before the pause is judged by the store as anything else.
+        """
+        self.pauses.tick()
+        count = self.pauses.count
+        if count == self._pauses_known:
+            return
+        try:
+            self._patience.until_done(self._look_at_clock)
+            self._patience.until_done(self.books.refresh)
+        except errors.StoreUnavailable as error:
+            LOG.warning('%s; what is known here may be as old as the pause', error)
+        else:
+            self.fresh.forget()
+            self._pauses_known = count
 
     # Handlers: these run in the loop.
 
@@ -224,11 +281,13 @@ class Scheduler:
                 message.fail(error)
         if good:
             told = [message.work for message in good]
-            found = self._patience.until_done(self._store.report, told, self._clock())
+            before = outsiders.carried(self._cluster, {report.node_uuid for report in told})
+            found = self._patience.until_done(self._store.report, told)
             for message, facts in zip(good, found, strict=True):
                 self.fresh.reported(facts)
                 self.books.adopt(facts)
                 message.answer(facts)
+            outsiders.tell(self._cluster, self._store, before)
 
     def _call(self, messages):
         for message in messages:

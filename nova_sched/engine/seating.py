@@ -17,11 +17,10 @@ import functools
 import numpy as np
 
 from nova_sched import errors
-from nova_sched.engine.spots import spots
+from nova_sched.engine.spots import rules, spots
 from nova_sched.groups.arrays import policies
-from nova_sched.groups.arrays.problem import Problem, Rule
+from nova_sched.groups.arrays.problem import Problem
 from nova_sched.groups.members import member_spec
-from nova_sched.objects.claim import PENDING
 from nova_sched.state.request import Seat
 
 TOP_GROUP, MEMBER, REPLAN, REPLACE = 'top_group', 'member', 'replan', 'replace'  # scheduler hints
@@ -88,9 +87,9 @@ class Seating:
         spot = next(spot for spot in here if spot.member == path)
         own = [claim for claim in spot.held if claim.consumer_uuid == request.instance_uuid]
         others = [claim for claim in spot.held if claim.consumer_uuid != request.instance_uuid]
-        for claim in others:
-            if claim.state != PENDING and not _says(request, REPLACE):
-                raise errors.MemberRefused(path, f'it is instance {claim.consumer_uuid} already')
+        if others and not _says(request, REPLACE):
+            what = 'already' if others[0].is_confirmed else 'already, which is being built'
+            raise errors.MemberRefused(path, f'it is instance {others[0].consumer_uuid} {what}')
         if not own and not _says(request, REPLAN):
             self._check(known, path, request)
         node = spot.planned and self._cluster.node(spot.planned.node_uuid)
@@ -102,7 +101,6 @@ class Seating:
             allowed=self._allowed(known, claims, here, path),
             fences=functools.partial(self._walls, known, path),
             row=node.row if node else None,
-            instead_of=tuple(claim.consumer_uuid for claim in others if claim.state == PENDING),
             is_built=any(claim.is_confirmed for claim in own),
         )
         tokens = self._tokens(known, claims, path)
@@ -147,12 +145,8 @@ class Seating:
 
     def _tokens(self, known, claims, path):
         """Tokens of the fences that it may be behind: those of the exclusive policies that it is part of."""
-        mine = {claim.member for claim in claims if self._shares(known, claim, path)} | {path}
+        mine = {claim.member for claim in claims if known.shares(path, claim.member)} | {path}
         return frozenset(token for claim in claims if claim.member in mine for token in claim.fences)
-
-    def _shares(self, known, claim, path):
-        """Whether a claim is of a member in one exclusive policy with this one."""
-        return any(path in policy.a and claim.member in policy.a for policy in known.exclusive)
 
     def _walls(self, known, path, row):
         return known.walls(path, row, self._plans.levels(), self._cluster.hosts.nodes)
@@ -162,14 +156,11 @@ class Seating:
         hosts, levels = self._cluster.hosts, self._plans.levels()
         index = {spot.member: place for place, spot in enumerate(here)}
         names = list(levels)
-        own = np.zeros(len(hosts), dtype=np.int64)
         rows = np.full(len(here), -1, dtype=np.int32)
-        for claim in claims:
-            row = self._cluster.node(claim.node_uuid).row
-            own[row] += known.has_inside(claim, row, levels)
         for place, spot in enumerate(here):
             if spot.position is not None:
                 rows[place] = self._cluster.node(spot.node_uuid).row
+        required = [policy for policy in known.definition.policies if policy.is_required]
         fixed = rows.copy()
         fixed[index[path]] = -1
         problem = Problem(
@@ -182,10 +173,8 @@ class Seating:
             domains=[levels[name].ids for name in names],
             levels=names,
             domain_names=[list(levels[name].names) for name in names],
-            occupied=hosts.num_instances > own,
-            rules=[
-                Rule.of(policy, index, names) for policy in known.definition.policies if policy.is_required
-            ],
+            occupied=np.zeros(len(hosts), dtype=bool),
+            rules=rules(self._cluster, known, required, index, claims, levels),
             fixed=fixed,
         )
         return policies.allowed(problem, rows, index[path])

@@ -16,8 +16,11 @@ import json
 import uuid
 from collections.abc import Mapping
 
+import numpy as np
+
 from nova_sched import errors
-from nova_sched.claims import Record
+from nova_sched.claims import Domain, Fence, Record
+from nova_sched.groups.arrays.problem import Rule
 from nova_sched.groups.definition import EXCLUSIVE, Definition
 from nova_sched.groups.members import member_spec
 from nova_sched.objects.claim import PLANNED, Claim
@@ -51,13 +54,16 @@ class Known:
     kinds: Mapping[str, str]
 
     @classmethod
-    def of(cls, record, definition, source):
-        """Raises InvalidRequest for a member that makes no sense as a request."""
+    def of(cls, record, definition, source, allowance=None):
+        """Raises InvalidRequest for a member that makes no sense as a request, and TemplateError when the
+        ``allowance`` is spent."""
         made: dict[str, Request] = {}
         requests, kinds = {}, {}
         for path, member in definition.members.items():
             kind = kinds[path] = member.description
             if kind not in made:
+                if allowance is not None:
+                    allowance.check(path)
                 made[kind] = _request(path, member, record)
             requests[path] = dataclasses.replace(made[kind], instance_uuid=consumer_of(record.uuid, path))
         return cls(record, definition, source, requests, kinds)
@@ -90,23 +96,45 @@ class Known:
                 return f'policy {policy.name} is on level {policy.level}, which is not configured any more'
         return None
 
-    def has_inside(self, claim, row, levels):
-        """Whether a claim of the group, on that row, is of no outsider: of a member, or of one that was and
-        is still behind the fences of today."""
-        if claim.member in self.requests:
+    def admits(self, policy, claim, row, levels):
+        """Whether a claim of the group, on that row, may be in a domain with the members of an exclusive
+        policy: that of one of them, that of a server which was one and is behind the fence still, or what is
+        planned for any member, whose place is the plan's to judge."""
+        if claim.member in policy.a or (claim.state == PLANNED and claim.member in self.requests):
             return True
-        today = {token(self.uuid, policy, _domain(levels[policy.level], row)) for policy in self.exclusive}
-        return bool(claim.fences) and today.issuperset(claim.fences)
+        own = token(self.uuid, policy, _domain(levels[policy.level], row))
+        return claim.member not in self.requests and own in claim.fences
+
+    def shares(self, member, other):
+        """Whether two members (paths) are in one exclusive policy."""
+        return any(member in policy.a and other in policy.a for policy in self.exclusive)
+
+    def insiders(self, fences, row, levels):
+        """Which members may be behind each of these fences (tokens) round the row: their paths."""
+        owners = {token(self.uuid, policy, _domain(levels[policy.level], row)): policy.a
+                  for policy in self.exclusive}  # fmt: skip
+        return {one: owners.get(one, ()) for one in fences}
+
+    def kept_fences(self, claim, row, levels, put=()):
+        """The tokens that a server's claim keeps where the plan does not want it, until it goes: of fences of
+        today, which it is behind or which are ``put`` up there for other members."""
+        if claim.member not in self.requests:
+            return claim.fences
+        return tuple(
+            one for one in self.tokens(claim.member, row, levels) if one in claim.fences or one in put
+        )
 
     def walls(self, path, row, levels, nodes):
-        """The same with all nodes (UUIDs) of each domain."""
+        """The same, each with its Fence: all nodes (UUIDs) of the domain, and which domain it is."""
         found = {}
         for policy in self.exclusive:
             if path in policy.a and policy.level in levels:
                 level = levels[policy.level]
                 rows = (level.ids == level.ids[row]).nonzero()[0]
                 inside = frozenset(nodes[one].uuid for one in rows.tolist())
-                found[token(self.uuid, policy, _domain(level, row))] = inside
+                name = _domain(level, row)
+                own = token(self.uuid, policy, name)
+                found[own] = Fence(own, inside, Domain(policy.level, name, self.uuid))
         return found
 
 
@@ -125,7 +153,8 @@ def _request(path, member, record):
     return Request(**facts, spec=spec)
 
 
-def _read(record):
+def read(record):
+    """The Known of a Record. Raises IncompatibleObject."""
     try:
         plain = json.loads(record.definition)
         definition, source = Definition.from_plain(plain['definition']), plain['source']
@@ -147,6 +176,17 @@ class Library:
 
         Raises GroupNotFound, and IncompatibleObject for one that another release has written.
         """
+        found = self.look(uuid, project_id)
+        if isinstance(found, Record):
+            found = read(found)
+            self.keep(found)
+        return found
+
+    def look(self, uuid, project_id=None):
+        """The Known; of one that is not read yet the Record, because to read it may take long.
+
+        Raises GroupNotFound.
+        """
         record = self._store.top_group(uuid, whole=False)
         if record is None or (project_id is not None and record.project_id != project_id):
             raise errors.GroupNotFound(uuid)
@@ -155,8 +195,7 @@ class Library:
             record = self._store.top_group(uuid)
             if record is None:
                 raise errors.GroupNotFound(uuid)
-            known = _read(record)
-            self.keep(known)
+            return record
         return dataclasses.replace(known, record=record)
 
     def keep(self, known):
@@ -171,7 +210,7 @@ class Spot:
     """Where a member is now. ``planned`` is its planned claim, ``held`` those of its instances, what was
     built last first.
 
-    ``stays``: it is not to be moved. ``kind`` is equal for members that may change places.
+    ``kind`` is equal for members that may change places.
     """
 
     member: str
@@ -179,11 +218,31 @@ class Spot:
     request: Request
     planned: Claim | None = None
     held: tuple[Claim, ...] = ()
-    stays: bool = False
 
     @property
-    def booked(self):
-        return (self.planned, *self.held) if self.planned else self.held
+    def built(self):
+        """The claim that says where its server is: of several servers the last one, of its claims the
+        confirmed one. None: it has no server. A move that is not made yet does not count."""
+        newest = self._newest()
+        return max(newest, key=lambda claim: (claim.is_confirmed, claim.created_s), default=None)
+
+    @property
+    def bound(self):
+        """The claim that says where its server is on its way to; None: it is not on its way."""
+        claims = [claim for claim in self._newest() if not claim.is_confirmed and claim is not self.built]
+        return claims[0] if claims else None
+
+    def _newest(self):
+        since: dict[str, float] = {}
+        for claim in self.held:
+            since[claim.consumer_uuid] = min(claim.created_s, since.get(claim.consumer_uuid, claim.created_s))
+        newest = max(since, key=lambda consumer: since[consumer], default=None)
+        return [claim for claim in self.held if claim.consumer_uuid == newest]
+
+    def on(self, node_uuid):
+        """Its server's claim on a node, or else the planned one there; None: it has none there."""
+        claims = (self.built, self.bound, self.planned)
+        return next((claim for claim in claims if claim is not None and claim.node_uuid == node_uuid), None)
 
     @property
     def position(self):
@@ -197,18 +256,43 @@ class Spot:
         return self.position and self.position.node_uuid
 
 
-def spots(known, claims, settled=lambda claim: True):
-    """A Spot for each member, given the claims of the group: an instance that is ``settled`` stays."""
+def spots(known, claims):
+    """A Spot for each member, given the claims of the group."""
     by_path: dict[str, list[Claim]] = {}
     for claim in claims:
         by_path.setdefault(claim.member, []).append(claim)
-    return [_spot(path, known.kinds[path], request, by_path.get(path, ()), settled)
+    return [_spot(path, known.kinds[path], request, by_path.get(path, ()))
             for path, request in known.requests.items()]  # fmt: skip
 
 
-def _spot(path, kind, request, claims, settled):
+def _spot(path, kind, request, claims):
     planned = next((claim for claim in claims if claim.state == PLANNED), None)
     built = (claim for claim in claims if claim.state != PLANNED)
     held = tuple(sorted(built, key=lambda claim: (claim.is_confirmed, claim.created_s), reverse=True))
-    stays = planned is None and any(map(settled, held))
-    return Spot(path, kind, request, planned, held, stays)
+    return Spot(path, kind, request, planned, held)
+
+
+def outsiders(cluster, known, policy, claims, levels):
+    """Rows, bool [H], with instances that an exclusive policy's members may not be with in one domain: those
+    of no claim of the group, and servers of its other members, each wherever it holds room until it has
+    moved away. ``claims`` are the group's."""
+    own = np.zeros(len(cluster.hosts), dtype=np.int64)
+    for claim in claims:
+        node = cluster.node(claim.node_uuid)
+        if node is not None and claim.consumer_uuid in node.claims:
+            own[node.row] += known.admits(policy, claim, node.row, levels)
+    return cluster.hosts.num_instances > own
+
+
+def rules(cluster, known, policies, index, claims, levels):
+    """The policies as rules of a problem; ``index`` gives each member's number by its path."""
+    names = list(levels)
+    return [
+        Rule.of(
+            policy,
+            index,
+            names,
+            outsiders(cluster, known, policy, claims, levels) if policy.kind == EXCLUSIVE else None,
+        )
+        for policy in policies
+    ]

@@ -24,7 +24,8 @@ from nova_sched.filters.foreign import ForeignFilter
 from nova_sched.filters.io_ops import IoOpsFilter
 from nova_sched.filters.json import JsonFilter
 from nova_sched.filters.num_instances import NumInstancesFilter
-from nova_sched.groups.arrays.problem import Problem, Rule
+from nova_sched.groups.arrays.problem import Problem
+from nova_sched.groups.moves import Sites
 
 TRIES_S = 0.2  # for trying out claims of kinds of which figures do not tell all
 
@@ -44,15 +45,16 @@ OURS = 'nova_sched.filters.'
 
 @dataclasses.dataclass(slots=True)
 class Survey:
-    """A problem, the ``nodes`` (UUIDs) of its hosts, and each member's ``request`` in order.
+    """A problem, the ``nodes`` (UUIDs) of its hosts, and the ``sites`` of its members' servers.
 
-    ``exact`` False: some host may take more than the problem says, so that it proves nothing. ``closed``:
-    members (one of each kind) that no host takes, whatever the others do, with the reason.
+    In the problem all servers stay where they are. ``exact`` False: some host may take more than the problem
+    says, so that it proves nothing. ``closed``: members (one of each kind) that are to be planned and that no
+    host takes, whatever the others do, with the reason.
     """
 
     problem: Problem
     nodes: list[str]
-    requests: list
+    sites: Sites
     exact: bool = True
     closed: dict[str, str] = dataclasses.field(default_factory=dict)
 
@@ -63,15 +65,16 @@ def unsettled(rules, request):
             if isinstance(rule, COUNTING) or not type(rule).__module__.startswith(OURS)]  # fmt: skip
 
 
-def survey(cluster, rules, levels, spots, policies, settings, caps=None, own=None):
-    """Look at the whole cluster once, for a group. Runs in the loop; nothing of the group may be booked that
-    may move.
+def survey(cluster, rules, levels, spots, policies, settings, caps=None, own=()):
+    """Look at the whole cluster once, for a group. Runs in the loop; nothing that is planned for the group
+    may be booked.
 
-    ``spots``: for each member a Spot of ``engine.spots``; ``levels``: Topology.look; ``caps``: (kind, node
-    UUID) to the most members of the kind there, as far as earlier plans have failed on it; ``own``: the
-    claims that are of no outsiders, None: those of the spots.
+    ``spots``: for each member a Spot of ``engine.spots``; ``levels``: Topology.look; ``policies``: the Rules
+    to keep; ``caps``: (kind, node UUID) to the most members of the kind there, as far as earlier plans have
+    failed on it; ``own``: the claims of the group.
     """
     hosts = cluster.hosts
+    sites = _sites(cluster, spots)
     numbers: dict[str, int] = {}
     kind = np.array([numbers.setdefault(spot.kind, len(numbers)) for spot in spots], dtype=np.int32)
     firsts = [int(np.argmax(kind == number)) for number in range(len(numbers))]
@@ -82,7 +85,8 @@ def survey(cluster, rules, levels, spots, policies, settings, caps=None, own=Non
     for number, request in enumerate(requests):
         field = survivors(rules, hosts, request)
         if not field.left:
-            closed[spots[firsts[number]].member] = explain.refusal(field, rules, hosts, request).reason
+            for place in np.flatnonzero((kind == number) & (sites.built < 0))[:1]:
+                closed[spots[place].member] = explain.refusal(field, rules, hosts, request).reason
             continue
         rows = field.rows()
         mask[number, rows] = True
@@ -96,7 +100,6 @@ def survey(cluster, rules, levels, spots, policies, settings, caps=None, own=Non
             cap = _full(mask) if cap is None else cap
             there = cap[numbers[name]]
             there[rows_of[uuid]], exact = min(there[rows_of[uuid]], most), False
-    index = {spot.member: place for place, spot in enumerate(spots)}
     names = list(levels)
     problem = Problem(
         names=[spot.member for spot in spots],
@@ -108,25 +111,28 @@ def survey(cluster, rules, levels, spots, policies, settings, caps=None, own=Non
         domains=[levels[name].ids for name in names],
         levels=names,
         domain_names=[list(levels[name].names) for name in names],
-        occupied=_occupied(cluster, _booked(spots) if own is None else own),
-        rules=[Rule.of(policy, index, names) for policy in policies],
+        occupied=_occupied(cluster, own),
+        rules=policies,
         cap=cap,
-        fixed=_rows(cluster, (spot.node_uuid if spot.stays else None for spot in spots)),
-        home=_rows(cluster, (None if spot.stays else spot.node_uuid for spot in spots)),
+        fixed=sites.built,
+        home=np.where(sites.built < 0, sites.planned, -1),
         resources=figures.names,
         kind_names=[_words(request) for request in requests],
     )
     nodes = [node.uuid for node in hosts.nodes]
-    return Survey(problem, nodes, [spot.request for spot in spots], exact, closed)
+    return Survey(problem, nodes, sites, exact, closed)
 
 
-def _rows(cluster, nodes):
-    known = (uuid and cluster.node(uuid) for uuid in nodes)
-    return np.array([node.row if node else -1 for node in known], dtype=np.int32)
+def _sites(cluster, spots):
+    def rows(claims):
+        nodes = (cluster.node(claim.node_uuid) if claim else None for claim in claims)
+        return np.array([node.row if node else -1 for node in nodes], dtype=np.int32)
 
-
-def _booked(spots):
-    return [claim for spot in spots for claim in spot.booked]
+    return Sites(
+        built=rows(spot.built for spot in spots),
+        bound=rows(spot.bound for spot in spots),
+        planned=rows(spot.planned for spot in spots),
+    )
 
 
 def _occupied(cluster, claims):

@@ -9,9 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How long each part of a plan may take."""
+"""How long each part of a plan may take, and the reading of what is to be planned."""
 
 import dataclasses
+import time
+
+from nova_sched import errors
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,3 +25,21 @@ class Limits:
     repair_s: float = 1.0
     improve_s: float = 1.0
     explain_s: float = 2.0
+
+
+class Allowance:
+    """The time for one template: from its text to requests for hosts, in the thread that makes this.
+
+    A text within all limits of size may still ask for a lot of work. Only the time in which the thread runs
+    counts: a busy machine refuses no template.
+    """
+
+    def __init__(self, seconds: float = 2.0):
+        self._seconds = seconds
+        self._end_s = time.thread_time() + seconds
+
+    def check(self, where: str = 'template', line: int | None = None, column: int | None = None) -> None:
+        """Raises TemplateError when the time is over."""
+        if time.thread_time() > self._end_s:
+            why = f'it takes longer than {self._seconds:g} s to read; ask for less'
+            raise errors.TemplateError(where, line, column, why)

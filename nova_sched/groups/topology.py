@@ -88,17 +88,53 @@ class Topology:
         """Names of stats that may tell a node's domain: lasting facts, here."""
         return frozenset(self.levels) - {HOST, ZONE}
 
+    def domains(
+        self,
+        host: str,
+        nodename: str,
+        told: Mapping[str, str],
+        of_host: Sequence[aggregates.Aggregate],
+        default_zone: str,
+    ) -> dict[str, str]:
+        """The name of one node's domain at each level, as ``look`` finds it for all rows.
+
+        ``told`` is what the node tells, ``of_host`` the aggregates of its host.
+        """
+        found = {HOST: _name(host, nodename)}
+        for level in self.levels[1:]:
+            fact = default_zone if level == ZONE else told.get(level)
+            names = _told(aggregates.values(of_host, _key(level)), fact)
+            found[level] = min(names) if names else found[self.below[level]]
+        return found
+
     def look(self, hosts: Hosts, default_zone: str) -> dict[str, Level]:
         """Every level by name, over all rows of the hosts; kept until a lasting fact changes."""
         return hosts.kept.get(
             ('topology', self.levels, default_zone), lambda: self._look(hosts, default_zone)
         )
 
+    def nests(self, levels: Mapping[str, 'Level']) -> frozenset[tuple[str, str]]:
+        """Pairs of levels, narrow and wide, as the configuration orders them, where each domain of the one
+        really lies in one domain of the other; ``levels`` as of ``look``. Without hosts nothing is known.
+
+        The order of levels is no promise: a room may span availability zones.
+        """
+        return frozenset(
+            (narrow, wide)
+            for wide in self.below
+            for narrow in self._under(wide)
+            if len(levels[narrow].ids) and _lies_in(levels[narrow].ids, levels[wide].ids)
+        )
+
+    def _under(self, level):
+        """The levels below one, but for `host`, of which each lies in one domain of everything."""
+        while (level := self.below[level]) != HOST:
+            yield level
+
     def _look(self, hosts, default_zone):
         rows = hosts.rows
         none = np.zeros(0, dtype=np.int64)
-        names = tuple(f'{node.host}/{node.nodename}' if node.host != node.nodename else node.host
-                      for node in hosts.nodes)  # fmt: skip
+        names = tuple(_name(node.host, node.nodename) for node in hosts.nodes)
         found = {HOST: Level(HOST, np.arange(rows, dtype=np.int32), names, none, none)}
         for name in self.levels[1:]:
             told = self._told(hosts, name, default_zone)
@@ -107,18 +143,43 @@ class Topology:
 
     def _told(self, hosts: Hosts, name: str, default_zone: str) -> list[frozenset[str]]:
         """What each row tells of its domain: sets of names."""
-        key = aggregates.ZONE_KEY if name == ZONE else name
         of_set: dict[int, frozenset] = {}
         told = []
         for node, slot in zip(hosts.nodes, hosts.aggregate_set.tolist(), strict=True):
             if slot not in of_set:
-                of_set[slot] = frozenset(aggregates.values(hosts.aggregates.of(node.host), key))
-            own = of_set[slot]
-            if not own:
-                fact = default_zone if name == ZONE else node.report.stats.get(name)
-                own = frozenset([str(fact)]) if fact else own
-            told.append(own)
+                of_set[slot] = frozenset(aggregates.values(hosts.aggregates.of(node.host), _key(name)))
+            fact = default_zone if name == ZONE else node.report.stats.get(name)
+            told.append(_told(of_set[slot], fact))
         return told
+
+
+class Locator:
+    """Which domains a node is in, for the store of claims. ``default_zone`` is a function."""
+
+    def __init__(self, topology, default_zone):
+        self._topology, self._default_zone = topology, default_zone
+        self._stats = sorted(topology.stats)
+
+    def told(self, report):
+        stats = report.stats
+        return {level: str(stats[level]) for level in self._stats if stats.get(level)}
+
+    def domains(self, host, nodename, told, of_host):
+        return self._topology.domains(host, nodename, told, of_host, self._default_zone())
+
+
+def _name(host, nodename):
+    return host if host == nodename else f'{host}/{nodename}'
+
+
+def _key(level):
+    """The key of aggregates' metadata that names a domain of the level."""
+    return aggregates.ZONE_KEY if level == ZONE else level
+
+
+def _told(of_aggregates, fact):
+    """Names that are told of a domain: by aggregates, or else by the fact."""
+    return frozenset(of_aggregates) or (frozenset([str(fact)]) if fact else frozenset())
 
 
 def _level(name: str, told: Sequence[frozenset[str]], below: Level) -> Level:
@@ -130,6 +191,13 @@ def _level(name: str, told: Sequence[frozenset[str]], below: Level) -> Level:
     missing = np.array([row for row, names in enumerate(told) if not names], dtype=np.int64)
     torn = np.array([row for row, names in enumerate(told) if len(names) > 1], dtype=np.int64)
     return Level(name, ids, tuple(own for _, own in numbers), missing, torn)
+
+
+def _lies_in(fine: np.ndarray, coarse: np.ndarray) -> bool:
+    """Whether each domain of a level lies in one domain of another, by the numbers of each row."""
+    around = np.zeros(int(fine.max()) + 1, dtype=coarse.dtype)
+    around[fine] = coarse
+    return bool((around[fine] == coarse).all())
 
 
 def warnings(levels: Mapping[str, Level], most: int = 20) -> list[str]:

@@ -112,7 +112,7 @@ class NovaObject(ovo_base.VersionedObject):
 
     def obj_load_attr(self, attrname):
         """The value of a field that is not set, where a class has a rule for it; it stays unset."""
-        raise NotImplementedError(f'{self.obj_name()}.{attrname} is not set')
+        raise errors.FieldNotSet(f'{self.obj_name()}.{attrname}', 'it is not set')
 
     def obj_attr_is_set(self, attrname):
         if attrname not in self.fields and attrname not in self.obj_extra_fields:

@@ -38,12 +38,13 @@ class ClaimInfo(base.NovaSchedObject):
 
     ``allocation_request`` is JSON text in Placement's form; ``expires_at`` null never expires.
     ``move`` is what brings the instance to this node from another one.
+    ``resize_uuid`` names the resize that is open on it; null without.
     ``numa_topology`` has the instance's cells with the CPUs and pages of the host that it holds,
     ``pci_device_pools`` its devices; null where it holds none.
     """
 
-    VERSION = '1.1'
-    ADDED_IN = {'move': '1.1'}
+    VERSION = '1.2'
+    ADDED_IN = {'move': '1.1', 'resize_uuid': '1.2'}
 
     fields = {
         'uuid': fields.UUIDField(),
@@ -53,6 +54,7 @@ class ClaimInfo(base.NovaSchedObject):
         'nodename': fields.StringField(),
         'state': ClaimStateField(),
         'move': MoveField(nullable=True),
+        'resize_uuid': fields.UUIDField(nullable=True),
         'resources': fields.DictOfIntegersField(),
         'numa_topology': fields.ObjectField('InstanceNUMATopology', nullable=True),
         'pci_device_pools': fields.ObjectField('PciDevicePoolList', nullable=True),

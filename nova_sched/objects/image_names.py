@@ -41,7 +41,9 @@ OLD_NAMES = {
 }
 
 # No machine has more; a range such as 0-999999999 must not eat the memory.
-MOST_CPUS = 65536
+# CPUs of one guest, as many as KVM gives to one; and those that one text names, be it again and again.
+MOST_CPUS = 4096
+MOST_IDS = 4 * MOST_CPUS
 
 
 def todays_names(properties, known):
@@ -96,13 +98,14 @@ def _required_traits(properties):
 
 def _cpu_ids(text):
     """The ids in a text such as ``0-3,^2,8``."""
-    wanted, unwanted = set(), set()
+    wanted, unwanted, left = set(), set(), MOST_IDS
     try:
         for part in filter(None, (part.strip() for part in text.split(','))):
             target = unwanted if part.startswith('^') else wanted
             first, _, last = part.removeprefix('^').partition('-')
             ids = range(int(first), int(last or first) + 1)
-            if len(ids) > MOST_CPUS or not ids:
+            left -= ids.stop - ids.start
+            if not 0 < ids.stop - ids.start <= MOST_CPUS or left < 0:
                 raise ValueError(part)
             target.update(ids)
     except (AttributeError, ValueError):

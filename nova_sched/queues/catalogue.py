@@ -104,8 +104,11 @@ def flavor_of(row: Mapping[str, Any]) -> Flavor:
     if not isinstance(specs, Mapping):
         raise errors.InvalidRequest(f'flavor {name}, extra_specs', 'it is no mapping')
     for key, value in specs.items():
+        where = f'flavor {name}, extra spec {key!r:.80}'
         if not isinstance(key, str) or not isinstance(value, str):
-            raise errors.InvalidRequest(f'flavor {name}, extra spec {key!r:.80}', 'it is no text')
+            raise errors.InvalidRequest(where, 'it is no text')
+        if len(key) > LONGEST or len(value) > LONGEST:
+            raise errors.InvalidRequest(where, f'more than {LONGEST} characters')
     amounts = {field: row.get(field, 0) for field in AMOUNTS}
     return Flavor(**amounts, extra_specs=dict(specs), name=name)
 

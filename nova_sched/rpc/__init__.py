@@ -14,16 +14,19 @@
 import oslo_messaging as messaging
 
 from nova_sched import errors
+from nova_sched.rpc import silence
 from nova_sched.rpc.serializer import ServerSerializer
 from nova_sched.rpc.serving import Dispatcher, Server
 
 EXCHANGE = 'nova'
 TOPIC = 'scheduler'
+TIMEOUT_S = 60.0  # the default of rpc_response_timeout
 
 
 def transport(conf, url=None):
     """The bus of [DEFAULT] transport_url, on the exchange where Nova's services meet. Raises BadConfig."""
     messaging.set_transport_defaults(EXCHANGE)
+    silence.set_defaults()
     try:
         return messaging.get_rpc_transport(conf, url=url, allowed_remote_exmods=['nova_sched.errors'])
     except (messaging.DriverLoadFailure, messaging.InvalidTransportURL, ValueError) as error:
@@ -31,11 +34,15 @@ def transport(conf, url=None):
         raise errors.BadConfig('[DEFAULT] transport_url', why) from None
 
 
-def server(bus, host, endpoints, topic=TOPIC, serializer=None):
+def server(bus, host, endpoints, topic=TOPIC, serializer=None, arrivals=None):
     """An RPC server for one process, on native or green threads as the process is.
 
     It is ended with ``stop`` and ``finish``. Without another ``serializer`` it takes versioned objects.
+    ``arrivals`` (engine.received) tells of each message when it was sent.
     """
     target = messaging.Target(exchange=EXCHANGE, topic=topic, server=host)
-    dispatcher = Dispatcher(endpoints, serializer or ServerSerializer(), messaging.ExplicitRPCAccessPolicy)
+    serializer, policy = serializer or ServerSerializer(), messaging.ExplicitRPCAccessPolicy
+    # An option of oslo.messaging's clients, which it registers when the first one is made.
+    timeout_s = getattr(bus.conf, 'rpc_response_timeout', TIMEOUT_S)
+    dispatcher = Dispatcher(endpoints, serializer, policy, arrivals, timeout_s)
     return Server(bus, target, dispatcher)

@@ -11,6 +11,9 @@
 # under the License.
 """The typed client: what conductors, compute nodes and our own tools call the scheduler with."""
 
+import contextlib
+import time
+
 import oslo_messaging as messaging
 from oslo_context.context import RequestContext
 
@@ -21,6 +24,7 @@ from nova_sched.rpc.serializer import Serializer
 
 # Seconds: as long as a conductor waits for an answer, and for a sign of life meanwhile.
 LONG_TIMEOUT_S, MONITOR_TIMEOUT_S = 1800, 60
+TRIES, AGAIN_S = 3, 3.0  # of a call that is refused for its age
 
 
 class Client:
@@ -37,15 +41,27 @@ class Client:
         target = messaging.Target(
             exchange=EXCHANGE, topic=self.TOPIC, namespace=self.NAMESPACE, version=self.VERSION
         )
-        options = {'timeout': timeout_s, 'serializer': Serializer()}
+        options = {'timeout': timeout_s, 'serializer': Serializer(timeout_s)}
         if monitor_s is not None and monitor_s < timeout_s:
             options['call_monitor_timeout'] = monitor_s
         self._client = messaging.get_rpc_client(bus, target, **options)
 
     def call(self, context, method, **kwargs):
-        """Call and wait. ``context`` None makes a new one. Raises NoAnswer."""
+        """Call and wait. ``context`` None makes a new one. Raises NoAnswer.
+
+        A call that came too late, or of which nobody knows when it was sent, is made again: it stands now.
+        """
+        context = context or RequestContext(overwrite=False)
+        for _ in range(TRIES - 1):
+            try:
+                return self._call(context, method, **kwargs)
+            except errors.Outdated:
+                time.sleep(AGAIN_S)  # a scheduler that stood still goes on in order after some seconds
+        return self._call(context, method, **kwargs)
+
+    def _call(self, context, method, **kwargs):
         try:
-            return self._client.call(context or RequestContext(overwrite=False), method, **kwargs)
+            return self._client.call(context, method, **kwargs)
         except (messaging.RemoteError, NoValidHost, errors.SchedError) as error:
             raise known(error) from None
         except messaging.MessagingTimeout as error:
@@ -93,11 +109,24 @@ class StatsClient(Client):
     """What compute nodes and operators call."""
 
     NAMESPACE = 'stats'
+    VERSION = '1.1'
 
     def update_resource_stats(
-        self, name, stats, instances=None, inventories=None, cell_uuid=None, context=None
+        self,
+        name,
+        stats,
+        instances=None,
+        inventories=None,
+        cell_uuid=None,
+        context=None,
+        boot=None,
+        sequence=None,
     ):
-        """Report a node (a ComputeNode). Returns what was accepted. Raises BadReport."""
+        """Report a node (a ComputeNode). Returns what was accepted. Raises BadReport.
+
+        ``boot`` and ``sequence``: which report it is of which start of its sender, whole numbers from 1.
+        """
+        counted = {} if boot is None else {'boot': boot, 'sequence': sequence}
         return self.call(
             context,
             'update_resource_stats',
@@ -106,6 +135,7 @@ class StatsClient(Client):
             instances=instances,
             inventories=inventories,
             cell_uuid=cell_uuid,
+            **counted,
         )
 
     def update_service(self, name, service, context=None):
@@ -120,7 +150,7 @@ class ClaimsClient(Client):
     """What conductors, agents and queue workers call about claims; all return ClaimInfo objects."""
 
     NAMESPACE = 'claims'
-    VERSION = '1.1'
+    VERSION = '1.2'
 
     def instance_claim(self, spec_obj, instance_uuid, host, nodename, context=None, new=False):
         """Raises NodeNotFound or ComputeResourcesUnavailable.
@@ -138,8 +168,11 @@ class ClaimsClient(Client):
             new=new,
         )
 
-    def claim_alternate(self, spec_obj, instance_uuid, failed_host, host, nodename, context=None):
-        """Raises NodeNotFound or ComputeResourcesUnavailable; then the old claim stands."""
+    def claim_alternate(self, spec_obj, instance_uuid, failed_host, host, nodename, context=None, claim=None):
+        """Raises NodeNotFound or ComputeResourcesUnavailable; then the old claim stands.
+
+        ``claim``: the UUID of the claim on the failed host; raises ClaimNotFound if that has ended otherwise.
+        """
         return self.call(
             context,
             'claim_alternate',
@@ -148,6 +181,7 @@ class ClaimsClient(Client):
             failed_host=failed_host,
             host=host,
             nodename=nodename,
+            **_named(claim),
         )
 
     def resize_claim(self, spec_obj, instance_uuid, host, nodename, move='resize', context=None):
@@ -162,20 +196,36 @@ class ClaimsClient(Client):
             move=move,
         )
 
-    def confirm_claim(self, instance_uuid, host, context=None):
-        """Raises ClaimNotFound."""
-        return self.call(context, 'confirm_claim', instance_uuid=instance_uuid, host=host)
+    # ``claim`` is the UUID of the claim that is meant, as ``name_of`` gives it: a call that is repeated, or
+    # comes late, does not touch another one.
 
-    def revert_claim(self, instance_uuid, context=None):
+    def confirm_claim(self, instance_uuid, host, context=None, claim=None):
         """Raises ClaimNotFound."""
-        return self.call(context, 'revert_claim', instance_uuid=instance_uuid)
+        named = _named(claim)
+        return self.call(context, 'confirm_claim', instance_uuid=instance_uuid, host=host, **named)
 
-    def abort_claim(self, instance_uuid, host=None, context=None):
+    def revert_claim(self, instance_uuid, context=None, claim=None):
         """Raises ClaimNotFound."""
-        return self.call(context, 'abort_claim', instance_uuid=instance_uuid, host=host)
+        return self.call(context, 'revert_claim', instance_uuid=instance_uuid, **_named(claim))
+
+    def abort_claim(self, instance_uuid, host=None, context=None, claim=None):
+        """Raises ClaimNotFound."""
+        named = _named(claim)
+        return self.call(context, 'abort_claim', instance_uuid=instance_uuid, host=host, **named)
 
     def show(self, instance_uuid, context=None):
         return self.call(context, 'show', instance_uuid=instance_uuid)
+
+
+def name_of(info):
+    """The UUID that names what a ClaimInfo tells of: the resize that is open on the claim, or the claim."""
+    return info.resize_uuid or info.uuid
+
+
+def _named(claim):
+    """The argument that names a claim, where one is named: a scheduler of an older release does not know
+    it."""
+    return {} if claim is None else {'claim': claim}
 
 
 class CandidatesClient(Client):
@@ -333,6 +383,14 @@ class ExplainClient(Client):
         return self.call(context, 'show', request_id=request_id)
 
 
+class _Exhausted(Exception):
+    """No alternate is left; ``claim`` names the last claim, None if it is gone."""
+
+    def __init__(self, claim, uuid, tried):
+        super().__init__(uuid, tried)
+        self.claim = claim
+
+
 class Conductor:
     """A conductor's part: places a server or moves it, and takes the next alternate where that fails."""
 
@@ -363,11 +421,8 @@ class Conductor:
 
         Raises MaxRetriesExceeded; then the instance's claim has ended.
         """
-        try:
+        with self._undoing(lambda claim: self.claims.abort_claim(uuid, context=context, claim=claim)):
             return self._first_that_works(spec_obj, uuid, found, build, context)
-        except errors.MaxRetriesExceeded:
-            self.claims.abort_claim(uuid, context=context)
-            raise
 
     def move(self, spec_obj, instance_uuid, start, move='resize', context=None):
         """Bring an instance to another host, or into another size; returns the Selection where it is then.
@@ -379,32 +434,58 @@ class Conductor:
         """
         (found,) = self.scheduler.select_destinations(spec_obj, [instance_uuid], context=context)
         chosen = found[0].service_host, found[0].nodename
-        self.claims.resize_claim(spec_obj, instance_uuid, *chosen, move, context=context)
-        try:
-            return self._first_that_works(spec_obj, instance_uuid, found, start, context)
-        except errors.MaxRetriesExceeded:
-            self.claims.revert_claim(instance_uuid, context=context)
-            raise
+        made = name_of(self.claims.resize_claim(spec_obj, instance_uuid, *chosen, move, context=context))
+        with self._undoing(
+            lambda claim: self.claims.revert_claim(instance_uuid, context=context, claim=claim)
+        ):
+            return self._first_that_works(spec_obj, instance_uuid, found, start, context, made)
 
-    def _first_that_works(self, spec_obj, uuid, found, start, context):
-        """The first Selection where it could be started; the instance's claim goes along."""
+    @contextlib.contextmanager
+    def _undoing(self, undo):
+        """Where no alternate is left, undo the claim that was made last, unless another call has ended it."""
+        try:
+            yield
+        except _Exhausted as error:
+            if error.claim is not None:
+                with contextlib.suppress(errors.ClaimNotFound):
+                    undo(error.claim)
+            raise errors.MaxRetriesExceeded(*error.args) from None
+
+    def _first_that_works(self, spec_obj, uuid, found, start, context, claim=None):
+        """The first Selection where it could be started; the instance's claim goes along.
+
+        ``claim`` names the one on the first host, if that is known. Raises _Exhausted.
+        """
         tried = []
         for selection in found:
-            if tried and not self._move_claim(spec_obj, uuid, tried[-1], selection, context):
-                continue
+            if tried:
+                claim = claim or self._claim_on(uuid, tried[-1], context)
+                moved = self._move_claim(spec_obj, uuid, tried[-1], selection, context, claim)
+                if moved is None:
+                    continue
+                claim = moved
             try:
                 start(uuid, selection)
                 return selection
             except errors.ComputeResourcesUnavailable:
                 tried.append(selection.service_host)
-        raise errors.MaxRetriesExceeded(uuid, ', '.join(tried))
+        raise _Exhausted(claim or self._claim_on(uuid, tried[-1], context), uuid, ', '.join(tried))
 
-    def _move_claim(self, spec_obj, uuid, failed_host, selection, context):
-        """Claim the alternate in place of the failed host; one that filled up meanwhile is passed over."""
+    def _claim_on(self, uuid, host, context):
+        """What names the instance's claim on a host; None if it has none there."""
+        there = (name_of(one) for one in self.claims.show(uuid, context=context) if one.host == host)
+        return next(there, None)
+
+    def _move_claim(self, spec_obj, uuid, failed_host, selection, context, claim):
+        """Claim the alternate in place of the failed host, and return what names that claim.
+
+        None for an alternate that filled up meanwhile: it is passed over.
+        """
+        there = selection.service_host, selection.nodename
         try:
-            self.claims.claim_alternate(
-                spec_obj, uuid, failed_host, selection.service_host, selection.nodename, context=context
+            made = self.claims.claim_alternate(
+                spec_obj, uuid, failed_host, *there, context=context, claim=claim
             )
         except (errors.ComputeResourcesUnavailable, errors.NodeNotFound):
-            return False
-        return True
+            return None
+        return name_of(made)

@@ -23,11 +23,11 @@ LONGEST = 2**20  # characters of a template and of what was sent along with it, 
 LARGEST = 2**31 - 1  # integers of databases, and seconds that anybody holds a plan for
 
 
-def definition(levels, text, parameters=None, flavors=None, images=None):
+def definition(levels, allowance, text, parameters=None, flavors=None, images=None):
     """What a template and its surroundings mean, and the source to keep: (Definition, mapping).
 
-    ``levels`` are the names that policies may use. Raises TemplateError, InvalidRequest, or BadConfig for the
-    operator's file of flavors.
+    ``levels`` are the names that policies may use; ``allowance`` is the time for it. Raises TemplateError,
+    InvalidRequest, or BadConfig for the operator's file of flavors.
     """
     source = _source(text, parameters, flavors, images)
     found = template.read(
@@ -37,6 +37,7 @@ def definition(levels, text, parameters=None, flavors=None, images=None):
         source['images'],
         levels=levels,
         max_members=CONF.groups.max_members,
+        allowance=allowance,
     )
     return found, source
 
@@ -46,7 +47,7 @@ def _source(text, parameters, flavors, images):
     if not isinstance(text, (str, dict)):
         raise errors.InvalidRequest('template', f'it must be text or a mapping, not {type(text).__name__}')
     source = {
-        'template': text if isinstance(text, str) else json.dumps(text),
+        'template': text if isinstance(text, str) else json.dumps(words.plain(text, 'template')),
         'parameters': _mapping(parameters, 'parameters'),
         'flavors': _mapping(flavors, 'flavors'),
         'images': _mapping(images, 'images'),
@@ -64,7 +65,7 @@ def _mapping(value, where):
         return {}
     if not isinstance(value, dict):
         raise errors.InvalidRequest(where, f'{words.short(value)} is no mapping')
-    return {words.name(name, where): one for name, one in value.items()}
+    return {words.name(name, where): words.plain(one, f'{where}.{name}') for name, one in value.items()}
 
 
 # Arguments.

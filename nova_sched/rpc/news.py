@@ -11,13 +11,18 @@
 # under the License.
 """News among schedulers on the bus: a topic of its own, where each process hears all and tells all."""
 
+import types
+
 import oslo_messaging as messaging
 
 from nova_sched import errors, rpc
 from nova_sched.claims import plain
 from nova_sched.engine.news import Commit, News
+from nova_sched.rpc import words
+from nova_sched.state.report import LARGEST
 
 TOPIC = 'nova_sched_news'
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def to_plain(news):
@@ -38,21 +43,51 @@ def to_plain(news):
 
 
 def from_plain(made_s, commits=(), looks=None, tables=False):
-    """News of the arguments of ``changed``. Raises TypeError, ValueError, LookupError or AttributeError.
+    """News of the arguments of ``changed``.
+
+    Raises InvalidRequest, or one of UNREADABLE.
 
     A claim that this release cannot read leaves its nodes to be looked at.
     """
     read, unread = [], {}
     for one in commits:
-        nodes = {uuid: (int(before), int(after)) for uuid, (before, after) in one['nodes'].items()}
+        nodes = {words.uuid(uuid, 'nodes'): (int(before), int(after))
+                 for uuid, (before, after) in one['nodes'].items()}  # fmt: skip
+        consumers = tuple(words.uuid(uuid, 'consumers') for uuid in one['consumers'])
         try:
-            claims = tuple(map(plain.from_plain, one['claims']))
+            claims = tuple(_checked(plain.from_plain(claim)) for claim in one['claims'])
         except (TypeError, ValueError, errors.SchedError):
             unread |= {uuid: after for uuid, (_, after) in nodes.items()}
         else:
-            read.append(Commit(nodes, tuple(one['consumers']), claims))
-    known = {uuid: None if one is None else int(one) for uuid, one in (looks or {}).items()}
+            read.append(Commit(nodes, consumers, claims))
+    known = {
+        words.uuid(uuid, 'looks'): None if one is None else int(one) for uuid, one in (looks or {}).items()
+    }
     return News(float(made_s), tuple(read), unread | known, bool(tables))
+
+
+def _checked(claim):
+    """The claim itself, if every fact of it is of its type. Raises InvalidRequest."""
+    for uuid in (claim.uuid, claim.consumer_uuid, claim.node_uuid, *claim.fences):
+        words.uuid(uuid, 'claim')
+    for name in ('group_uuid', 'top_group'):
+        if getattr(claim, name) is not None:
+            words.uuid(getattr(claim, name), name)
+    for name in ('state', 'project_id', 'user_id', 'request_id', 'move', 'member'):
+        if getattr(claim, name) is not None:
+            words.name(getattr(claim, name), name)
+    for name in ('created_s', 'expires_s'):
+        if not isinstance(getattr(claim, name), (int, float, types.NoneType)):
+            raise errors.InvalidRequest(name, f'{words.short(getattr(claim, name))} is no time')
+    amounts, properties = claim.resources, claim.image_properties
+    if not isinstance(amounts, dict) or not all(words.is_symbol(name) for name in amounts):
+        raise errors.InvalidRequest('resources', f'{words.short(amounts)} is no mapping of resource classes')
+    for name, amount in amounts.items():
+        if type(amount) is not int or not 0 <= amount <= LARGEST:
+            raise errors.InvalidRequest(name, f'{words.short(amount)} is no amount')
+    if not isinstance(properties, dict) or not all(isinstance(one, str) for one in properties.values()):
+        raise errors.InvalidRequest('image_properties', f'{words.short(properties)} is no mapping of texts')
+    return claim
 
 
 class NewsClient:

@@ -21,7 +21,7 @@ from nova_sched.hardware.pci import pools_from_json
 from nova_sched.hardware.providers import Tree
 from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.rpc import translate, words
-from nova_sched.state.report import INITIAL_RATIOS, LARGEST, Inventory, Report, check
+from nova_sched.state.report import INITIAL_RATIOS, LARGEST, Inventory, Report, ReportOrder, check
 
 # Resource class: fields of total, use and ratio.
 FIELDS = {
@@ -106,6 +106,16 @@ def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
             **facts,
         )
     )
+
+
+def order(node, boot, sequence, since_s):
+    """Where the report of a ComputeNode stands among those of its node. Raises InvalidRequest."""
+    if boot is not None or sequence is not None:
+        for where, value in (('boot', boot), ('sequence', sequence)):
+            if words.number(value, where) > LARGEST:
+                raise errors.InvalidRequest(where, f'{words.short(value)} is too large')
+    told = _get(node, 'updated_at')
+    return ReportOrder(since_s, boot, sequence, None if told is None else told.timestamp())
 
 
 def _get(node, field):

@@ -18,16 +18,22 @@ from nova_sched import objects
 from nova_sched.rpc import words
 from nova_sched.rpc.failures import answered
 
+# Under this name a context of ours says how many seconds its caller waits for an answer.
+PATIENCE = 'nova_sched_patience_s'
 # What a context of ours sends; Nova's sends more, and all of it is accepted.
-IGNORED = frozenset(['user_identity', 'service_catalog'])
+IGNORED = frozenset(['user_identity', 'service_catalog', PATIENCE])
 
 
 class Serializer(messaging.Serializer):
     """Versioned objects in any nest of plain values, and the request context.
 
     A context is made once for each message and stays with its thread, so that oslo.log shows the
-    request id on every line. Its token is never logged.
+    request id on every line. Its token is never logged. ``patience_s`` is how many seconds a client waits.
     """
+
+    def __init__(self, patience_s=None):
+        super().__init__()
+        self._more = {} if patience_s is None else {PATIENCE: patience_s}
 
     def serialize_entity(self, ctxt, entity):
         return objects.to_primitive(entity)
@@ -36,7 +42,8 @@ class Serializer(messaging.Serializer):
         return objects.from_primitive(entity)
 
     def serialize_context(self, ctxt):
-        return ctxt.to_dict() if isinstance(ctxt, RequestContext) else dict(ctxt or {})
+        plain = ctxt.to_dict() if isinstance(ctxt, RequestContext) else dict(ctxt or {})
+        return {**plain, **self._more}
 
     def deserialize_context(self, ctxt):
         known = {name: value for name, value in (ctxt or {}).items() if name not in IGNORED}
@@ -50,4 +57,5 @@ class ServerSerializer(Serializer):
 
     def deserialize_entity(self, ctxt, entity):
         with answered('A message'):
+            words.check_text(entity)
             return super().deserialize_entity(ctxt, entity)

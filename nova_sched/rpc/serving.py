@@ -9,32 +9,91 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""oslo.messaging's RPC server, where it would lose a call or a thread."""
+"""oslo.messaging's RPC server, where it would lose a call, a thread, or what is known of a message's age."""
+
+import re
 
 import oslo_messaging as messaging
 from oslo_messaging.rpc.server import RPCServer
 
+from nova_sched import errors
+from nova_sched.engine.received import NOW, handling
+from nova_sched.rpc import words
+from nova_sched.rpc.failures import answered
+from nova_sched.rpc.serializer import PATIENCE
+
+VERSION = re.compile(r'[0-9]{1,9}(\.[0-9]{1,9}){1,2}')
+LONGEST_S = 10**6  # that a caller may wait: a thread cannot sleep for any time
+
 
 class Dispatcher(messaging.RPCDispatcher):
-    """oslo.messaging's own, which goes on sending signs of life for a message that it has refused.
+    """oslo.messaging's own, which takes for granted that a message has the shape that its client gives it.
 
-    It starts a thread for that before it looks for an endpoint, and ends it only where it found one.
+    It compares names that may be no text, and starts a thread that sends signs of life before it looks for
+    an endpoint, which it ends only where it found one, and which fails where the timeout is no number.
+    ``arrivals`` (engine.received) tells when a message was sent; without, each is of this moment.
     """
 
+    def __init__(self, endpoints, serializer, access_policy, arrivals=None, timeout_s=60.0):
+        super().__init__(endpoints, serializer, access_policy)
+        self._arrivals, self._timeout_s = arrivals, timeout_s
+
     def dispatch(self, incoming):
+        """The answer. Raises ExpectedException (InvalidRequest for a message of another shape), NoSuchMethod,
+        or UnsupportedVersion."""
+        with answered('A message'):
+            _check(incoming)
+        received = self._received(incoming)
         if not self._is_served(incoming.message):
             incoming.client_timeout = None  # it is refused at once: nobody waits for signs of life
-        return super().dispatch(incoming)
+        with handling(received):
+            return super().dispatch(incoming)
+
+    def _received(self, incoming):
+        """What is known of a message's age. Its caller says how long it waits, or waits as Nova does."""
+        if self._arrivals is None:
+            return NOW
+        # RabbitMQ's word that it has delivered the message before: the driver keeps it with the message.
+        delivery = getattr(getattr(incoming.message, '_raw_message', None), 'delivery_info', None) or {}
+        silence_s, patience_s = _seconds(incoming.client_timeout), _seconds(incoming.ctxt.get(PATIENCE))
+        is_call = getattr(incoming, 'reply_q', None) or getattr(incoming, '_reply_q', None)
+        if is_call and silence_s is None and patience_s is None:
+            patience_s = self._timeout_s
+        return self._arrivals.take(patience_s, silence_s, bool(delivery.get('redelivered')))
 
     def _is_served(self, message):
         method, version = message.get('method'), message.get('version', '1.0')
-        return isinstance(method, str) and any(
+        return any(
             self._is_namespace(endpoint.target, message.get('namespace'))
             and self._is_compatible(endpoint.target, version)
             and hasattr(endpoint, method)
             and self.access_policy.is_allowed(endpoint, method)
             for endpoint in self.endpoints
         )
+
+
+def _seconds(value):
+    """A time to wait that a message names; None for anything that is none."""
+    return float(value) if type(value) in (int, float) and 0 < value <= LONGEST_S else None
+
+
+def _check(incoming):
+    """Have a message the shape that RPC gives it. Raises InvalidRequest."""
+    message = incoming.message
+    if not isinstance(message, dict):
+        raise errors.InvalidRequest('message', f'{words.short(message)} is no mapping')
+    if not isinstance(incoming.ctxt, dict):
+        raise errors.InvalidRequest('context', f'{words.short(incoming.ctxt)} is no mapping')
+    words.name(message.get('method'), 'method')
+    if message.get('namespace') is not None:
+        words.name(message['namespace'], 'namespace')
+    version = message.get('version', '1.0')
+    if not isinstance(version, str) or not VERSION.fullmatch(version):
+        raise errors.InvalidRequest('version', f'{words.short(version)} is no version such as 1.0')
+    if not isinstance(message.get('args', {}), dict):
+        raise errors.InvalidRequest('args', f'{words.short(message["args"])} is no mapping')
+    if _seconds(incoming.client_timeout) is None:
+        incoming.client_timeout = None
 
 
 class Server(RPCServer):

@@ -228,6 +228,7 @@ def claim_info(claim, node):
         nodename=node[1],
         state=claim.state,
         move=claim.move,
+        resize_uuid=claim.resizing and claim.resizing.uuid,
         resources=dict(claim.resources),
         numa_topology=_cells(parts.cells) if parts.cells else None,
         pci_device_pools=_devices(parts.devices) if parts.devices else None,

@@ -11,6 +11,7 @@
 # under the License.
 """What words from the wire must look like: such that every database and every log line can hold them."""
 
+import math
 import re
 
 from nova_sched import errors
@@ -18,7 +19,10 @@ from nova_sched import errors
 NAME_LENGTH = 255
 UUID = re.compile('[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 UNSTORABLE = re.compile('[\x00\ud800-\udfff]')  # NUL and halves of characters
+ESCAPED = re.compile(r'\\x00|\\ud[89a-f]')  # NUL and halves of characters, as repr shows them
 SYMBOL = re.compile('[A-Z0-9_]{1,255}')
+DEPTH = 100  # values inside of values
+LARGEST = 2**63 - 1
 
 
 def is_uuid(value):
@@ -39,6 +43,31 @@ def is_text(value):
 def is_symbol(value):
     """Whether it is a resource class or a trait, as Placement writes them."""
     return isinstance(value, str) and SYMBOL.fullmatch(value) is not None
+
+
+def check_text(value):
+    """Have all text inside of a message such that a database takes it. Raises InvalidRequest.
+
+    What ``repr`` shows is searched first: that takes some microseconds for a message without such text.
+    """
+    try:
+        if isinstance(value, (dict, list)) and ESCAPED.search(repr(value)):
+            _check_text(value, 'message')
+    except RecursionError:
+        raise errors.InvalidRequest('message', 'it is nested too deeply') from None
+
+
+def _check_text(value, where):
+    if isinstance(value, str) and not is_text(value):
+        raise errors.InvalidRequest(where[-NAME_LENGTH:], 'it holds characters that are no text')
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_text(key, f'a key of {where}')
+            inner = where if key == 'nova_object.data' else f'{where}.{key}'
+            _check_text(item, inner)
+    elif isinstance(value, list):
+        for item in value:
+            _check_text(item, where)
 
 
 def short(value):
@@ -66,3 +95,30 @@ def name(value, where):
     if not is_name(value):
         raise errors.InvalidRequest(where, f'{short(value)} is no name of 1 to {NAME_LENGTH} characters')
     return value
+
+
+def plain(value, where):
+    """The value itself: null, boolean, number, text, lists and mappings of such, as JSON has them.
+
+    Raises InvalidRequest with the path to what is anything else, such as a versioned object.
+    """
+    _check_plain(value, where, DEPTH)
+    return value
+
+
+def _check_plain(value, where, left):
+    if left < 0:
+        raise errors.InvalidRequest(where[:NAME_LENGTH], f'values nest more than {DEPTH} deep')
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise errors.InvalidRequest(where[:NAME_LENGTH], f'the key {short(key)} is no text')
+            _check_plain(item, f'{where}.{key[:64]}', left - 1)
+    elif isinstance(value, list):
+        for item in value:
+            _check_plain(item, where, left - 1)
+    elif isinstance(value, (int, float)):
+        if not (-LARGEST <= value <= LARGEST if isinstance(value, int) else math.isfinite(value)):
+            raise errors.InvalidRequest(where[:NAME_LENGTH], f'{short(value)} is no number of 64 bits')
+    elif value is not None and not isinstance(value, str):
+        raise errors.InvalidRequest(where[:NAME_LENGTH], f'a {type(value).__name__} is no plain value')

@@ -263,6 +263,19 @@ class Cluster:
         if booking.before is not None and booking.before.node_uuid in self._nodes:
             self.add(booking.before)
 
+    def restamp(self, claim):
+        """Let a claim that is booked have the times that the store gave it."""
+        claims = self._nodes[claim.node_uuid].claims if claim.node_uuid in self._nodes else {}
+        held = claims.get(claim.consumer_uuid)
+        if held is not None and (held.uuid, held.resources, held.state) == (
+            claim.uuid,
+            claim.resources,
+            claim.state,
+        ):
+            claims[claim.consumer_uuid] = dataclasses.replace(
+                held, created_s=claim.created_s, changed_s=claim.changed_s, expires_s=claim.expires_s
+            )
+
     def _note(self, claim):
         """Remember a claim whose resources are booked already."""
         node = self._nodes[claim.node_uuid]

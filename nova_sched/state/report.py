@@ -15,6 +15,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from nova_sched import errors
 from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
@@ -51,13 +52,35 @@ class Inventory:
         return self.total if self.max_unit is None else min(self.total, self.max_unit)
 
 
+class ReportOrder(NamedTuple):
+    """Where a report stands among those of its node.
+
+    It is the ``sequence``-th of the ``boot``-th start of its sender, or was made at ``told_s`` by its
+    sender's clock (seconds since the epoch); None: the sender does not say. It was sent after ``since_s``.
+    """
+
+    since_s: float = math.inf
+    boot: int | None = None
+    sequence: int | None = None
+    told_s: float | None = None
+
+    def is_after(self, last, taken_s):
+        """Whether it is newer than the ReportOrder of the one that was taken last, at ``taken_s``."""
+        if None not in (self.boot, self.sequence, last.boot, last.sequence):
+            return (self.boot, self.sequence) > (last.boot, last.sequence)
+        if self.since_s >= taken_s:
+            return True
+        return None not in (self.told_s, last.told_s) and self.told_s > last.told_s
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Report:
     """One node's facts.
 
     ``inventories`` and ``used`` go by Placement's resource class; ``used`` counts everything on the
     node, the reserved part too, as Nova's ComputeNode does. ``instances`` None means that the report
-    does not say which instances there are. ``providers`` keeps child providers as they came.
+    does not say which instances there are. ``providers`` keeps child providers as they came. ``order`` says
+    which report it is; two reports that say the same are equal all the same.
     Disk in GiB, memory in MiB.
     """
 
@@ -85,6 +108,7 @@ class Report:
     providers: str | None = None
     running_vms: int | None = None
     current_workload: int | None = None
+    order: ReportOrder = dataclasses.field(default=ReportOrder(), compare=False)
 
     @property
     def lasting(self):
@@ -106,7 +130,8 @@ class Report:
 
     def to_json(self):
         """The facts as text, for the database."""
-        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)
+                 if field.name != 'order'}  # fmt: skip
         plain['inventories'] = {name: dataclasses.astuple(one) for name, one in self.inventories.items()}
         plain['traits'] = sorted(self.traits)
         plain['instances'] = None if self.instances is None else sorted(self.instances)

@@ -68,8 +68,7 @@ class Seat:
     will do that the group's policies allow while all other members stay where they are (``allowed``, a bool
     for each row). ``serial`` is that of the group, which must not change before it is anywhere else than
     planned. ``fences``: for a row, the tokens of the exclusive domains that the member is part of there,
-    each with the UUIDs of all nodes of the domain. ``instead_of`` are instances that were to be this member
-    and were never built. ``is_built``: it is there already, and moves.
+    each with the UUIDs of all nodes of the domain. ``is_built``: it is there already, and moves.
     """
 
     top_group: str
@@ -79,7 +78,6 @@ class Seat:
     allowed: Any
     fences: Callable[[int], Mapping[str, frozenset[str]]]
     row: int | None = None
-    instead_of: tuple[str, ...] = ()
     is_built: bool = False
 
     def marks(self, row):

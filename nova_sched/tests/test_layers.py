@@ -46,7 +46,8 @@ FENCES = {
     'keystonemiddleware': {'api'},
     'kombu': {'queues'},
     'openstack': {'queues'},
-    'oslo_config': {'conf', 'cmd', 'heat'},  # plug-ins read CONF through nova_sched.conf
+    # Plug-ins read CONF through nova_sched.conf; rpc: only the defaults of oslo.messaging's options.
+    'oslo_config': {'conf', 'cmd', 'heat', 'rpc'},
     'oslo_db': {'db', 'claims', 'conf'},  # conf: only the defaults of its options
     'oslo_limit': {'queues'},
     'oslo_messaging': {'rpc'},

@@ -40,15 +40,15 @@ def look(args, conf):
     """
     upkeep = store.upkeep(conf)
     books = upkeep.books()
-    found = audit(books, time.time())
+    found = audit(books, upkeep.now_s())
     if args.wait and any(one.kind == UNLISTED for one in found):
         time.sleep(args.wait)
         before, books = books, upkeep.books()
-        found = audit(books, time.time(), before)
+        found = audit(books, upkeep.now_s(), before)
     left = {one.about for one in found}
     if args.fix and any(one.repair for one in found):
-        upkeep.repair(found, time.time())
-        again = audit(upkeep.books(), time.time())
+        upkeep.repair(found, upkeep.now_s())
+        again = audit(upkeep.books(), upkeep.now_s())
         left = {one.about for one in again}
         known = {one.about for one in found}
         found += [one for one in again if one.about not in known]

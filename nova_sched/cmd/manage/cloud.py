@@ -11,8 +11,6 @@
 # under the License.
 """What the store knows of all hosts at one time, indexed for reading."""
 
-import time
-
 from nova_sched.claims import ServiceFacts
 from nova_sched.cmd.manage import store
 from nova_sched.state.aggregates import zones
@@ -23,8 +21,8 @@ UP, DOWN, DISABLED, FORCED_DOWN = 'up', 'down', 'disabled', 'forced down'
 
 def read(conf):
     """The cloud as it is now. Raises BadConfig or StoreUnavailable."""
-    changes = store.opened(conf).changes({})
-    return Cloud(changes, time.time(), conf.service_down_time, conf.default_availability_zone)
+    claims = store.opened(conf)
+    return Cloud(claims.changes({}), claims.now_s(), conf.service_down_time, conf.default_availability_zone)
 
 
 class Cloud:

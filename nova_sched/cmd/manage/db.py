@@ -14,6 +14,7 @@
 from nova_sched.cmd.manage import store, tables
 from nova_sched.db import address, schema
 from nova_sched.db import engine as db_engine
+from nova_sched.db.limits import Limits
 
 NOUN = 'db'
 HELP = 'bring the database to the schema that this release needs'
@@ -29,7 +30,7 @@ def upgrade(args, conf):
     """
     url = store.connection(conf)
     address.sqlite_file(url)  # a database in memory would be gone at once
-    engine = db_engine.create(url)
+    engine = db_engine.create(url, Limits.of(conf.database_limits).for_upgrade())
     before = schema.version(engine)
     schema.upgrade(engine)
     found = {'database': address.shown(url), 'before': before, 'version': schema.version(engine)}

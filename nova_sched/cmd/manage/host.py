@@ -13,7 +13,6 @@
 
 import dataclasses
 import textwrap
-import time
 
 from nova_sched import errors
 from nova_sched.cmd.manage import claim, cloud, rows, store, tables
@@ -84,7 +83,7 @@ def enable(args, conf):
 
 def _set_service(args, conf, **word):
     claims = store.opened(conf)
-    known = cloud.Cloud(claims.changes({}), time.time())
+    known = cloud.Cloud(claims.changes({}), claims.now_s())
     _check(known, args.hosts)
     services = [dataclasses.replace(known.service(host), **word) for host in dict.fromkeys(args.hosts)]
     for service in services:

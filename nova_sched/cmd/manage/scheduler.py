@@ -11,8 +11,6 @@
 # under the License.
 """`scheduler`: which scheduler processes share the database, and how they fare."""
 
-import time
-
 from nova_sched.cmd.manage import store, tables
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine.crowd import KEPT_S, SILENT_S
@@ -33,12 +31,14 @@ def list_schedulers(args, conf):
     Keys with --format json: scheduler_uuid, host, pid, state (alive or silent), started_at, last_seen, lag_s
     (seconds since the database was looked at last, by the time of last_seen), news_lag_s (how old the latest
     news of another scheduler was when it was heard), stale_nodes (that differed from the database at that
-    look), placed (instances), refused, conflicts, retries, conflict_rate, retry_rate (null before anything
+    look), clock_offset_s (how far the process's clock is ahead of the database's, which is the one that
+    counts), placed (instances), refused, conflicts, retries, conflict_rate, retry_rate (null before anything
     was placed), busy (transactions that were made again, because another one was in the way), batches,
     news_told, news_heard, news_dropped.
     """
-    now_s = time.time()
-    found = SqlSchedulers(store.ready(conf)).alive(now_s - KEPT_S)
+    schedulers = SqlSchedulers(store.ready(conf))
+    now_s = schedulers.now_s()
+    found = schedulers.alive(now_s - KEPT_S)
     rows = [row(facts, now_s) for facts in found]
     tables.show(tables.listing(args.format, columns(now_s), rows))
     return 0
@@ -58,6 +58,7 @@ def row(facts, now_s):
         'lag_s': figures.get('look_lag_s'),
         'news_lag_s': figures.get('news_lag_s'),
         'stale_nodes': figures.get('stale_nodes', 0),
+        'clock_offset_s': figures.get('clock_offset_s'),
         **counts,
         'conflict_rate': _rate(counts['conflicts'], counts['placed']),
         'retry_rate': _rate(counts['retries'], counts['placed']),
@@ -77,6 +78,7 @@ def columns(now_s):
         'Lag': lambda row: _lag(row['lag_s']),
         'News': lambda row: _lag(row['news_lag_s']),
         'Stale': lambda row: row['stale_nodes'],
+        'Clock': lambda row: _offset(row['clock_offset_s']),
         'Placed': lambda row: row['placed'],
         'Refused': lambda row: row['refused'],
         'Conflicts': lambda row: _share(row['conflicts'], row['conflict_rate']),
@@ -93,6 +95,10 @@ def _lag(seconds):
     if seconds is None:
         return '-'
     return f'{seconds:.1f} s' if seconds >= 1 else f'{seconds * 1000:.0f} ms'
+
+
+def _offset(seconds):
+    return '-' if seconds is None else f'{seconds:+.1f} s'
 
 
 def _share(count, rate):

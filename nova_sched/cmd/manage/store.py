@@ -16,6 +16,7 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.claims.upkeep import Upkeep
 from nova_sched.db import address, schema
 from nova_sched.db import engine as db_engine
+from nova_sched.db.limits import Limits
 
 UPGRADE = 'run nova-sched-manage db upgrade'
 
@@ -35,7 +36,7 @@ def existing(conf):
     if file is not None and not file.is_file():
         why = f'there is no file {file}; the scheduler makes it when it starts, or {UPGRADE}'
         raise errors.BadConfig('[database] connection', why)
-    return db_engine.create(url)
+    return db_engine.create(url, Limits.of(conf.database_limits).for_audit())
 
 
 def opened(conf):

@@ -16,6 +16,7 @@ import dataclasses
 import numpy as np
 
 from nova_sched.groups import definition
+from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.layout import Layout
 from nova_sched.groups.arrays.problem import Problem, Rule
 
@@ -90,7 +91,7 @@ def activate(problem: Problem, layout: Layout, number: int, a: np.ndarray, b: np
         fixed_b=count(others),
         left_a=int((~fixed[rule.a]).sum()),
         left_b=int((~fixed[others]).sum()),
-        outside=layout.outside[rule.level]
+        outside=policies.outside(problem, rule)[level.numbers]
         if rule.kind == definition.EXCLUSIVE
         else np.zeros(level.count, dtype=bool),
     )

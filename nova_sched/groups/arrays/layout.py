@@ -108,15 +108,13 @@ class Level:
 class Layout:
     """The h live hosts: ``live`` [h] are their rows in the problem. ``whole``: one domain with all.
 
-    ``nests[below, above]``: each domain of level ``below`` lies in one of ``above``. ``outside``
-    (bool [D] per level): domains with instances from outside of the group, on live hosts or others.
+    ``nests[below, above]``: each domain of level ``below`` lies in one of ``above``.
     """
 
     live: np.ndarray
     levels: list[Level]
     whole: Level
     nests: np.ndarray
-    outside: list[np.ndarray]
     position: np.ndarray  # intp [H]: place among the live hosts, else -1
 
     @functools.cached_property
@@ -148,14 +146,9 @@ def lay_out(problem: Problem) -> Layout:
     nests = _nests(problem, live)
     live = live[_sorted(problem, live, nests)]
     levels = [Level.of(ids[live]) for ids in problem.domains]
-    outside = []
-    for ids, level in zip(problem.domains, levels, strict=True):
-        has = np.zeros(int(ids.max(initial=-1)) + 1, dtype=bool)
-        has[ids[problem.occupied]] = True
-        outside.append(has[level.numbers])
     position = np.full(problem.host_count, -1, dtype=np.intp)
     position[live] = np.arange(len(live))
-    return Layout(live, levels, Level.of(np.zeros(len(live), dtype=np.intp)), nests, outside, position)
+    return Layout(live, levels, Level.of(np.zeros(len(live), dtype=np.intp)), nests, position)
 
 
 def slots(ways: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -70,14 +70,14 @@ def _counts(problem: Problem, rule: Rule, at: np.ndarray, is_placed: np.ndarray,
     if rule.kind != definition.EXCLUSIVE:
         nothing = np.zeros(size, dtype=bool)
         return Counts(a, count(rule.b), nothing, nothing)
-    return Counts(a, np.zeros(size, dtype=np.int64), count(slice(None)) - a, _outside(problem, rule.level))
+    return Counts(a, np.zeros(size, dtype=np.int64), count(slice(None)) - a, outside(problem, rule))
 
 
-def _outside(problem: Problem, level: int) -> np.ndarray:
-    """Bool [D]: domains with instances from outside of the group."""
-    outside = np.zeros(problem.size(level), dtype=bool)
-    outside[problem.domains[level][problem.occupied]] = True
-    return outside
+def outside(problem: Problem, rule: Rule) -> np.ndarray:
+    """Bool [D]: domains with instances that an exclusive rule's members are not to be with."""
+    found = np.zeros(problem.size(rule.level), dtype=bool)
+    found[problem.domains[rule.level][problem.occupied if rule.outside is None else rule.outside]] = True
+    return found
 
 
 def _tallied(problem: Problem, hosts: np.ndarray, required: bool) -> Iterator[tuple[int, Rule, int]]:

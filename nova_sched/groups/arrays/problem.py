@@ -24,7 +24,9 @@ NOWHERE = np.array(-1, dtype=np.int32)  # for ``Problem.fixed`` or ``home`` wher
 @dataclasses.dataclass(eq=False, slots=True)
 class Rule:
     """A policy in numbers. ``a`` and ``b`` are sorted member indexes (int32); ``level`` is a position in
-    ``Problem.domains``. The rest is as in ``Policy``; ``weight`` None: required.
+    ``Problem.domains``. ``outside`` bool [H], of an exclusive: hosts with instances that are not to be in a
+    domain with its members, None: ``Problem.occupied``. The rest is as in ``Policy``; ``weight`` None:
+    required.
     """
 
     policy: Policy
@@ -36,9 +38,16 @@ class Rule:
     min_domains: int
     max_skew: int | None
     weight: float | None
+    outside: np.ndarray | None = None
 
     @classmethod
-    def of(cls, policy: Policy, index: Mapping[str, int], levels: Sequence[str]) -> 'Rule':
+    def of(
+        cls,
+        policy: Policy,
+        index: Mapping[str, int],
+        levels: Sequence[str],
+        outside: np.ndarray | None = None,
+    ) -> 'Rule':
         """The rule of a policy; ``index`` gives each member's number by its path."""
 
         def numbers(paths: Iterable[str]) -> np.ndarray:
@@ -54,6 +63,7 @@ class Rule:
             min_domains=policy.min_domains,
             max_skew=policy.max_skew,
             weight=policy.weight,
+            outside=outside,
         )
 
     @property

@@ -13,16 +13,18 @@
 """Which CPUs of a server to come get one of the host each, and by which policies, as flavor and image say."""
 
 import dataclasses
+import functools
 import re
 
 from oslo_utils import strutils
 
 from nova_sched import errors
 from nova_sched.hardware.numa.guest import DEDICATED, ISOLATE, MIXED, PREFER, REQUIRE, SHARED
-
-MOST_CPUS = 65536  # no guest has more; a range such as 0-999999999 must not eat the memory
+from nova_sched.objects.image_names import MOST_CPUS, MOST_IDS
 
 # CPU policy of the flavor -> those that the image may not have beside it.
+LONGEST = 300  # characters of what is wrong: the author knows the rest
+
 AGAINST = {DEDICATED: frozenset(), MIXED: frozenset([DEDICATED]), SHARED: frozenset([DEDICATED, MIXED])}
 THREADS = (PREFER, ISOLATE, REQUIRE)
 EMULATORS = (ISOLATE, 'share')
@@ -31,7 +33,7 @@ THREADS_BY_TRAIT = {'required': REQUIRE, 'forbidden': ISOLATE}
 
 _RESOURCE = re.compile(r'resources(?:[1-9][0-9]*)?:([VP]CPU)')
 _SIBLINGS = re.compile(r'trait(?:[1-9][0-9]*)?:HW_CPU_HYPERTHREADING')
-_CPUS = re.compile(r'(\^?)\s*(\d+)(?:\s*-\s*(\d+))?')
+_CPUS = re.compile(r'(\^?)\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?')
 
 
 class Asked:
@@ -40,7 +42,14 @@ class Asked:
     def __init__(self, vcpus, memory_mb, extra_specs, image):
         self.vcpus, self.memory_mb = vcpus, memory_mb
         self.extra_specs, self.image = extra_specs, image
-        self.cpus = frozenset(range(vcpus))
+
+    @functools.cached_property
+    def cpus(self):
+        """The ids of all CPUs: only of a guest whose CPUs matter one by one. Raises InvalidRequest."""
+        if self.vcpus > MOST_CPUS:
+            why = f'{self.vcpus} CPUs; a guest with NUMA cells or dedicated CPUs has at most {MOST_CPUS}'
+            raise refused('flavor.vcpus', why)
+        return frozenset(range(self.vcpus))
 
     def both(self, name):
         """(the flavor's, the image's) value; None for nothing."""
@@ -48,7 +57,7 @@ class Asked:
 
 
 def refused(where, why):
-    return errors.InvalidRequest(where, why)
+    return errors.InvalidRequest(where, why if len(why) <= LONGEST else f'{why[:LONGEST]}...')
 
 
 def _word(value, words, where):
@@ -180,7 +189,7 @@ def _realtime(asked, emulators):
 
 def _masked(asked, mask, where):
     """The CPUs of a mask; one that begins by leaving some out is about all of them."""
-    every = f'0-{asked.vcpus - 1},' if mask.strip().startswith('^') else ''
+    every = f'0-{max(asked.cpus)},' if mask.strip().startswith('^') else ''
     return cpu_ids(every + mask, where)
 
 
@@ -188,10 +197,14 @@ def cpu_ids(text, where):
     """The ids in a text such as ``0-3,^2``. Raises InvalidRequest."""
     kept: set[int] = set()
     left_out: set[int] = set()
+    left = MOST_IDS
     for part in filter(None, (part.strip() for part in text.split(','))):
         found = _CPUS.fullmatch(part)
         first, last = (int(found[2]), int(found[3] or found[2])) if found else (0, -1)
         if not found or not 0 <= last - first < MOST_CPUS:
             raise refused(where, f'{part[:40]!r} is no range of CPUs such as 0-3 or ^2')
+        left -= last - first + 1
+        if left < 0:
+            raise refused(where, f'it names more than {MOST_IDS} CPUs')
         (left_out if found[1] else kept).update(range(first, last + 1))
     return frozenset(kept - left_out)

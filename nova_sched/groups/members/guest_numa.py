@@ -23,7 +23,7 @@ from nova_sched import objects
 from nova_sched.groups.members.guest_cpus import Asked, Cpus, cpu_ids, refused
 from nova_sched.hardware.numa.guest import ANY, DEDICATED, LARGE, MIXED, SMALL
 
-MOST_CELLS = 128  # of hw:numa_cpus.N and hw:numa_mem.N, as many as Nova reads
+MOST_CELLS = 128  # as many as QEMU gives to a guest, and as Nova reads of hw:numa_cpus.N and hw:numa_mem.N
 PAGE_WORDS = {'small': SMALL, 'large': LARGE, 'any': ANY}
 
 
@@ -106,8 +106,8 @@ def _count(asked):
     said = flavor or image
     if said is None:
         return None
-    if not strutils.is_int_like(said) or int(said) < 1:
-        raise refused('hw:numa_nodes', f'{said!r} is no number from 1')
+    if not strutils.is_int_like(said) or not 1 <= int(said) <= MOST_CELLS:
+        raise refused('hw:numa_nodes', f'{said!r:.40} is no number from 1 to {MOST_CELLS}')
     return int(said)
 
 
@@ -143,7 +143,7 @@ def _amount(text, where):
 
 def _equal(asked, number):
     """Cells of one size."""
-    each, memory = asked.vcpus // number, asked.memory_mb // number
+    each, memory = len(asked.cpus) // number, asked.memory_mb // number
     if each * number != asked.vcpus or memory * number != asked.memory_mb:
         why = f'{asked.vcpus} CPUs and {asked.memory_mb} MiB do not make {number} equal cells'
         raise refused('hw:numa_nodes', why)

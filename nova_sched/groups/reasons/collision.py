@@ -30,17 +30,17 @@ def core(problem: Problem, ways: Iterable[Settle], until: float) -> tuple[Famili
     """Numbers of required rules that cannot be kept together, of a problem that has no placement.
 
     They come by families of rules that are alike: one kind, one level, members of the same flavors, as of
-    many equal cells. Second: whether each is needed; that is asked for one of a family and taken for all.
+    many equal cells. Second: whether each is needed, which is asked for every single rule: rules that look
+    alike may be about members that overlap in different ways.
     ``ways`` to settle, the quicker and weaker first; ``until`` in ``time.monotonic`` seconds.
     """
     families = _families(problem)
-    sure = False
+    is_minimal = False
     for settle in ways:
         search = _Search(problem, settle, until)
         if search.is_impossible(families):
-            families = search.shrink(families)
-            sure = search.is_sure
-    return families, sure
+            families, is_minimal = search.shrink(families)
+    return families, is_minimal
 
 
 def only(problem: Problem, numbers: Iterable[int]) -> Problem:
@@ -62,29 +62,30 @@ def _families(problem: Problem) -> Families:
 class _Search:
     def __init__(self, problem: Problem, settle: Settle, until: float) -> None:
         self._problem, self._settle, self._until = problem, settle, until
-        self.is_sure = True  # every rule that was kept is known to be needed
 
     def is_impossible(self, families: Families) -> bool:
         """Whether it is proven that these cannot be kept together."""
-        left = self._until - time.monotonic()
-        answer = None
-        if left > 0:
-            rules = sorted(number for family in families for number in family)
-            answer = self._settle(only(self._problem, rules), min(SETTLE_S, left))
-        self.is_sure &= answer is not None
-        return answer is False
+        return self._can_be_kept(families) is False
 
-    def shrink(self, families: Families) -> Families:
-        self.is_sure = True
+    def _can_be_kept(self, families: Families) -> bool | None:
+        """Whether these can be kept together; None when it is not known, or the time is up."""
+        left = self._until - time.monotonic()
+        if left <= 0:
+            return None
+        rules = sorted(number for family in families for number in family)
+        return self._settle(only(self._problem, rules), min(SETTLE_S, left))
+
+    def shrink(self, families: Families) -> tuple[Families, bool]:
+        """What is left when nothing more can be spared, and whether each of these rules is known to be
+        needed."""
         families = self._without_spare(families)
         families = self._shortened(families)
-        return self._trimmed(families)
+        return self._needed(self._trimmed(families))
 
     def _without_spare(self, families: Families) -> Families:
         """Leave families out by halves, quarters, and so on, for as long as there is a proof without them."""
         size = max(len(families) // 2, 1)
         while families:
-            self.is_sure = True  # only the last round decides
             for start in reversed(range(0, len(families), size)):
                 fewer = families[:start] + families[start + size :]
                 if self.is_impossible(fewer):
@@ -114,3 +115,18 @@ class _Search:
                     break
                 families, family = fewer, family[:-1]
         return families
+
+    def _needed(self, families: Families) -> tuple[Families, bool]:
+        """Leave out each single rule that can be spared, and say whether the others can be kept without each
+        that is left.
+
+        Once is enough: a rule that is needed beside others is needed beside fewer.
+        """
+        is_known = True
+        for number in [number for family in families for number in family]:
+            fewer = [[one for one in family if one != number] for family in families]
+            answer = self._can_be_kept(fewer)
+            if answer is False:
+                families = fewer
+            is_known &= answer is not None
+        return [family for family in families if family], is_known

@@ -24,7 +24,7 @@ def cluster(problem: Problem) -> Problem:
     Members are all alike there, and none is fixed. The required rules can be kept there exactly if they could
     on the whole cluster, were it empty.
     """
-    rules = [rule for rule in problem.rules if rule.is_required]
+    rules = [dataclasses.replace(rule, outside=None) for rule in problem.rules if rule.is_required]
     hosts = _enough([np.asarray(ids) for ids in problem.domains], max(len(problem.names), 1))
     domains, names = [], []
     for ids, every in zip(problem.domains, problem.domain_names, strict=True):

@@ -15,7 +15,7 @@ For authors without a cluster at hand: policies that cannot be kept there cannot
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -26,21 +26,28 @@ from nova_sched.groups.limits import Limits
 from nova_sched.groups.reasons import why
 from nova_sched.groups.topology import HOST, Topology
 
+Nests = Collection[tuple[str, str]]  # names of levels, narrow and wide
+
 MOST_HOSTS = 20_000  # to look through; a group that could make use of more is not looked at
 
 
 def contradiction(
-    definition: Definition, topology: Topology, limits: Limits | None = None, solver: Solver | None = None
+    definition: Definition,
+    topology: Topology,
+    nests: Nests = frozenset(),
+    limits: Limits | None = None,
+    solver: Solver | None = None,
 ) -> str | None:
     """Which required policies collide whatever cluster there is, in words; None: none, as far as is known.
 
-    ``topology`` has the levels; ``limits`` and ``solver`` are as of ``why.contradiction``.
+    ``topology`` has the levels; ``nests`` (``Topology.nests``) says which of them lie in each other on all
+    clusters in question; ``limits`` and ``solver`` are as of ``why.contradiction``.
     """
-    found = problem(definition, topology)
+    found = problem(definition, topology, nests)
     return None if found is None else why.contradiction(found, limits, solver)
 
 
-def problem(definition: Definition, topology: Topology) -> Problem | None:
+def problem(definition: Definition, topology: Topology, nests: Nests = frozenset()) -> Problem | None:
     """The required policies of a group on that cluster; None if it would have too many hosts, or none.
 
     Each level that they name is an axis with a value for each member; a domain has a value on its own axis
@@ -53,7 +60,7 @@ def problem(definition: Definition, topology: Topology) -> Problem | None:
         return None
     hosts = np.array(list(itertools.product(range(len(members)), repeat=len(levels))), dtype=np.int64)
     domains = [
-        _domains(hosts, [levels.index(one) for one in _around(name, levels, topology)]) for name in levels
+        _domains(hosts, [levels.index(one) for one in _around(name, levels, nests)]) for name in levels
     ]
     index = {path: number for number, path in enumerate(members)}
     return Problem(
@@ -72,18 +79,11 @@ def problem(definition: Definition, topology: Topology) -> Problem | None:
     )  # fmt: skip
 
 
-def _around(name: str, levels: list[str], topology: Topology) -> list[str]:
-    """A level and those above it; a host lies in all."""
+def _around(name: str, levels: list[str], nests: Nests) -> list[str]:
+    """A level and those that it lies in; a host lies in all."""
     if name == HOST:
         return levels
-    found = [name]
-    for level in levels:  # a narrower one comes before all that are above it
-        at = level
-        while at not in (HOST, name):
-            at = topology.below[at]
-        if at == name and level != name:
-            found.append(level)
-    return found
+    return [level for level in levels if level == name or (name, level) in nests]
 
 
 def _domains(hosts: np.ndarray, axes: Sequence[int]) -> np.ndarray:

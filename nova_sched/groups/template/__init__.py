@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from nova_sched.groups.definition import Definition
+from nova_sched.groups.limits import Allowance
 from nova_sched.groups.template import reading
 
 LEVELS = ('host', 'rack', 'room', 'zone')
@@ -38,14 +39,16 @@ def read(
     images: Mapping[str, Mapping[str, Any]] | None = None,
     levels: Iterable[str] = LEVELS,
     max_members: int = 1000,
+    allowance: Allowance | None = None,
 ) -> Definition:
     """What a template means.
 
     ``source`` is YAML or JSON text, or a mapping as JSON has it. ``parameters`` by name. ``flavors`` and
     ``images``: those that the template may name, each as it would be written in it. ``levels``: names that
-    policies may use. Raises TemplateError; one from a mapping has no line and column.
+    policies may use. ``allowance``: the time for it, a new one if none is given. Raises TemplateError; one
+    from a mapping has no line and column.
     """
-    return reading.Reading(source, parameters, flavors, images, levels, max_members).definition()
+    return reading.Reading(source, parameters, flavors, images, levels, max_members, allowance).definition()
 
 
 @functools.cache

@@ -27,6 +27,7 @@ COUNTS = {
     'swap': 'swap',
 }
 LEAST = {'vcpus': 1, 'memory_mb': 1}
+LONGEST = 255  # characters of an extra spec's name and of its text, as Nova's API has it
 FIELDS = (*COUNTS, 'name', 'extra_specs')
 
 
@@ -75,8 +76,12 @@ def _specs(scope, value):
     """Extra specs are text to Nova: numbers and booleans are written out."""
     specs = {}
     for key, item in scope.mapping(value).data.items():
+        if len(key) > LONGEST:
+            raise value.wrong_key(key, f'the name of an extra spec has at most {LONGEST} characters')
         plain = scope.plain(item)
         if isinstance(plain, list | dict | None):
             raise item.wrong(f'an extra spec is text, not {scope.head(item).kind}')
         specs[key] = str(plain).lower() if isinstance(plain, bool) else str(plain)
+        if len(specs[key]) > LONGEST:
+            raise item.wrong(f'an extra spec has at most {LONGEST} characters')
     return specs

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from nova_sched import errors
 from nova_sched.groups.definition import Definition
+from nova_sched.groups.limits import Allowance
 from nova_sched.groups.template import source, types
 from nova_sched.groups.template.conditions import Conditions
 from nova_sched.groups.template.flavors import Flavors
@@ -60,12 +61,13 @@ DESCRIPTION = 65_535  # characters
 class Reading:
     """What functions ask for (``parameters``, ``conditions``, ``attribute``) while a template is read."""
 
-    def __init__(self, text, parameters, flavors, images, levels, max_members):
+    def __init__(self, text, parameters, flavors, images, levels, max_members, allowance=None):
         self._warnings: list[str] = []
-        work = Work()
+        allowance = allowance or Allowance()
+        work = Work(allowance)
         literal = Literal(work)
         self._scope = Scope(self, work)
-        self._top = literal.mapping(source.values(text), SECTIONS)
+        self._top = literal.mapping(source.values(text, allowance), SECTIONS)
         literal.word(literal.require(self._top, 'heat_template_version'), VERSIONS)
         self._levels = tuple(levels)
         self._most_members = max_members

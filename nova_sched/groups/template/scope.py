@@ -16,6 +16,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+from nova_sched.groups.limits import Allowance
 from nova_sched.groups.template.functions import FUNCTIONS, REFUSED
 from nova_sched.groups.template.values import DEPTH, Omitted, Reference, Value, text_fault, to_plain
 
@@ -27,11 +28,13 @@ _WHOLE = re.compile(r'\s*[+-]?[0-9]{1,18}\s*')
 class Work:
     """What one reading has spent: a short text must not keep a scheduler busy."""
 
-    def __init__(self):
+    def __init__(self, allowance=None):
         self.depth = 0
+        self._allowance = allowance or Allowance()
         self._left = STEPS
 
     def spend(self, steps, at):
+        self._allowance.check(at.where, at.line, at.column)
         self._left -= steps
         if self._left < 0:
             raise at.wrong('the template asks for too much work')

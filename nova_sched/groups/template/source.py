@@ -22,6 +22,7 @@ from typing import Any
 import yaml
 
 from nova_sched import errors
+from nova_sched.groups.limits import Allowance
 from nova_sched.groups.template.values import (
     COUNT,
     DEPTH,
@@ -49,15 +50,15 @@ _SCALARS = {
 }
 
 
-def values(source: Any) -> Value:
+def values(source: Any, allowance: Allowance | None = None) -> Value:
     """The one mapping that the source holds. Raises TemplateError."""
-    value = parse(source) if isinstance(source, str | bytes) else from_plain(source)
+    value = parse(source, LOADER, allowance) if isinstance(source, str | bytes) else from_plain(source)
     if not isinstance(value.data, dict):
         raise value.wrong(f'a template is a mapping, not {value.kind}')
     return value
 
 
-def parse(source: str | bytes, loader: type = LOADER) -> Value:
+def parse(source: str | bytes, loader: type = LOADER, allowance: Allowance | None = None) -> Value:
     """The one YAML document in the text. Raises TemplateError.
 
     Nearly all of JSON is YAML, and then has lines too. What is not (a surrogate pair escaped, a DEL) is
@@ -65,7 +66,7 @@ def parse(source: str | bytes, loader: type = LOADER) -> Value:
     """
     text = _decoded(source)
     try:
-        return _yaml(text, loader)
+        return _yaml(text, loader, allowance or Allowance())
     except errors.TemplateError:
         value = _json(text) if _may_be_json(text) else None
         if value is None:
@@ -92,11 +93,11 @@ def _distinct(pairs):
     return mapping
 
 
-def _yaml(text, loader):
+def _yaml(text, loader, allowance):
     if bad := yaml.reader.Reader.NON_PRINTABLE.search(text):
         raise _at_end(text[: bad.start()], f'character U+{ord(bad[0]):04X} is not allowed')
     try:
-        return _Document(yaml.parse(text, Loader=loader), _may_be_json(text)).value()
+        return _Document(yaml.parse(text, Loader=loader), _may_be_json(text), allowance).value()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         why = ', '.join(part for part in (error.context, error.problem) if part)
@@ -128,7 +129,8 @@ def _at_end(before, why):
 class _Document:
     """One document, event by event."""
 
-    def __init__(self, events, is_json):
+    def __init__(self, events, is_json, allowance):
+        self._allowance = allowance
         self._events = events
         self._is_json = is_json
         self._anchors = {}
@@ -162,6 +164,7 @@ class _Document:
         self._count += 1
         if self._count > COUNT:
             raise made.wrong(f'there are more than {COUNT} values')
+        self._allowance.check(where, made.line, made.column)
         if depth > DEPTH:
             raise made.wrong(f'values nest more than {DEPTH} deep')
         if isinstance(event, yaml.ScalarEvent):

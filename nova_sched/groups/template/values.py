@@ -23,6 +23,7 @@ DEPTH = 50  # values inside of values
 COUNT = 100_000  # values of one template
 ROOT = 'template'
 LARGEST = 2**63 - 1
+LONGEST_WHY = 500  # characters of what is wrong
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,12 +53,12 @@ class Value:
 
     def wrong(self, why):
         """The error to raise about this value."""
-        return errors.TemplateError(self.where, self.line, self.column, why)
+        return errors.TemplateError(self.where, self.line, self.column, shortened(why))
 
     def wrong_key(self, key, why):
         """The error to raise about a key of this mapping."""
         line, column = (self.keys or {}).get(key, (self.line, self.column))
-        return errors.TemplateError(inside(self.where, key), line, column, why)
+        return errors.TemplateError(inside(self.where, key), line, column, shortened(why))
 
     def holding(self, data):
         """Other data at the same place, worked out from this."""
@@ -90,8 +91,14 @@ KINDS = (
 
 
 def inside(where, key):
-    """The path to what stands under ``key`` at the path ``where``."""
-    return str(key) if where == ROOT else f'{where}.{key}'
+    """The path to what stands under ``key`` at the path ``where``; of a long key its beginning."""
+    step = str(key)[:64]
+    return step if where == ROOT else f'{where}.{step}'
+
+
+def shortened(why):
+    """The text, of which the author of a template knows the rest if it is long."""
+    return why if len(why) <= LONGEST_WHY else f'{why[:LONGEST_WHY]}...'
 
 
 def text_fault(text):

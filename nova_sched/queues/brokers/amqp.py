@@ -28,6 +28,7 @@ from nova_sched.queues.brokers.amqp_consumer import AmqpConsumer
 
 LOG = logging.getLogger(__name__)
 
+HEARTBEAT_S = 6.0  # a broker that is silent for two of these is away
 LINKS = 4  # connections on which one process sends, and makes and ends queues
 SHARE = 200  # queues for which another connection is worth its while: several of them make more in less time
 
@@ -48,7 +49,7 @@ class AmqpBroker(broker.Broker):
         queue_type: str = conf.CLASSIC,
         fallback_after_s: float = 30.0,
         options: Mapping[str, Any] | None = None,
-        heartbeat_s: float = 60.0,
+        heartbeat_s: float = HEARTBEAT_S,
         name: str = 'nova_sched',
     ):
         self._server = amqp_links.server(url, options)

@@ -31,8 +31,9 @@ Result = TypeVar('Result')
 ERRORS = (AMQPError, MessageNacked, OSError)
 
 CONNECT_S = 5.0  # for each host
+CLOSE_S = 1.0
 BATCH = 500  # commands that are sent before their answers are read
-SILENCE_S = 20.0  # the broker says something within this time, or it is taken as gone
+SILENCE_S = 10.0  # the broker says something within this time, or it is taken as gone
 TRUE = ('1', 'true', 'yes', 'on')
 
 
@@ -127,8 +128,10 @@ def connect(broker: Server, name: str, heartbeat_s: float = 0.0) -> amqp.Connect
 
 
 def close(connection: amqp.Connection) -> None:
-    """End it, in good order if the broker answers."""
+    """End it, in good order if the broker answers soon."""
     with contextlib.suppress(*ERRORS):
+        if connection.connected:  # py-amqp would connect again for the socket of one that is not
+            connection.sock.settimeout(CLOSE_S)
         connection.close()
     connection.collect()
 

@@ -13,14 +13,17 @@
 
 import oslo_messaging as messaging
 
+from nova_sched.rpc.failures import expected
+
 
 class BaseApi:
     target = messaging.Target(namespace='baseapi', version='1.1')
 
-    @messaging.expose
+    @expected
     def ping(self, context, arg):
+        """What was said, and who answers."""
         return {'service': 'scheduler', 'arg': arg}
 
-    @messaging.expose
+    @expected
     def get_backdoor_port(self, context):
         """None: there is no back door."""

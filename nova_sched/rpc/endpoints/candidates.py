@@ -37,8 +37,8 @@ class Candidates:
         if requests[0].is_rebuild:
             raise errors.InvalidRequest('scheduler_hints', 'a check of a rebuild claims nothing')
         wanted = None if count is None else words.number(count, 'count')
-        offered = self._scheduler.candidates.offer(requests, translate.kept_text(spec), wanted, context)
-        return [[translate.candidate(one) for one in found] for found in offered]
+        text = translate.kept_text(spec)
+        return self._scheduler.candidates.offer(requests, text, wanted, context, translate.candidate)
 
     @expected
     def claim_candidate(self, context, uuid):

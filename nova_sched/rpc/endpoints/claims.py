@@ -9,18 +9,26 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `claims` 1.1: what becomes of a claim after its host was chosen."""
+"""The namespace `claims` 1.2: what becomes of a claim after its host was chosen.
+
+Since 1.2, ``claim`` is the UUID of the claim that a caller means, or of the resize that is open on it: the
+call does not touch another one, however late it comes. Without it, a call means the claims that there were
+when it was sent. Each method raises Outdated, and has done nothing, if that is not sure: the caller may call
+again.
+"""
 
 import oslo_messaging as messaging
 
 from nova_sched import errors
+from nova_sched.claims.order import Meant
+from nova_sched.engine import received
 from nova_sched.objects.claim import MOVES
 from nova_sched.rpc import translate, words
 from nova_sched.rpc.failures import expected
 
 
 class Claims:
-    target = messaging.Target(namespace='claims', version='1.1')
+    target = messaging.Target(namespace='claims', version='1.2')
 
     def __init__(self, scheduler):
         self._scheduler = scheduler
@@ -40,13 +48,14 @@ class Claims:
         return self._claim(context, spec_obj, instance_uuid, host, nodename, new=bool(new))
 
     @expected
-    def claim_alternate(self, context, spec_obj, instance_uuid, failed_host, host, nodename):
+    def claim_alternate(self, context, spec_obj, instance_uuid, failed_host, host, nodename, claim=None):
         """Give up the claim on the host where the build failed, and claim an alternate, in one transaction.
 
-        Raises as instance_claim does; then the claim on the failed host still stands.
+        Raises as instance_claim does; then the claim on the failed host still stands. Raises ClaimNotFound if
+        the ``claim`` that is named has ended for another one.
         """
         leaving = words.name(failed_host, 'failed_host')
-        return self._claim(context, spec_obj, instance_uuid, host, nodename, leaving)
+        return self._claim(context, spec_obj, instance_uuid, host, nodename, leaving, claim=claim)
 
     @expected
     def resize_claim(self, context, spec_obj, instance_uuid, host, nodename, move='resize'):
@@ -62,40 +71,58 @@ class Claims:
             raise errors.InvalidRequest('move', f'{words.short(move)} is none of {", ".join(MOVES)}')
         return self._claim(context, spec_obj, instance_uuid, host, nodename, move=move)
 
-    def _claim(self, context, spec_obj, instance_uuid, host, nodename, leaving=None, move=None, new=False):
+    def _claim(
+        self,
+        context,
+        spec_obj,
+        instance_uuid,
+        host,
+        nodename,
+        leaving=None,
+        move=None,
+        new=False,
+        claim=None,
+    ):
         (request,) = translate.requests(translate.spec(spec_obj), [instance_uuid])
         node = words.name(host, 'host'), words.name(nodename, 'nodename')
-        claiming = self._scheduler.desk.claim
-        claim = self._scheduler.call(claiming, request, *node, context.request_id, leaving, move, new)
-        return self._infos([claim])[0]
+        how = context.request_id, leaving, move, new, _meant(claim)
+        return self._infos([self._scheduler.call(self._scheduler.desk.claim, request, *node, *how)])[0]
 
     @expected
-    def confirm_claim(self, context, instance_uuid, host):
+    def confirm_claim(self, context, instance_uuid, host, claim=None):
         """The instance runs on the host for good; the source of its move ends, and so does its old size.
 
         Returns its claims there. Raises ClaimNotFound.
         """
         uuid, host = words.uuid(instance_uuid, 'instance_uuid'), words.name(host, 'host')
-        return self._infos(self._scheduler.call(self._scheduler.desk.confirm_claim, uuid, host))
+        confirm = self._scheduler.desk.confirm_claim
+        return self._infos(self._scheduler.call(confirm, uuid, host, _meant(claim)))
 
     @expected
-    def revert_claim(self, context, instance_uuid):
+    def revert_claim(self, context, instance_uuid, claim=None):
         """Take back the instance's move or resize: it stays where it is, as it is.
 
         Returns its claims then. Raises ClaimNotFound if there is no move or resize to take back.
         """
         uuid = words.uuid(instance_uuid, 'instance_uuid')
-        return self._infos(self._scheduler.call(self._scheduler.desk.revert_claim, uuid))
+        return self._infos(self._scheduler.call(self._scheduler.desk.revert_claim, uuid, _meant(claim)))
 
     @expected
-    def abort_claim(self, context, instance_uuid, host=None):
+    def abort_claim(self, context, instance_uuid, host=None, claim=None):
         """End the instance's claims, on one host or everywhere. Returns them. Raises ClaimNotFound."""
         uuid = words.uuid(instance_uuid, 'instance_uuid')
         only = None if host is None else words.name(host, 'host')
-        return self._infos(self._scheduler.call(self._scheduler.desk.abort_claim, uuid, only))
+        abort = self._scheduler.desk.abort_claim
+        return self._infos(self._scheduler.call(abort, uuid, only, _meant(claim)))
 
     @expected
     def show(self, context, instance_uuid):
         """The instance's claims: one, or two while it moves; none if there are none."""
         uuid = words.uuid(instance_uuid, 'instance_uuid')
         return self._infos(self._scheduler.call(self._scheduler.desk.claims_of, uuid))
+
+
+def _meant(claim):
+    """The claims that the call is about, as its caller names them or knew them."""
+    name = None if claim is None else words.uuid(claim, 'claim')
+    return Meant(name, received.current().since_s)

@@ -13,6 +13,8 @@
 
 import oslo_messaging as messaging
 
+from nova_sched.conf import CONF
+from nova_sched.groups.limits import Allowance
 from nova_sched.groups.members import account
 from nova_sched.rpc import groups, words
 from nova_sched.rpc.failures import expected
@@ -33,7 +35,9 @@ class Groups:
         self._scheduler = scheduler
 
     def _definition(self, *given):
-        return groups.definition(self._scheduler.groups.levels, *given)
+        """A Definition, the source to keep, and what is left of the time for both."""
+        allowance = Allowance(CONF.groups.read_seconds)
+        return *groups.definition(self._scheduler.groups.levels, allowance, *given), allowance
 
     @expected
     def create(
@@ -52,7 +56,7 @@ class Groups:
         ``ttl``: seconds after which members that are not created yet lose their places, `[groups] plan_ttl`
         by default. Raises TemplateError, or GroupRefused with ``details``.
         """
-        definition, source = self._definition(template, parameters, flavors, images)
+        definition, source, allowance = self._definition(template, parameters, flavors, images)
         view = self._scheduler.groups.create(
             definition,
             source,
@@ -60,6 +64,7 @@ class Groups:
             ttl_s=groups.optional(groups.number, ttl, 'ttl'),
             dry_run=groups.flag(dry_run, 'dry_run'),
             context=groups.owner(context),
+            allowance=allowance,
         )
         return groups.top_group(view)
 
@@ -83,7 +88,7 @@ class Groups:
         the group stays as it was.
         """
         uuid = words.uuid(uuid, 'uuid')
-        definition, source = self._definition(template, parameters, flavors, images)
+        definition, source, allowance = self._definition(template, parameters, flavors, images)
         view = self._scheduler.groups.update(
             uuid,
             definition,
@@ -93,6 +98,7 @@ class Groups:
             project_id=groups.optional(words.name, project_id, 'project_id'),
             ttl_s=groups.optional(groups.number, ttl, 'ttl'),
             context=groups.owner(context),
+            allowance=allowance,
         )
         return groups.top_group(view)
 
@@ -161,8 +167,9 @@ class Groups:
     def validate(self, context, template, parameters=None, flavors=None, images=None):
         """What a template comes to, as ``groups.members.account`` has it; nothing is planned.
 
-        ``contradiction``: which policies collide whatever hosts there are, in words, or None. Raises
-        TemplateError.
+        ``contradiction``: which policies collide whatever hosts there are, if levels lie in each other as
+        they do here, in words, or None. Raises TemplateError.
         """
-        definition, _ = self._definition(template, parameters, flavors, images)
-        return {**account.of(definition), 'contradiction': self._scheduler.groups.contradiction(definition)}
+        definition, _, allowance = self._definition(template, parameters, flavors, images)
+        contradiction = self._scheduler.groups.contradiction(definition, allowance)
+        return {**account.of(definition), 'contradiction': contradiction}

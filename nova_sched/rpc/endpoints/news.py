@@ -15,7 +15,9 @@ import logging
 
 import oslo_messaging as messaging
 
-from nova_sched.rpc import news
+from nova_sched import errors
+from nova_sched.rpc import news, words
+from nova_sched.rpc.failures import expected
 
 LOG = logging.getLogger(__name__)
 
@@ -26,14 +28,15 @@ class News:
     def __init__(self, scheduler):
         self._scheduler = scheduler
 
-    @messaging.expose
+    @expected
     def changed(self, context, origin, **told):
-        """A scheduler changed the store. Nobody is waited for, and nobody is told what is wrong with it."""
+        """A scheduler changed the store. It waits for no answer; what is wrong with its news is logged."""
         if origin == self._scheduler.uuid:
             return
         try:
             heard = news.from_plain(**told)
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
-            LOG.warning('News of scheduler %s cannot be read: %r', origin, error)
+        except (errors.InvalidRequest, *news.UNREADABLE) as error:
+            known = origin if words.is_name(origin) else words.short(origin)
+            LOG.warning('News of scheduler %s cannot be read: %.300r', known, error)
         else:
             self._scheduler.hear(heard)

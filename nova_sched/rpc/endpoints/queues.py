@@ -73,7 +73,7 @@ class CatalogueNews:
     def __init__(self, hear):
         self._hear = hear
 
-    @messaging.expose
+    @expected
     def catalogue_changed(self, context, version):
         """The catalogue, or what it says of hosts, has changed. Nobody is waited for."""
         if isinstance(version, int):

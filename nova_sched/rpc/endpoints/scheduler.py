@@ -13,8 +13,13 @@
 
 import oslo_messaging as messaging
 
+from nova_sched.engine import received
 from nova_sched.rpc import translate, words
 from nova_sched.rpc.failures import expected
+
+# A host sends one cast right after another: the second is taken before what the first one does is written. So
+# casts count in the order in which they are handled, unless one was held up for longer than this.
+IN_FLIGHT_S = 2.0
 
 
 class Scheduling:
@@ -55,14 +60,18 @@ class Scheduling:
     @expected
     def update_instance_info(self, context, host_name, instance_info):
         uuids = translate.instance_uuids(instance_info, 'instance_info') or ()
-        self._scheduler.call(self._scheduler.books.instances_added, words.name(host_name, 'host_name'), uuids)
+        self._tell(self._scheduler.books.instances_added, words.name(host_name, 'host_name'), uuids)
 
     @expected
     def delete_instance_info(self, context, host_name, instance_uuid):
         host, uuid = words.name(host_name, 'host_name'), words.uuid(instance_uuid, 'instance_uuid')
-        self._scheduler.call(self._scheduler.books.instance_gone, host, uuid)
+        self._tell(self._scheduler.books.instance_gone, host, uuid)
 
     @expected
     def sync_instance_info(self, context, host_name, instance_uuids):
         uuids = translate.instance_uuids(instance_uuids, 'instance_uuids') or ()
-        self._scheduler.call(self._scheduler.books.instances_are, words.name(host_name, 'host_name'), uuids)
+        self._tell(self._scheduler.books.instances_are, words.name(host_name, 'host_name'), uuids)
+
+    def _tell(self, work, host, instances):
+        """Hand on what a host tells, with the moment after which it was sent."""
+        self._scheduler.call(work, host, instances, received.current().since_s + IN_FLIGHT_S)

@@ -9,37 +9,57 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `stats` 1.0: compute nodes tell what they have, operators what they think of it."""
+"""The namespace `stats` 1.1: compute nodes tell what they have, operators what they think of it."""
 
 import collections
+import dataclasses
 
 import oslo_messaging as messaging
 
+from nova_sched.engine import received
 from nova_sched.rpc import reports, translate, words
 from nova_sched.rpc.failures import expected
 
 
 class Stats:
-    target = messaging.Target(namespace='stats', version='1.0')
+    target = messaging.Target(namespace='stats', version='1.1')
 
     def __init__(self, scheduler):
         self._scheduler = scheduler
 
     @expected
-    def update_resource_stats(self, context, name, stats, instances=None, inventories=None, cell_uuid=None):
+    def update_resource_stats(
+        self,
+        context,
+        name,
+        stats,
+        instances=None,
+        inventories=None,
+        cell_uuid=None,
+        boot=None,
+        sequence=None,
+    ):
         """Take the report of one node of host ``name``; ``stats`` is a ComputeNode.
 
+        ``boot`` and ``sequence`` (since 1.1, whole numbers from 1) say which report it is, of which start of
+        its sender. One that is older than the last one that was taken changes nothing; without them, that is
+        judged by the time when it was sent, and by the ComputeNode's ``updated_at``.
+
         Returns what was accepted: the node's generation in the store, the state of each claim on it, the use
-        that no claim explains, by resource class, and all that is counted there. Raises BadReport, and
-        nothing changed.
+        that no claim explains, by resource class, and all that is counted there; and whether the report was
+        ``stale``, with the ``boot`` of the one that was taken last. Raises BadReport, and nothing changed.
         """
-        facts = self._scheduler.report(reports.report(stats, name, instances, inventories, cell_uuid))
+        made = reports.report(stats, name, instances, inventories, cell_uuid)
+        order = reports.order(stats, boot, sequence, received.current().since_s)
+        facts = self._scheduler.report(dataclasses.replace(made, order=order))
         return {
             'node': facts.report.node_uuid,
             'generation': facts.generation,
             'claims': {claim.consumer_uuid: claim.state for claim in facts.claims},
             'foreign': dict(facts.foreign),
             'counted': _counted(facts),
+            'stale': facts.stale,
+            'boot': facts.report.order.boot,
         }
 
     @expected
@@ -53,7 +73,7 @@ class Stats:
     def remove_node(self, context, name, nodename):
         """Forget a node of host ``name``, and its claims. Raises NodeNotFound."""
         node = words.name(name, 'name'), words.name(nodename, 'nodename')
-        self._scheduler.call(self._scheduler.books.remove_node, *node)
+        self._scheduler.call(self._scheduler.books.remove_node, *node, received.current().since_s)
 
 
 def _counted(facts):

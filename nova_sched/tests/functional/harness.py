@@ -97,7 +97,7 @@ class Daemon:
     def _cleared(self):
         """Whether no aggregate and no instance list is left; those that are, are told to go."""
         aggregates = self.table('aggregates')
-        told = [host for host, listed in self.table('host_instances') if listed != '[]']
+        told = [host for host, listed, *_ in self.table('host_instances') if listed != '[]']
         for number, *_ in aggregates:
             self.scheduler.delete_aggregate(objects.Aggregate(id=number))
         for host in told:

@@ -195,7 +195,7 @@ def test_the_dicts_of_4_0(steady, request_spec, name, words):
             'stats',
             'update_service',
             {'name': 'a', 'service': primitive(objects.Service(disabled_reason='\x00'))},
-            'service.disabled_reason',
+            'message.disabled_reason: it holds',
             id='a reason that no database takes',
         ),
         pytest.param('stats', 'remove_node', {'name': {}, 'nodename': 'a'}, 'name', id='a node of no host'),

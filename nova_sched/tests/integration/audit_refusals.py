@@ -43,13 +43,16 @@ TRIGGERS = {
 }
 
 
-def keep_ended(database):
-    """Have the database copy every claim that is deleted into a table of its own, ``ended_claims``."""
+def keep_ended(database, triggers=True):
+    """Have the database copy every claim that is deleted into a table of its own, ``ended_claims``.
+
+    Without ``triggers`` the table stays empty, and refusals are to be judged with ``doubtful``.
+    """
     engine = sa.create_engine(database, poolclass=sa.NullPool)
     with engine.begin() as session:
         session.execute(sa.text(f'CREATE TABLE ended_claims AS SELECT {COLUMNS} FROM claims WHERE 1 = 0'))
         session.execute(sa.text('ALTER TABLE ended_claims ADD COLUMN ended_s DOUBLE PRECISION'))
-        for statement in TRIGGERS[engine.dialect.name]:
+        for statement in TRIGGERS[engine.dialect.name] if triggers else ():
             session.execute(sa.text(statement))
 
 
@@ -72,6 +75,19 @@ def false_refusals(answers, claims, ended, nodes, reports):
             yield answer, found
         for ghost in ghosts:
             rooms[ghost['node_uuid']].take(ghost, group_of, -1)
+
+
+def doubtful(answers, refused, found):
+    """Whether claims that ended may have taken all the room ``found`` for an order that was refused.
+
+    Only an order that was asked again has had claims that ended, one at a time for each of its instances.
+    """
+    meanwhile = [answer for answer in answers if len(answer['sent_s']) > 1
+                 and answer['sent_s'][0] <= refused['answered_s']
+                 and answer['answered_s'] + SLACK_S >= refused['sent_s'][-1]]  # fmt: skip
+    ghosts = sum(len(answer['instances']) for answer in meanwhile)
+    left = sorted(found.values(), reverse=True)[ghosts:]
+    return sum(left) < len(refused['instances'])
 
 
 def _stood(claim, answer):

@@ -19,6 +19,8 @@ import subprocess
 import sys
 import threading
 
+import sqlalchemy as sa
+
 from nova_sched import rpc
 from nova_sched.conf import CONF
 from nova_sched.rpc import client
@@ -173,6 +175,11 @@ class Crowd:
         self._log.close()
 
 
+def through(database, proxy):
+    """The URL of a database behind a proxy."""
+    return sa.make_url(database).set(port=proxy.port).render_as_string(hide_password=False)
+
+
 class Cloud:
     """Daemons and callers on one bus and one database; all are gone at the end."""
 
@@ -184,18 +191,32 @@ class Cloud:
         self.scheduler = client.SchedulerClient(self.bus, timeout_s=30)
         self.claims = client.ClaimsClient(self.bus, timeout_s=30)
 
-    def daemon(self, name='one', start=True, **options):
-        """A daemon; `group__name` is an option of it."""
+    def daemon(self, name='one', start=True, wrong_s=0, link=None, **options):
+        """A daemon, whose clock is wrong by some seconds; `group__name` is an option of it.
+
+        ``link`` is the proxy that it reaches its database by.
+        """
         options = {key.replace('__', '.'): value for key, value in options.items()}
-        made = Daemon(self._home / name, self.url, self.database, options)
+        database = self.database if link is None else through(self.database, link)
+        made = Daemon(self._home / name, self.url, database, options, wrong_s)
         self._end.callback(made.kill)
         if start:
             made.start()
         return made
 
-    def daemons(self, count, **options):
-        """That many daemons, started at the same time."""
-        made = [self.daemon(f'scheduler-{number}', start=False, **options) for number in range(count)]
+    def daemons(self, count, wrong=(0,), links=(None,), **options):
+        """That many daemons, started at the same time; their clocks are ``wrong`` and they have ``links`` by
+        turns."""
+        made = [
+            self.daemon(
+                f'scheduler-{number}',
+                start=False,
+                wrong_s=wrong[number % len(wrong)],
+                link=links[number % len(links)],
+                **options,
+            )
+            for number in range(count)
+        ]
         for daemon in made:
             daemon.start(wait=False)
         for daemon in made:

@@ -14,6 +14,7 @@
 import pytest
 
 from nova_sched.db import engine, schema
+from nova_sched.db.limits import DEFAULT
 from nova_sched.tests.integration.cloud import Cloud
 from nova_sched.tests.integration.messages import hear
 from nova_sched.tests.unit.claims.databases import cleared
@@ -33,8 +34,8 @@ def url(server):
 
 @pytest.fixture(scope='module')
 def upgraded(url):
-    """The same with its tables; what is sent to it can be listened to."""
-    made = hear(engine.create(url))
+    """The same with its tables; what is sent to it can be listened to, and locks are held for any time."""
+    made = hear(engine.create(url, DEFAULT.for_upgrade()))
     schema.upgrade(made)
     yield made
     made.dispose()

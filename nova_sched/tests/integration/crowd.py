@@ -14,7 +14,9 @@
     python -m nova_sched.tests.integration.crowd --database mariadb --schedulers 8 --requests 20000
 
 RabbitMQ and the database are private. With --storm schedulers are killed all the time, the database and
-RabbitMQ once. Ends with status 1 if anything was wrong: see `audit`, `audit_answers`, `audit_refusals`.
+RabbitMQ once. With --rough schedulers also stand still, two of three have clocks that are an hour off, and
+every second one has a link to the database that is slow or cut now and then. Ends with status 1 if anything
+was wrong: see `audit`, `audit_answers`, `audit_refusals`.
 """
 
 import collections
@@ -24,6 +26,7 @@ import json
 import re
 import sys
 import time
+from collections.abc import Mapping
 
 from nova_sched.cmd import backend
 
@@ -32,12 +35,14 @@ from nova_sched.cmd import backend
 backend.choose([])
 
 from nova_sched.tests.fixtures.process import ServerFailed
+from nova_sched.tests.fixtures.proxy import Proxy
 from nova_sched.tests.integration import audit, audit_answers, audit_refusals, orders, stage
 from nova_sched.tests.integration.cloud import DURABLE
 from nova_sched.tests.integration.storm import Storm
 from nova_sched.tests.options import settings
 
 ATTEMPT = re.compile(r'; attempt (\d+), ')
+WRONG_S = (0, 3600, -3600)  # clocks of schedulers in a rough storm
 CALM_S = 3.0  # after a storm, until what was on its way has ended
 STEP_S = 5.0
 
@@ -47,7 +52,9 @@ class Plan:
     """How big a crowd, and what it goes through.
 
     ``outages`` are servers that go down once, in this order: a storm, in which schedulers go down every
-    ``pause_s`` seconds, and callers who hear nothing for ``silence_s`` ask again.
+    ``pause_s`` seconds, and callers who hear nothing for ``silence_s`` ask again. ``bus`` are the options of
+    the bus in a storm, as ``{'group.name': value}``. ``triggers``: the database bears them (see
+    `audit_refusals.keep_ended`). With a ``link``, the proxy of every second scheduler, the storm is rough.
     """
 
     requests: int
@@ -59,6 +66,9 @@ class Plan:
     silence_s: float = 10.0
     seed: int = 0
     limit_s: float = 3600.0
+    bus: Mapping = dataclasses.field(default_factory=lambda: DURABLE)
+    triggers: bool = True
+    link: Proxy | None = None
 
     @property
     def hosts(self):
@@ -74,11 +84,11 @@ class Outcome:
     figures: dict
 
 
-def run(cloud, plan, tell=stage.tell):
-    """Let the crowd call, and check all that came of it."""
+def run(cloud, plan, tell=stage.tell, settled=lambda: None):
+    """Let the crowd call, and check all that came of it; ``settled`` is called in between."""
     asked = orders.crowd(plan.requests, plan.seed)
-    audit_refusals.keep_ended(cloud.database)
-    with settings(DURABLE if plan.outages else {}):
+    audit_refusals.keep_ended(cloud.database, plan.triggers)
+    with settings(plan.bus if plan.outages else {}):
         daemons, crowd = _gather(cloud, plan, asked)
         tell(f'{plan.callers} callers, {plan.schedulers} schedulers, {plan.hosts} hosts are ready')
         begin = time.monotonic()
@@ -88,18 +98,22 @@ def run(cloud, plan, tell=stage.tell):
         took_s = time.monotonic() - begin
         if storm:
             time.sleep(CALM_S)
+        settled()
     answers = list(crowd.answers)
-    lies, faults = _judged(cloud.database, asked, answers, storm)
+    lies, faults = _judged(cloud.database, plan, asked, answers, storm)
     figures = {**_figures(answers, lies, took_s), **_conflicts(daemons)}
     if storm:
         figures['schedulers killed'] = storm.kills
+        if plan.link is not None:
+            figures['stood still, links cut'] = f'{storm.pauses}, {storm.cuts}'
     return Outcome(answers, faults, figures)
 
 
 def _gather(cloud, plan, asked):
     """The daemons and the callers, before hosts that have room for nearly all."""
-    durable = {key.replace('.', '__'): value for key, value in DURABLE.items()} if plan.outages else {}
-    daemons = cloud.daemons(plan.schedulers, **stage.DAEMONS, **durable)
+    durable = {key.replace('.', '__'): value for key, value in plan.bus.items()} if plan.outages else {}
+    rough = {} if plan.link is None else {'wrong': WRONG_S, 'links': (None, plan.link)}
+    daemons = cloud.daemons(plan.schedulers, **rough, **stage.DAEMONS, **durable)
     cloud.report(list(orders.hosts_for(asked, plan.hosts)))
     each, patience_s = plan.callers // plan.processes, plan.silence_s if plan.outages else 0
     return daemons, cloud.crowd(daemons[0], processes=plan.processes, at_once=each, patience_s=patience_s)
@@ -111,7 +125,7 @@ def _weather(plan, daemons, answers, tell):
         return contextlib.nullcontext()
     step = plan.requests // (len(plan.outages) + 1)
     outages = [(server, step * place) for place, server in enumerate(plan.outages, 1)]
-    return Storm(daemons, outages, answers, plan.pause_s, plan.seed, tell)
+    return Storm(daemons, outages, answers, plan.pause_s, plan.seed, tell, plan.link)
 
 
 def _watch(crowd, plan, begin, tell):
@@ -125,10 +139,12 @@ def _watch(crowd, plan, begin, tell):
             return
 
 
-def _judged(database, asked, answers, storm):
+def _judged(database, plan, asked, answers, storm):
     """False refusals with the hosts that had room; and all that is wrong, they among it, in words."""
     claims, ended, nodes, reports = audit.rows(database, 'claims', 'ended_claims', 'nodes', 'reports')
     lies = list(audit_refusals.false_refusals(answers, claims, ended, nodes, reports))
+    if not plan.triggers:
+        lies = [lie for lie in lies if not audit_refusals.doubtful(answers, *lie)]
     faults = {
         'books': audit.faults(database),
         'answers': list(audit_answers.wrong(asked, answers, claims)),
@@ -170,18 +186,23 @@ def _conflicts(daemons):
 def main():
     parser = stage.arguments(__doc__.splitlines()[0], schedulers=8, callers=64, requests=20_000, seed=0)
     parser.add_argument('--storm', action='store_true', help='kill schedulers, the database and RabbitMQ')
+    parser.add_argument(
+        '--rough', action='store_true', help='a storm that also pauses, skews, slows and cuts'
+    )
     chosen = parser.parse_args()
     stage.prepare()
     try:
         with (
             stage.folder(chosen.keep) as home,
             stage.private(chosen.database, home) as (cloud, server, broker),
+            Proxy(server.port) if chosen.rough else contextlib.nullcontext() as link,
         ):
             plan = Plan(
                 chosen.requests,
                 chosen.schedulers,
                 chosen.callers,
-                outages=(server, broker) if chosen.storm else (),
+                outages=(server, broker) if chosen.storm or chosen.rough else (),
+                link=link,
                 seed=chosen.seed,
                 limit_s=chosen.limit,
             )

@@ -90,7 +90,7 @@ class _Cursor(psycopg2.extensions.cursor):
 class _PostgreSQL(psycopg2.extensions.connection):
     @classmethod
     def made(cls, *given, **named):
-        return psycopg2.connect(*given, connection_factory=cls, cursor_factory=_Cursor, **named)
+        return psycopg2.connect(*given, **(named | {'connection_factory': cls, 'cursor_factory': _Cursor}))
 
     @property
     def session(self):

@@ -160,7 +160,8 @@ class Tale:
         names = {one['name']: one.get('user_provided_name', '') for one in connections}
         found = {place.host: set() for place in PLACES}
         for consumer in self._rabbit.ask('GET', f'consumers/{host}'):
-            name = names.get(consumer['channel_details'].get('connection_name'), '').rpartition(' ')[2]
+            details = consumer['channel_details'] or {}  # an empty list, while the channel comes or goes
+            name = names.get(details.get('connection_name'), '').rpartition(' ')[2]
             if name in found:
                 found[name].add(consumer['queue']['name'].removeprefix('nova_sched.'))
         return found

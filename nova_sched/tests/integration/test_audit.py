@@ -17,7 +17,7 @@ from nova_sched.claims import Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
 from nova_sched.objects.claim import CONFIRMED
-from nova_sched.tests.builders import NOW, claim, report, uuid_of
+from nova_sched.tests.builders import NOW, claim, report, still, uuid_of
 from nova_sched.tests.integration import audit
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted
 from nova_sched.tests.unit.hardware.builders import request as device
@@ -44,7 +44,7 @@ def url(tmp_path):
 def store(url):
     made = engine.create(url)
     schema.upgrade(made)
-    yield SqlClaimStore(made)
+    yield SqlClaimStore(made, still)
     made.dispose()
 
 

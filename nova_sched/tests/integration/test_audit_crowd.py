@@ -210,6 +210,23 @@ def test_refusals_of_pieces(asked, pcpus, pages, devices, found):
     assert bool(list(lies)) == found
 
 
+@pytest.mark.parametrize(
+    'tries, answered_s, found, doubtful',
+    [
+        pytest.param([1.0, 2.0], 3.0, {'here': 3}, True, id='its claim may have had the host'),
+        pytest.param([1.0, 2.0], 3.0, {'here': 3, 'there': 1}, True, id='and one is not enough for two'),
+        pytest.param([1.0, 2.0], 3.0, {'here': 3, 'there': 2}, False, id='another host is left'),
+        pytest.param([2.0], 3.0, {'here': 3}, False, id='asked once: nothing ended'),
+        pytest.param([1.0, 1.2], 1.4, {'here': 3}, False, id='answered long before'),
+        pytest.param([9.5, 9.9], 10.0, {'here': 3}, False, id='asked after that'),
+    ],
+)
+def test_refusals_that_may_be_true(tries, answered_s, found, doubtful):
+    beside = {**answer(order(C), HERE, answered_s=answered_s), 'sent_s': tries}
+    refused = answer(PAIR, sent_s=2.5, answered_s=9.0)
+    assert audit_refusals.doubtful([beside, refused], refused, found) == doubtful
+
+
 @pytest.mark.parametrize('kind', ['postgresql', 'mariadb'])
 def test_claims_that_end_are_kept(request, kind):
     database = stage.upgraded(request.getfixturevalue(kind))

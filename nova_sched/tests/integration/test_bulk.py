@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from nova_sched.db import engine
 from nova_sched.db.bulk import ROWS, Update
 from nova_sched.tests.unit.db import bulk
-from nova_sched.tests.unit.db.bulk import DELETE, INSERT, TABLE, key, row, sent
+from nova_sched.tests.unit.db.bulk import DELETE, INSERT, MARK, TABLE, key, row, sent
 
 
 @pytest.fixture(scope='module', params=['postgresql', 'mariadb'])
@@ -41,6 +41,7 @@ KINDS = [
     pytest.param(INSERT, lambda number: row(number + 1000), id='insert'),
     pytest.param(UPDATE, lambda number: row(number, number=0, words='w'), id='update'),
     pytest.param(DELETE, key, id='delete'),
+    pytest.param(MARK, key, id='mark'),
 ]
 
 

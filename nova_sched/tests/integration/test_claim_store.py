@@ -25,7 +25,7 @@ from nova_sched.claims import Fence, Placement, Record
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import NODES
 from nova_sched.objects.claim import CONFIRMED, PLANNED
-from nova_sched.tests.builders import NOW, claim, report, uuid_of
+from nova_sched.tests.builders import NOW, claim, report, still, uuid_of
 from nova_sched.tests.integration.messages import counted, just_before
 from nova_sched.tests.unit.claims import (
     battery,
@@ -33,6 +33,7 @@ from nova_sched.tests.unit.claims import (
     battery_groups,
     battery_lifecycle,
     battery_new,
+    battery_order,
     battery_parts,
     battery_top_groups,
 )
@@ -42,7 +43,7 @@ from nova_sched.tests.unit.claims.test_sql import CALLS, LOOKS
 
 @pytest.fixture
 def another(database):
-    return lambda: SqlClaimStore(database)
+    return lambda: SqlClaimStore(database, still)
 
 
 @pytest.fixture
@@ -76,7 +77,31 @@ class TestFences(battery_fences.Fences):
     pass
 
 
+class TestDomains(battery_fences.Domains):
+    pass
+
+
 class TestLifecycle(battery_lifecycle.Lifecycle):
+    pass
+
+
+class TestTimes(battery_order.Times):
+    pass
+
+
+class TestUnplaced(battery_order.Unplaced):
+    pass
+
+
+class TestWords(battery_order.Words):
+    pass
+
+
+class TestReportOrders(battery_order.ReportOrders):
+    pass
+
+
+class TestOwnClock(battery_order.OwnClock):
     pass
 
 
@@ -146,11 +171,17 @@ def test_two_schedulers_cannot_both_take_the_last_cell(store, another, database)
 
 
 def test_two_schedulers_claim_for_one_consumer(store, another, database):
+    """Neither knows of the other: the later one is told, and may replace the claim then."""
     ready(store, vcpus=4)
     wants = [claim(A, node(), vcpus=3) for _ in range(2)]
     outcomes = held_up(database, *(lambda one=one: place(another(), one) for one in wants))
-    assert [outcome.won for outcome in outcomes] == [True, True]
-    assert len(store.claims()) == 1
+    assert sorted(outcome.won for outcome in outcomes) == [False, True]
+    (winner,) = (one for one, outcome in zip(wants, outcomes, strict=True) if outcome.won)
+    (loser,) = (one for one, outcome in zip(wants, outcomes, strict=True) if not outcome.won)
+    assert store.claims() == [winner]
+    assert [one.fresh[0].claims for one in outcomes if not one.won] == [(winner,)]
+    assert place(store, loser).won
+    assert store.claims() == [loser]
 
 
 @pytest.mark.parametrize(
@@ -365,14 +396,17 @@ def test_a_look_never_takes_old_claims_for_new(store, another, database):
     assert (seen, *news)[-1].claims == (made,)
 
 
-def test_what_a_claim_is_judged_by_is_read_under_the_lock(store, another, database):
-    """Somebody else moves the consumer between the look at its claims and the lock."""
+@pytest.mark.parametrize('known', [True, False])
+def test_what_a_claim_is_judged_by_is_read_under_the_lock(store, another, database, known):
+    """Another scheduler claims for the consumer between the look at its claims and the lock."""
     ready(store, vcpus=4)
     ours, theirs, beside = claim(A, node(), vcpus=3), claim(A, node(), vcpus=2), claim(B, node(), vcpus=1)
+    first = Placement((ours,), replaces=frozenset([theirs.uuid] if known else []))
     with just_before('FOR UPDATE', lambda *_: place(store, theirs)):
-        outcomes = another().commit([Placement((ours,)), Placement((beside,))])
-    assert all(outcome.won for outcome in outcomes)
-    assert {one.uuid for one in store.claims()} == {ours.uuid, beside.uuid}
+        outcomes = another().commit([first, Placement((beside,))])
+    assert [outcome.won for outcome in outcomes] == [known, True]
+    stays = ours if known else theirs
+    assert {one.uuid for one in store.claims()} == {stays.uuid, beside.uuid}
 
 
 @pytest.mark.parametrize('count', [1, 20])

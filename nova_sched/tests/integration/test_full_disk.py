@@ -22,7 +22,7 @@ from nova_sched import errors
 from nova_sched.claims import Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
-from nova_sched.tests.builders import claim, uuid_of
+from nova_sched.tests.builders import claim, still, uuid_of
 from nova_sched.tests.fixtures import mariadb, postgresql
 from nova_sched.tests.integration.test_store_errors import HOSTS, by_owner, done, stopped, uuids
 from nova_sched.tests.unit.claims import battery
@@ -96,7 +96,7 @@ def test_a_full_disk(small_disk):
     url, folder = small_disk
     made = engine.create(url)
     schema.upgrade(made)
-    store = SqlClaimStore(made)
+    store = SqlClaimStore(made, still)
     ready(store, *HOSTS, vcpus=10_000, memory_mb=10_000_000)
     filler = fill(folder)
     made_claims, one = until_it_is_full(store)

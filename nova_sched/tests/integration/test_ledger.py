@@ -81,6 +81,17 @@ def test_a_hold_changes_while_it_is_given_back(database):
     battery.check_books(database)
 
 
+def test_a_hold_that_stays_the_same_is_written(database):
+    """On Galera only that keeps it apart from its end: an UPDATE to the same amounts writes nothing."""
+    ledger = SqlLedger(database)
+    ledger.open([entry()], [hold()])
+    with counted() as messages:
+        ledger.open([entry('b', instance_uuid=uuid_of('i a'))], [hold()])
+    assert any('INSERT INTO quota_holds' in message for message in messages)
+    assert ledger.usage('p') == {'servers': 1}
+    battery.check_books(database)
+
+
 def test_projects_do_not_wait_for_each_other(database):
     ledger = SqlLedger(database)
     ledger.open([entry(), entry('b')], [hold(), hold('b', 'q')])

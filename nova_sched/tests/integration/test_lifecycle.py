@@ -12,6 +12,7 @@
 """Random lives of instances on several schedulers before one database server, see the machine."""
 
 from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.tests.builders import still
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.engine.test_machine import TwoEngines, search
 
@@ -20,6 +21,6 @@ def test_each_consumer_is_counted_once_and_no_capacity_is_exceeded(upgraded):
     class OnServer(TwoEngines):
         def stores(self):
             clean = cleared(upgraded)
-            return lambda: SqlClaimStore(clean)
+            return lambda: SqlClaimStore(clean, still)
 
     search(OnServer, 8)

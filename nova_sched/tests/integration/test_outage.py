@@ -38,7 +38,7 @@ class Waiting:
 
     def __init__(self, call, names):
         self.found = {}
-        self._threads = [threading.Thread(target=self._run, args=(call, name)) for name in names]
+        self._threads = [threading.Thread(target=self._run, args=(call, name), daemon=True) for name in names]
         for thread in self._threads:
             thread.start()
 

@@ -22,7 +22,7 @@ from nova_sched.claims import Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine
 from nova_sched.db.tables import CLAIMS
-from nova_sched.tests.builders import claim, uuid_of
+from nova_sched.tests.builders import claim, still, uuid_of
 from nova_sched.tests.integration.messages import just_before, on_the_side
 from nova_sched.tests.integration.test_claim_store import lock, waiting
 from nova_sched.tests.unit.claims import battery
@@ -35,7 +35,7 @@ COUNTS = pytest.mark.parametrize('count', [1, 3], ids=['one claim', 'several cla
 
 @pytest.fixture
 def store(database):
-    made = SqlClaimStore(database)
+    made = SqlClaimStore(database, still)
     ready(made, *HOSTS)
     yield made
     battery.check_books(made)
@@ -179,7 +179,7 @@ IMPATIENT = {
 @COUNTS
 def test_a_lock_that_takes_too_long(url, database, store, count):
     made = engine.create(url + IMPATIENT[database.dialect.name])
-    impatient, placements = SqlClaimStore(made), wanted(count)
+    impatient, placements = SqlClaimStore(made, still), wanted(count)
     with database.begin() as connection:
         lock(connection, placements[-1].claims[0].node_uuid)
         stopped(impatient, placements, errors.StoreBusy)
@@ -307,7 +307,7 @@ def test_a_server_that_only_follows_another(follower, database, store, count):
     placements = wanted(count)
     switch(True)
     made = engine.create(address)
-    mine = SqlClaimStore(made)
+    mine = SqlClaimStore(made, still)
     for _ in range(2):
         stopped(mine, placements, errors.StoreUnavailable)
         assert done(store) == []

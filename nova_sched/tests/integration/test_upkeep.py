@@ -32,7 +32,7 @@ from nova_sched.claims.upkeep import StillThere, Upkeep
 from nova_sched.db.engine import Sessions
 from nova_sched.objects.claim import CONFIRMED
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
-from nova_sched.tests.builders import NOW, claim, report, uuid_of
+from nova_sched.tests.builders import NOW, claim, report, still, uuid_of
 from nova_sched.tests.clean import assert_clean, faults
 from nova_sched.tests.unit.claims.databases import cleared
 
@@ -46,7 +46,7 @@ A, B = uuid_of('a'), uuid_of('b')
 def database(upgraded):
     """Three hosts, and nothing claimed on them."""
     made = cleared(upgraded)
-    SqlClaimStore(made).report([report(host, instances=frozenset()) for host in HOSTS], NOW)
+    SqlClaimStore(made, still).report([report(host, instances=frozenset()) for host in HOSTS], NOW)
     return made
 
 
@@ -82,8 +82,8 @@ COPY = (
     ],
 )
 def test_repairs(database, statement, kind):
-    store = SqlClaimStore(database)
-    for one in (claim(A, NODES[0], created_s=NOW), claim(B, NODES[1], created_s=NOW + 1, state=CONFIRMED)):
+    store = SqlClaimStore(database, lambda: NOW + 1)
+    for one in (claim(A, NODES[0]), claim(B, NODES[1], state=CONFIRMED)):
         assert store.commit([Placement((one,))])[0].won
     assert audit(Upkeep(database).books(), NOW) == []
     run(database, statement)
@@ -94,7 +94,7 @@ def test_repairs(database, statement, kind):
 
 
 def test_release(database):
-    store, upkeep = SqlClaimStore(database), Upkeep(database)
+    store, upkeep = SqlClaimStore(database, still), Upkeep(database)
     for consumer, state in ((A, 'pending'), (B, CONFIRMED)):
         assert store.commit([Placement((claim(consumer, NODES[0], state=state),))])[0].won
     (first,) = upkeep.named(A)
@@ -114,7 +114,7 @@ def crowd(database, work, threads=3):
     ended = threading.Event()
 
     def scheduler(seed):
-        store, chance, done = SqlClaimStore(database), random.Random(seed), 0
+        store, chance, done = SqlClaimStore(database, still), random.Random(seed), 0
         while not ended.is_set():
             try:
                 work(store, chance)
@@ -167,7 +167,7 @@ def test_an_audit_reads_one_moment(database):
 
 def test_a_repair_waits_for_whoever_is_at_the_node(database):
     """And then adds up what there is by then."""
-    assert SqlClaimStore(database).commit([Placement((claim(A, NODES[0], created_s=NOW),))])[0].won
+    assert SqlClaimStore(database, still).commit([Placement((claim(A, NODES[0], created_s=NOW),))])[0].won
     run(database, f"UPDATE nodes SET used = '{{\"VCPU\": 5}}' WHERE uuid = '{NODES[0]}'")
     found = audit(Upkeep(database).books(), NOW)
     with futures.ThreadPoolExecutor(1) as pool:
@@ -220,7 +220,7 @@ def test_groups_are_forgotten_beside_schedulers(database):
             assert {one.group_uuid for one in books.claims} <= {one.group_uuid for one in books.policies}
             assert [one.words for one in audit(books, NOW) if one.is_error] == []
     assert forgotten > 3
-    store = SqlClaimStore(database)
+    store = SqlClaimStore(database, still)
     store.release([one.key for one in store.claims()])
     forget_groups(sessions)
     assert audit(upkeep.books(), NOW) == []

@@ -39,7 +39,8 @@ def ready(store, *hosts, now_s=NOW, **words):
 
 def place(store, *claims, releases=()):
     """Commit one placement; its outcome."""
-    return store.commit([Placement(claims, tuple(releases))])[0]
+    known = {one.uuid for claim in claims for one in store.claims(claim.consumer_uuid)}
+    return store.commit([Placement(claims, tuple(releases), replaces=frozenset(known))])[0]
 
 
 def facts(store, host=HOST):
@@ -145,8 +146,10 @@ class Commit:
             group_uuid=uuid_of('group'),
             request_id='req-1',
             created_s=NOW + 0.123456,
+            changed_s=NOW + 0.123456,
             expires_s=NOW + 3600.5,
         )
+        store.clock = lambda: made.created_s
         assert place(store, made).won
         assert another().claims() == [made]
         assert facts(another()).claims == (made,)
@@ -217,25 +220,44 @@ class Commit:
         [
             pytest.param({'request_id': 'r'}, {'request_id': 'r'}, False, False, id='the same request'),
             pytest.param({'request_id': 'r'}, {'request_id': 'r'}, True, True, id='the same, knowingly'),
-            pytest.param({'request_id': 'r'}, {'request_id': 's'}, False, True, id='another request'),
+            pytest.param({'request_id': 'r'}, {'request_id': 's'}, False, False, id='another request'),
+            pytest.param({'request_id': 'r'}, {'request_id': 's'}, True, True, id='another, knowingly'),
             pytest.param({'created_s': NOW + 9}, {}, False, False, id='a later one'),
             pytest.param({'created_s': NOW + 9}, {}, True, True, id='a later one, knowingly'),
-            pytest.param({'created_s': NOW + 1}, {}, False, True, id='as late as clocks differ'),
+            pytest.param({'created_s': NOW - 9}, {}, False, False, id='an earlier one'),
+            pytest.param({'state': PLANNED}, {}, False, True, id='a planned one'),
             pytest.param(
                 {'request_id': 'r', 'state': CONFIRMED}, {'request_id': 'r'}, False, True, id='a move'
             ),
         ],
     )
-    def test_a_claim_on_its_way_that_its_placer_does_not_know_of(self, store, old, new, known, won):
+    @pytest.mark.parametrize('host', [HOST, OTHER])
+    def test_a_pending_claim_that_its_scheduler_does_not_know_of(self, store, host, old, new, known, won):
         """The message came twice, or was held up until its caller had asked again."""
         ready(store, HOST, OTHER)
         before = claim(A, node(), **{'created_s': NOW, **old})
+        store.clock = lambda: before.created_s
         place(store, before)
-        later = claim(A, node(OTHER), **{'created_s': NOW, **new})
+        before, store.clock = store.claims()[0], lambda: NOW
+        later = claim(A, node(host), **{'created_s': NOW, **new})
         (outcome,) = store.commit([Placement((later,), replaces=frozenset([before.uuid] if known else []))])
         assert outcome.won == won
         assert won or store.claims() == [before]
         assert won or HOST in [one.report.host for one in outcome.fresh]
+
+    def test_a_pending_claim_that_the_placement_releases_needs_no_other_name(self, store):
+        ready(store, HOST, OTHER)
+        place(store, claim(A, node()))
+        assert store.commit([Placement((claim(A, node(OTHER)),), ((A, node()),))])[0].won
+        assert kept(store) == {(A, node(OTHER)): PENDING}
+
+    def test_another_pending_claim_than_those_that_are_named(self, store):
+        ready(store, HOST, OTHER)
+        place(store, claim(A, node()))
+        before = store.claims()
+        placement = Placement((claim(A, node(OTHER)),), replaces=frozenset([uuid_of('one before')]))
+        assert not store.commit([placement])[0].won
+        assert store.claims() == before
 
     def test_what_a_placement_releases_is_there_for_the_next_one(self, store):
         ready(store, vcpus=4)
@@ -661,8 +683,10 @@ class Ends:
         ready(store, HOST, OTHER)
         times = [(A, HOST, 3.0), (B, OTHER, 1.0), (C, HOST, 2.0)]
         for consumer, host, created_s in times:
-            place(store, confirmed(consumer, host, created_s=created_s))
-        place(store, claim(A, node(OTHER), created_s=4.0))
+            store.clock = lambda at_s=created_s: at_s
+            place(store, confirmed(consumer, host))
+        store.clock = lambda: 4.0
+        place(store, claim(A, node(OTHER)))
         assert [one.created_s for one in store.claims()] == [1.0, 2.0, 3.0, 4.0]
         assert [one.created_s for one in store.claims(A)] == [3.0, 4.0]
         assert store.claims(uuid_of('nobody')) == []

@@ -27,9 +27,9 @@ def member(consumer, host=HOST, group=GROUP, **words):
     return claim(consumer, node(host), group_uuid=group, **words)
 
 
-def join(policy, *claims, releases=()):
+def join(policy, *claims, releases=(), replaces=()):
     """A placement of members."""
-    return Placement(claims, tuple(releases), policies=(policy,))
+    return Placement(claims, tuple(releases), policies=(policy,), replaces=frozenset(replaces))
 
 
 class Groups:
@@ -101,7 +101,7 @@ class Groups:
         for one in there:
             assert store.commit([Placement((one,))])[0].won
         before = store.claims()
-        outcome = store.commit([join(policy, *comes)])[0]
+        outcome = store.commit([join(policy, *comes, replaces=[one.uuid for one in before])])[0]
         assert outcome.won == won
         assert won or store.claims() == before
 

@@ -43,8 +43,9 @@ def claims(host=HOST, move=None, state=PENDING, size=SMALL, leaving=None):
         made = Claim(A, node(host), size, state, created_s=store.clock(), expires_s=LATE_S, move=move)
         if state == PLANNED:
             made = dataclasses.replace(made, top_group=GROUP, member='web')
-        releases = [(A, node(leaving))] if leaving else []
-        assert store.commit([Placement((made,), tuple(releases))])[0].won
+        releases = ((A, node(leaving)),) if leaving else ()
+        known = frozenset(one.uuid for one in store.claims(A))
+        assert store.commit([Placement((made,), releases, replaces=known)])[0].won
 
     return step
 
@@ -288,10 +289,8 @@ IN_PLACE = [
 class Lifecycle:
     def run(self, store, steps):
         ready(store, HOST, OTHER, THIRD)
-        # The store has no clock: each step is made later than the one before it.
-        numbers = iter(range(100))
-        store.clock = lambda: NOW + next(numbers)
-        for step in steps:
+        for number, step in enumerate(steps):
+            store.clock = lambda at_s=NOW + number: at_s
             step(store)
         return store.claims()
 
@@ -318,7 +317,7 @@ class Lifecycle:
         source, target = self.run(store, RESIZED)
         assert sorted(store.revert(A), key=str) == sorted([source, target], key=str)
         assert store.revert(A) == []
-        assert store.claims() == [dataclasses.replace(source, unseen=True)]
+        assert store.claims() == [dataclasses.replace(source, unseen=True, changed_s=store.now_s())]
 
     def test_finish_tells_both(self, store):
         before = self.run(store, THERE)
@@ -329,9 +328,11 @@ class Lifecycle:
         beside = Claim(C, node(OTHER), SMALL, CONFIRMED)
         self.run(store, THERE)
         store.commit([Placement((beside,))])
+        before = store.claims(C)
+        store.clock = lambda: LATE_S
         store.finish(A, [node(OTHER)])
         store.revert(A)
-        assert beside in store.claims()
+        assert store.claims(C) == before
 
     def test_what_both_sizes_need_must_fit(self, store):
         """And nothing changes if it does not."""

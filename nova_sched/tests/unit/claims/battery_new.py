@@ -80,7 +80,8 @@ class New:
     def test_it_is_won_unless_it_is_confirmed_elsewhere(self, store, before, won, after):
         ready(store, HOST, OTHER, THIRD)
         before(store)
-        (outcome,) = store.commit([new(claim(A, node(OTHER), vcpus=3))])
+        known = frozenset(one.uuid for one in store.claims(A))
+        (outcome,) = store.commit([new(claim(A, node(OTHER), vcpus=3), replaces=known)])
         assert outcome.won == won
         assert kept(store) == {(A, node(host)): state for host, state in after.items()}
 
@@ -128,7 +129,7 @@ class New:
         for _ in range(2):
             assert store.commit([new(made)])[0].won
         assert store.claims() == [made]
-        store.commit([new(claim(A, node()))])
+        assert store.commit([new(claim(A, node()), replaces=frozenset([made.uuid]))])[0].won
         store.finish(A, [node()])
         assert not store.commit([new(made)])[0].won
         assert kept(store) == {(A, node()): CONFIRMED}
@@ -136,8 +137,9 @@ class New:
     def test_the_first_of_two_that_is_confirmed_stays(self, store):
         """Two workers have the same job; what the later one takes over, the earlier one cannot confirm."""
         ready(store, HOST, OTHER)
-        for host in (HOST, OTHER):
-            assert store.commit([new(claim(A, node(host)))])[0].won
+        first = claim(A, node())
+        assert store.commit([new(first)])[0].won
+        assert store.commit([new(claim(A, node(OTHER)), replaces=frozenset([first.uuid]))])[0].won
         assert store.finish(A, [node()]) == []
         assert kept(store) == {(A, node(OTHER)): PENDING}
         assert len(store.finish(A, [node(OTHER)])) == 1
@@ -147,11 +149,12 @@ class New:
     def test_in_a_batch_each_is_judged_for_itself(self, store):
         ready(store, HOST, OTHER, vcpus=4)
         settled(store)
+        first = claim(C, node(), vcpus=1)
         batch = [
             new(claim(A, node(OTHER), vcpus=4)),
             new(claim(B, node(OTHER), vcpus=4)),
-            Placement((claim(C, node(), vcpus=1),)),
-            new(claim(C, node(OTHER), vcpus=1)),
+            Placement((first,)),
+            new(claim(C, node(OTHER), vcpus=1), replaces=frozenset([first.uuid])),
         ]
         assert [outcome.won for outcome in store.commit(batch)] == [False, True, True, False]
         assert kept(store) == {(A, node()): CONFIRMED, (B, node(OTHER)): PENDING, (C, node()): PENDING}

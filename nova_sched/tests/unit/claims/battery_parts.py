@@ -52,7 +52,8 @@ def pick(store, *claims, releases=(), **generations):
     """Commit one placement whose parts were picked at these generations (host_0=...), or at those of now."""
     picked = {node(one.replace('_', '-')): number for one, number in generations.items()}
     picked = picked or {one.node_uuid: store.heads()[one.node_uuid][0] for one in claims if one.parts}
-    return store.commit([Placement(claims, tuple(releases), picked)])[0]
+    known = {one.uuid for claim in claims for one in store.claims(claim.consumer_uuid)}
+    return store.commit([Placement(claims, tuple(releases), picked, replaces=frozenset(known))])[0]
 
 
 class Parts:
@@ -179,29 +180,32 @@ class Parts:
         assert [outcome.won for outcome in store.commit(batch)] == [False, True]
 
     @pytest.mark.parametrize(
-        'first',
+        'host, releases',
         [
-            pytest.param(lambda: Placement((claim(A, node(OTHER), vcpus=99),)), id='moves away'),
-            pytest.param(
-                lambda: Placement((claim(A, node(OTHER), vcpus=99),), ((A, node()),)), id='is released'
-            ),
-            pytest.param(lambda: Placement((claim(A, node(), vcpus=99),)), id='is replaced'),
+            pytest.param(OTHER, (), id='moves away'),
+            pytest.param(OTHER, ((A, node()),), id='is released'),
+            pytest.param(HOST, (), id='is replaced'),
         ],
     )
-    def test_what_a_lost_one_would_have_freed_is_not_given(self, store, first):
+    def test_what_a_lost_one_would_have_freed_is_not_given(self, store, host, releases):
         """The second was picked in the belief that the first had left its CPUs."""
         ready(store, HOST, OTHER)
-        pick(store, holding(A))
+        there = holding(A)
+        pick(store, there)
         seen = {node(): generation(store)}
-        batch = [first(), Placement((holding(B),), (), seen)]
+        too_large = claim(A, node(host), vcpus=99)
+        first = Placement((too_large,), releases, replaces=frozenset([there.uuid]))
+        batch = [first, Placement((holding(B),), (), seen)]
         assert [outcome.won for outcome in store.commit(batch)] == [False, False]
         assert kept(store) == {(A, node()): PENDING}
 
     def test_what_a_won_one_frees_is_given(self, store):
         ready(store, HOST, OTHER)
-        pick(store, holding(A))
+        there = holding(A)
+        pick(store, there)
         seen = {node(): generation(store)}
-        batch = [Placement((claim(A, node(OTHER)),)), Placement((holding(B),), (), seen)]
+        first = Placement((claim(A, node(OTHER)),), replaces=frozenset([there.uuid]))
+        batch = [first, Placement((holding(B),), (), seen)]
         assert [outcome.won for outcome in store.commit(batch)] == [True, True]
         assert kept(store) == {(A, node(OTHER)): PENDING, (B, node()): PENDING}
 

@@ -24,7 +24,7 @@ from nova_sched.db import engine, schema
 from nova_sched.hardware.machine import Parts
 from nova_sched.hardware.providers import Allotted
 from nova_sched.objects.claim import CONFIRMED, MIGRATION, Resizing
-from nova_sched.tests.builders import NOW, claim, report, uuid_of
+from nova_sched.tests.builders import NOW, claim, report, still, uuid_of
 from nova_sched.tests.clean import faults
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted
@@ -51,7 +51,7 @@ def database(sqlite):
 @pytest.fixture
 def store(database):
     """Two hosts of 4 vCPUs; A is on its way to host-0, B is on host-1, where something else runs too."""
-    made = SqlClaimStore(database)
+    made = SqlClaimStore(database, lambda: NOW)
     reports = [
         report('host-0', vcpus=4, instances=frozenset()),
         report('host-1', vcpus=4, vcpus_used=2, memory_mb_used=512, instances=frozenset([B])),
@@ -316,8 +316,8 @@ def test_what_is_for_somebody_else(database, store, statements, kind, severity, 
             id='affinity of one that moves',
         ),
         pytest.param(
-            [A_CONFIRMED, f"UPDATE claims SET created_s = {NOW + 2} WHERE consumer_uuid = '{A}'"],
-            id='made since the last report',
+            [A_CONFIRMED, f"UPDATE claims SET changed_s = {NOW + 2} WHERE consumer_uuid = '{A}'"],
+            id='changed since the last report',
         ),
         pytest.param(
             [A_CONFIRMED, f"UPDATE claims SET unseen = 1 WHERE consumer_uuid = '{A}'"],
@@ -470,7 +470,7 @@ def allotted(units):
     ],
 )  # fmt: skip
 def test_pieces(database, reported, held, expected):
-    store = SqlClaimStore(database)
+    store = SqlClaimStore(database, still)
     store.report([report(instances=frozenset(), **reported)], NOW)
     for number, parts in enumerate(held):  # without the generation that they were picked at
         assert store.commit([Placement((claim(uuid_of(str(number)), ZERO, parts=parts),))])[0].won
@@ -492,7 +492,7 @@ ALL = ['shared', 'shared', 'capacity', 'capacity']
 )
 def test_a_node_may_have_given_an_instance_other_cpus(database, reported, listed, certain):
     """Then what looks wrong is a note."""
-    store = SqlClaimStore(database)
+    store = SqlClaimStore(database, still)
     store.report([report(instances=frozenset(), **told(HAS))], NOW)
     for consumer, parts in ((A, PAIR), (B, PAIR), (C, REST)):
         assert store.commit([Placement((claim(consumer, ZERO, parts=parts),))])[0].won

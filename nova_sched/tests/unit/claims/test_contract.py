@@ -16,12 +16,14 @@ import pytest
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
+from nova_sched.tests.builders import still
 from nova_sched.tests.unit.claims import (
     battery,
     battery_fences,
     battery_groups,
     battery_lifecycle,
     battery_new,
+    battery_order,
     battery_parts,
     battery_top_groups,
 )
@@ -40,10 +42,10 @@ def sqlite(tmp_path_factory):
 @pytest.fixture(params=['memory', 'sqlite'])
 def another(request):
     if request.param == 'memory':
-        one = MemoryClaimStore()
+        one = MemoryClaimStore(still)
         return lambda: one
     database = cleared(request.getfixturevalue('sqlite'))
-    return lambda: SqlClaimStore(database)
+    return lambda: SqlClaimStore(database, still)
 
 
 @pytest.fixture
@@ -77,7 +79,27 @@ class TestFences(battery_fences.Fences):
     pass
 
 
+class TestDomains(battery_fences.Domains):
+    pass
+
+
 class TestLifecycle(battery_lifecycle.Lifecycle):
+    pass
+
+
+class TestTimes(battery_order.Times):
+    pass
+
+
+class TestUnplaced(battery_order.Unplaced):
+    pass
+
+
+class TestWords(battery_order.Words):
+    pass
+
+
+class TestReportOrders(battery_order.ReportOrders):
     pass
 
 

@@ -34,6 +34,10 @@ def claim(consumer, node, vcpus=1, **fields):
     return Claim(consumer, node, {VCPU: vcpus}, **fields)
 
 
+def names(*claims):
+    return frozenset(one.uuid for one in claims)
+
+
 @pytest.mark.parametrize(
     'inventory, used, asked, fits',
     [
@@ -63,6 +67,7 @@ def test_a_class_without_inventory_never_fits():
 
 
 A, B = 'a', 'b'
+HERE, THERE, LARGE = claim(A, 'm'), claim(A, 'n'), claim(A, 'm', 4)
 
 
 @pytest.mark.parametrize(
@@ -70,11 +75,25 @@ A, B = 'a', 'b'
     [
         pytest.param([], [Placement((claim(A, 'm'),))], {(A, 'm'): 1}, [True], id='new'),
         pytest.param(
-            [claim(A, 'm')],
-            [Placement((claim(A, 'n'),))],
+            [HERE],
+            [Placement((claim(A, 'n'),), replaces=names(HERE))],
             {(A, 'n'): 1},
             [True],
             id='elsewhere ends what waits',
+        ),
+        pytest.param(
+            [HERE],
+            [Placement((claim(A, 'n'),)), Placement((claim(A, 'm'),))],
+            {(A, 'm'): 1},
+            [False, False],
+            id='but nothing that is not known',
+        ),
+        pytest.param(
+            [HERE],
+            [Placement((claim(A, 'n'),), ((A, 'm'),))],
+            {(A, 'n'): 1},
+            [True],
+            id='what it releases is known',
         ),
         pytest.param(
             [claim(A, 'm', state=CONFIRMED)],
@@ -99,7 +118,11 @@ A, B = 'a', 'b'
         ),
         pytest.param(
             [],
-            [Placement((claim(A, 'm'),)), Placement((claim(A, 'n'),)), Placement((claim(A, 'm', 2),))],
+            [
+                Placement((HERE,)),
+                Placement((THERE,), replaces=names(HERE)),
+                Placement((claim(A, 'm', 2),), replaces=names(HERE, THERE)),
+            ],
             {(A, 'm'): 2},
             [True, True, True],
             id='there and back',
@@ -112,15 +135,15 @@ A, B = 'a', 'b'
             id='in order',
         ),
         pytest.param(
-            [claim(A, 'm', 4)],
-            [Placement((claim(A, 'n', 4), claim(B, 'm', 4)))],
+            [LARGE],
+            [Placement((claim(A, 'n', 4), claim(B, 'm', 4)), replaces=names(LARGE))],
             {(A, 'n'): 4, (B, 'm'): 4},
             [True],
             id='one makes room for the other',
         ),
         pytest.param(
-            [claim(A, 'm', 4)],
-            [Placement((claim(A, 'n', 4), claim(B, 'm', 5)))],
+            [LARGE],
+            [Placement((claim(A, 'n', 4), claim(B, 'm', 5)), replaces=names(LARGE))],
             {(A, 'm'): 4},
             [False],
             id='all or nothing',
@@ -150,11 +173,11 @@ def standing(before, held):
 def test_generations_and_changes():
     """Only nodes whose claims differ in the end are changed."""
     ledgers = {node: ledger(4, generation=number) for number, node in enumerate('mnop')}
-    held = Held([claim(A, 'm')])
+    held = Held([HERE])
     ledgers['m'].take({VCPU: 1})
     outcomes = judge(
         [
-            Placement((claim(A, 'n'),)),
+            Placement((claim(A, 'n'),), replaces=names(HERE)),
             Placement((claim(B, 'o'),)),
             Placement((), ((B, 'o'),)),
             Placement((claim(B, 'p', 5),)),
@@ -221,7 +244,8 @@ def batches(draw, before):
                 claims.append(Claim(consumer, draw(st.sampled_from(NODES)), draw(amounts)))
         used += claims
         releases = st.lists(st.tuples(st.sampled_from(CONSUMERS), st.sampled_from(NODES)), max_size=2)
-        placements.append(Placement(tuple(claims), tuple(draw(releases))))
+        known = used if draw(st.integers(0, 3)) else draw(st.lists(st.sampled_from(used))) if used else []
+        placements.append(Placement(tuple(claims), tuple(draw(releases)), replaces=names(*known)))
     return placements
 
 
@@ -251,16 +275,29 @@ class Naive:
                 small = old.resizing.old if old.resizing else old.resources
                 names = {*small, *one.resources}
                 larger = {name: max(small.get(name, 0), one.resources.get(name, 0)) for name in names}
-                resizing = Resizing(small, one.resources)
+                is_open = old.resizing is not None and old.resizing.new == one.resources
+                name = old.resizing.uuid if is_open else one.uuid
+                resizing = Resizing(small, one.resources, uuid=name)
                 after[one.key] = dataclasses.replace(old, resources=larger, resizing=resizing)
             else:
                 after[one.key] = one
             if after[one.key] != old:
                 new[one.key] = after[one.key]
-        won = all(self.allows(one, after) for one in new.values())
+        won = after == self.claims or (
+            self.knows(placement) and all(self.allows(one, after) for one in new.values())
+        )
         if won:
             self.claims = after
         return won
+
+    def knows(self, placement):
+        consumers = {one.consumer_uuid for one in placement.claims}
+        named = {one.uuid for one in placement.claims} | placement.replaces
+        return all(
+            one.uuid in named or one.key in placement.releases
+            for one in self.claims.values()
+            if one.consumer_uuid in consumers and one.state == PENDING
+        )
 
     def allows(self, new, claims):
         if new.node_uuid not in self.nodes:

@@ -34,6 +34,7 @@ ALL = {
     'group_uuid': uuid_of('group'),
     'request_id': 'req-1',
     'created_s': NOW + 0.123456789,
+    'changed_s': NOW + 1.5,
     'expires_s': 0.0,
     'parts': PARTS,
     'counted': True,

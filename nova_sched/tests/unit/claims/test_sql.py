@@ -22,7 +22,8 @@ from nova_sched.claims import Placement, Record, ServiceFacts
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import NODES
 from nova_sched.objects.claim import PLANNED
-from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
+from nova_sched.tests.builders import NOW, aggregate, claim, report, still, uuid_of
+from nova_sched.tests.unit.claims import battery_order
 
 A, NODE, GROUP = uuid_of('instance A'), uuid_of('node host-0'), uuid_of('top group')
 
@@ -34,7 +35,11 @@ def path(tmp_path):
 
 @pytest.fixture
 def store(database):
-    return SqlClaimStore(database)
+    return SqlClaimStore(database, still)
+
+
+class TestOwnClock(battery_order.OwnClock):
+    pass
 
 
 @pytest.mark.parametrize(
@@ -50,7 +55,7 @@ def store(database):
     ],
 )
 def test_a_small_table_is_read_only_after_a_change(database, store, name, change):
-    reader = SqlClaimStore(database)
+    reader = SqlClaimStore(database, still)
     assert getattr(reader.changes({}), name) is not None
     assert getattr(reader.changes({}), name) is None
     change(store)
@@ -62,7 +67,7 @@ def test_a_small_table_is_read_only_after_a_change(database, store, name, change
 
 def test_a_look_that_fails_forgets_nothing(database, store):
     """What a broken look was about to tell is told by the next one."""
-    reader = SqlClaimStore(database)
+    reader = SqlClaimStore(database, still)
     reader.changes({})
     store.set_service(ServiceFacts('host-0'))
     with database.begin() as connection:
@@ -95,6 +100,7 @@ LOOKS = {
     'top_group': lambda store: store.top_group(A),
     'top_groups': lambda store: store.top_groups(),
     'group_claims': lambda store: store.group_claims(A),
+    'domains': lambda store: store.domains(),
 }
 # What they show is not all that there is.
 OF_NODES = 'heads', 'look', 'changes'
@@ -109,7 +115,7 @@ def impatient(database):
         connection.execute('PRAGMA busy_timeout=1')
 
     database.dispose()
-    return SqlClaimStore(database)
+    return SqlClaimStore(database, still)
 
 
 @pytest.mark.parametrize('name', CALLS)

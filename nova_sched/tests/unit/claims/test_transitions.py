@@ -18,6 +18,7 @@ import pytest
 
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.objects.claim import PLANNED
+from nova_sched.tests.builders import still
 from nova_sched.tests.unit.claims.battery import A
 from nova_sched.tests.unit.claims.battery_lifecycle import IN_PLACE, LATE_S, TABLE, Lifecycle
 
@@ -42,7 +43,15 @@ class Recorder:
 
     def __init__(self):
         self.seen = set()
-        self._store = MemoryClaimStore()
+        self._store = MemoryClaimStore(still)
+
+    @property
+    def clock(self):
+        return self._store.clock
+
+    @clock.setter
+    def clock(self, clock):
+        self._store.clock = clock
 
     def __getattr__(self, name):
         method = getattr(self._store, name)

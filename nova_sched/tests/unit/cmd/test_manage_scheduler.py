@@ -44,6 +44,7 @@ def test_a_row():
         'lag_s': 1.25,
         'news_lag_s': 0.031,
         'stale_nodes': 7,
+        'clock_offset_s': None,
         'placed': 200,
         'refused': 1,
         'conflicts': 3,

@@ -94,6 +94,7 @@ OWN_GROUPS = {
     'api',
     'candidates',
     'claims',
+    'database_limits',
     'explain',
     'groups',
     'queues',

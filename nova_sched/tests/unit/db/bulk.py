@@ -15,11 +15,12 @@ A module of tests brings the fixture ``database``: an engine on an empty databas
 """
 
 import contextlib
+import time
 
 import pytest
 import sqlalchemy as sa
 
-from nova_sched.db import bulk
+from nova_sched.db import bulk, clock
 from nova_sched.db.tables import JSON_TEXT, MYSQL, NAME, SECONDS, UUID
 
 # Of each type that our tables have, and a name that only quotes could spoil.
@@ -35,6 +36,7 @@ TABLE = sa.Table(
     **MYSQL,
 )
 INSERT, DELETE = bulk.Insert(TABLE), bulk.Delete(TABLE)
+MARK = bulk.Mark(TABLE, 'name', 'uuid', 'PRIMARY', 'flag IS NOT NULL')
 MANY = 2 * bulk.ROWS + 1
 
 
@@ -157,6 +159,40 @@ class Bulk:
         with database.begin() as connection:
             found = bulk.Select(TABLE, 'uuid', key='number').run(connection, [1])
         assert sorted(map(tuple, found)) == [(key(1),), (key(3),)]
+
+    @pytest.mark.parametrize('count', [0, 1, 2, MANY])
+    def test_a_column_becomes_the_same_as_another(self, write, read, count):
+        """In the rows of these keys that are so."""
+        rows = [row(number, flag=None if number % 2 else True) for number in range(count + 1)]
+        write(INSERT, rows)
+        write(MARK, [key(number) for number in range(count)])
+        assert read() == [
+            {**one, 'name': one['uuid']} if one['flag'] and one is not rows[-1] else one for one in rows
+        ]
+
+    def test_a_column_that_cannot_become_the_same(self, write, read):
+        rows = [row(0), row(1, name=key(2)), row(2)]
+        write(INSERT, rows)
+        with pytest.raises(Exception, match=r'(?i)unique|duplicate'):
+            write(MARK, [key(0), key(2), key(3)])
+        assert read() == rows
+
+    @pytest.mark.parametrize('lock', [False, True], ids=['read', 'locked'])
+    def test_the_clock_of_the_database(self, database, write, lock):
+        """It goes on within a transaction."""
+        write(INSERT, [row(number) for number in range(MANY)])
+        began_s = time.time()
+        with database.begin() as connection:
+            first_s = clock.read(connection)
+            time.sleep(0.05)
+            select = bulk.Select(TABLE, 'number', lock=lock, clock=True)
+            found = select.run(connection, {key(number) for number in range(MANY)})
+            time.sleep(0.05)
+            last_s = connection.scalar(sa.select(clock.NOW))
+        assert sorted(number for number, _ in found) == [row(n)['number'] for n in range(MANY)]
+        assert all(first_s < read_s < last_s for _, read_s in found)
+        assert began_s - 1 < first_s < last_s < time.time() + 1
+        assert type(first_s) is type(found[0][1]) is float
 
     def test_keys_that_are_not_there(self, write, read):
         write(INSERT, [row(0)])

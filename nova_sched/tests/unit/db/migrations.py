@@ -58,6 +58,7 @@ class Migrations:
                 'aggregates',
                 'host_instances',
                 'flavors',
+                'domains',
             }
 
     def test_a_claim_of_the_first_schema(self, database):

@@ -93,6 +93,19 @@ def test_a_transaction_is_done_or_undone(database):
         assert count(connection) == 1
 
 
+def test_a_link_that_is_cut_while_the_first_connection_is_made(path, monkeypatch):
+    """What SQLAlchemy asks first of a server finds the connection closed."""
+
+    def ask(_dialect, connection):
+        connection.invalidate()
+        connection.close()
+        connection.exec_driver_sql('SELECT 1')
+
+    monkeypatch.setattr('sqlalchemy.dialects.sqlite.base.SQLiteDialect.initialize', ask)
+    with pytest.raises(errors.StoreUnavailable, match='Connection is closed'):
+        engine.create(f'sqlite:///{path}')
+
+
 @pytest.mark.parametrize(
     'url, error, words',
     [

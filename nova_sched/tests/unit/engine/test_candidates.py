@@ -104,6 +104,16 @@ class TestOffer:
         assert [one.rank for one in (best, *rest)] == [1, 2, 3]
         assert len({one.uuid for one in (best, *rest)}) == 3
 
+    def test_what_cannot_be_told_is_not_kept(self):
+        world = Offering(offers=Unsteady(0))
+
+        def told(candidate):
+            raise errors.MalformedObject('Candidate.host', 'it cannot be told')
+
+        with pytest.raises(errors.MalformedObject):
+            world.candidates.offer([request(instance_uuid=A)], 'spec', told=told)
+        assert world.offers.count == 0
+
     def test_nothing_is_claimed(self):
         world = Offering()
         before = picture(world.cluster)

@@ -35,7 +35,7 @@ from nova_sched.groups.definition import (
 from nova_sched.groups.topology import Topology
 from nova_sched.objects import InstanceGroup
 from nova_sched.objects.claim import PENDING, PLANNED
-from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.builders import aggregate, uuid_of
 from nova_sched.tests.unit.engine.group_cloud import BIG, SMALL, SOURCE, cloud, definition, members
 from nova_sched.tests.unit.engine.world import fresh, picture
 
@@ -181,6 +181,7 @@ class TestBuild:
         group = eight.create(webs())
         for path in WEBS:
             eight.confirm(eight.build(group, path)[0], path)
+        eight.world.now_s += 1
         new = eight.build(group, 'web/0', 'next', hints={'replace': ['true']})[0]
         assert len(eight.store.claims()) == 5
         eight.confirm(new, 'next')
@@ -188,11 +189,30 @@ class TestBuild:
         eight.scheduler.call(eight.scheduler.desk.abort_claim, uuid_of('web/0'))
         assert len({eight.rack(host) for host in eight.places(group).values()}) == 4
 
-    def test_a_server_takes_the_place_of_one_that_was_never_built(self, eight):
+    def test_a_second_server_does_not_take_the_room_of_one_that_is_being_built(self, eight):
+        group = eight.create(webs())
+        first = eight.build(group, 'web/0', 'first')[0]
+        with pytest.raises(errors.MemberRefused, match=f'it is instance {uuid_of("first")} already'):
+            eight.build(group, 'web/0', 'second')
+        assert eight.store.claims(uuid_of('second')) == []
+        assert [claim.state for claim in eight.store.claims(uuid_of('first'))] == [PENDING]
+        eight.confirm(first, 'first')
+        assert eight.places(group)['web/0'] == first
+
+    def test_a_server_that_replaces_one_that_is_being_built(self, eight):
+        """Either may still come to be: both hold their room until one of them goes."""
+        group = eight.create(webs())
+        eight.build(group, 'web/0', 'first')
+        second = eight.build(group, 'web/0', 'second', hints={'replace': ['true']})[0]
+        assert [claim.state for claim in eight.store.claims(uuid_of('first'))] == [PENDING]
+        eight.scheduler.call(eight.scheduler.desk.abort_claim, uuid_of('first'))
+        assert (len(eight.store.claims()), eight.places(group)['web/0']) == (4, second)
+
+    def test_a_member_whose_server_is_gone_is_built_again(self, eight):
         group = eight.create(webs())
         eight.build(group, 'web/0', 'failed')
-        assert eight.build(group, 'web/0', 'next')[0]
-        assert eight.store.claims(uuid_of('failed')) == []
+        eight.scheduler.call(eight.scheduler.desk.abort_claim, uuid_of('failed'))
+        assert eight.build(group, 'web/0', 'next')
         assert len(eight.store.claims()) == 4
 
     def test_another_flavor_if_the_caller_says_so(self, eight):
@@ -472,9 +492,54 @@ class TestExclusive:
         group = eight.create(definition(members('db'), self.ALONE))
         rack = eight.rack(eight.places(group)['db'])
         eight.join(20, stats={'rack': f'r{rack}'})
-        eight.groups.mend_fences()
         with pytest.raises(errors.NoValidHost, match='kept for another group'):
             eight.place('outsider', force_hosts=['h20'])
+
+    def test_a_host_that_an_aggregate_brings_is_closed_too(self, eight):
+        """Until another one takes it out again."""
+        group = eight.create(definition(members('db'), self.ALONE))
+        rack = eight.rack(eight.places(group)['db'])
+        eight.join(20)
+        books, call = eight.scheduler.books, eight.scheduler.call
+        call(books.set_aggregates, [aggregate(1, ['h20'], rack=f'r{rack}')])
+        with pytest.raises(errors.NoValidHost, match='kept for another group'):
+            eight.place('outsider', force_hosts=['h20'])
+        call(books.delete_aggregate, 1)
+        assert eight.place('outsider', force_hosts=['h20']) == 'h20'
+
+    @pytest.mark.parametrize('by', ['report', 'aggregate'])
+    def test_instances_that_were_there_are_named(self, eight, caplog, by):
+        """Once by the scheduler, and to the owner of the group as long as they are there."""
+        group = eight.create(definition(members('db'), self.ALONE))
+        rack = f'r{eight.rack(eight.places(group)["db"])}'
+        eight.join(20)
+        eight.place('outsider', force_hosts=['h20'])
+        assert eight.groups.show(group.uuid).warnings == ()
+        for _ in range(2):
+            if by == 'report':
+                eight.join(20, stats={'rack': rack})
+            else:
+                call, books = eight.scheduler.call, eight.scheduler.books
+                call(books.set_aggregates, [aggregate(1, ['h20'], rack=rack)])
+        (told,) = [one.getMessage() for one in caplog.records if 'instances of others' in one.getMessage()]
+        assert 'h20' in told
+        assert f'rack {rack}' in told
+        assert group.uuid in told
+        assert uuid_of('outsider') in told
+        (warning,) = eight.groups.show(group.uuid).warnings
+        assert warning == 'Host h20 came to an exclusive domain of the group; instances of others there: 1'
+
+    def test_a_sweep_finds_what_was_missed(self, eight):
+        """As with another configuration of the topology, of which no report tells."""
+        group = eight.create(definition(members('db'), self.ALONE))
+        rack = eight.rack(eight.places(group)['db'])
+        locator, eight.store.locator = eight.store.locator, None
+        eight.join(20, stats={'rack': f'r{rack}'})
+        eight.store.locator = locator
+        assert eight.place('outsider', force_hosts=['h20']) == 'h20'
+        eight.groups.mend_fences()
+        with pytest.raises(errors.NoValidHost, match='kept for another group'):
+            eight.place('another', force_hosts=['h20'])
 
     def test_who_was_a_member_is_no_outsider(self, eight):
         both = dataclasses.replace(self.ALONE, a=('db', 'old'))
@@ -526,6 +591,19 @@ class TestLooks:
             'warnings': [],
             'domains': {'host': 8, 'rack': 4, 'room': 2, 'zone': 1},
         }
+
+    def test_a_group_that_was_just_placed_contradicts_nothing(self, eight):
+        """Room m0 spans two zones, so that its hosts can keep both policies."""
+        zone = aggregate(1, ['h0', 'h1'], availability_zone='z')
+        eight.scheduler.call(eight.scheduler.books.set_aggregates, [zone])
+        both = Policy('room', AFFINITY, 'room', WEBS[:2]), Policy('zones', ANTI_AFFINITY, 'zone', WEBS[:2])
+        found = definition(members(*WEBS[:2]), *both)
+        assert len(eight.places(eight.create(found))) == 2
+        assert eight.groups.contradiction(found) is None
+
+    def test_policies_that_collide_in_rooms_of_one_zone(self, eight):
+        both = Policy('room', AFFINITY, 'room', WEBS[:2]), Policy('zones', ANTI_AFFINITY, 'zone', WEBS[:2])
+        assert 'room, zones' in eight.groups.contradiction(definition(members(*WEBS[:2]), *both))
 
     def test_a_node_that_tells_no_rack(self):
         with cloud(0) as made:

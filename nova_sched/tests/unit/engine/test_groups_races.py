@@ -12,11 +12,13 @@
 """Top groups and a store that is away, forgets its answers, or has other clients who are quicker."""
 
 import threading
+from concurrent import futures
 
 import pytest
 
 from nova_sched import errors
 from nova_sched.claims import Placement
+from nova_sched.engine import groups
 from nova_sched.groups.definition import ANTI_AFFINITY, Policy
 from nova_sched.tests.builders import claim, uuid_of
 from nova_sched.tests.functional.harness import eventually
@@ -120,6 +122,24 @@ class TestOthers:
                 made.create(PAIR)
             assert len(made.store.commits) == 3
             assert made.cluster.hosts.num_instances.sum() == 0
+
+    def test_groups_that_were_planned_on_the_same_hosts_lose_once(self, monkeypatch):
+        """All are planned at the same moment; those that lose then are planned one after the other."""
+        at_once, place, planned = threading.Barrier(4), groups.moves.place, []
+
+        def together(*given):
+            found = place(*given)
+            if len(planned) < 4:
+                planned.append(found)
+                at_once.wait(10)
+            return found
+
+        monkeypatch.setattr(groups.moves, 'place', together)
+        big = definition(members('a', 'b', flavor=BIG))
+        with cloud(8, plan_attempts=2) as made, futures.ThreadPoolExecutor(4) as pool:
+            made_groups = list(pool.map(lambda _: made.create(big), range(4)))
+            used = [host for one in made_groups for host in made.places(one).values()]
+        assert sorted(used) == [f'h{number}' for number in range(8)]
 
     def test_a_build_of_what_another_scheduler_has_planned_anew(self):
         """The planned claim is gone when this one would take it."""

@@ -235,9 +235,9 @@ class Engines(RuleBasedStateMachine):
     @rule(data=st.data(), late=st.booleans())
     def expire(self, data, late):
         engine = self.one(data)
-        now_s, engine.now_s = engine.now_s, FAR_FUTURE_S if late else 0.0
+        clock, engine.store.clock = engine.store.clock, lambda: FAR_FUTURE_S if late else 0.0
         engine.call(engine.books.expire)
-        engine.now_s = now_s
+        engine.store.clock = clock
         if late:
             assert all(one.is_confirmed for one in self.open().claims())
 

@@ -503,7 +503,8 @@ def test_the_larger_request_grows_in_place():
     world.place(asks(A))
     first = world.store.claims()[0]
     world.report(report(instances=frozenset([A]), **{**HERE, **told(SMALL.hold(first.parts))}))
-    world.place(dataclasses.replace(asks(A), vcpus=2))
+    larger = asks(A)
+    world.place(dataclasses.replace(larger, vcpus=2, resources={**larger.resources, 'VCPU': 2}))
     (one,) = world.store.claims()
     assert (one.uuid, cpus(one), one.counted) == (first.uuid, [1, 2], True)
     assert cpus(one.resizing) == [3, 4]

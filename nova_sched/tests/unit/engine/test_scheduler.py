@@ -369,7 +369,7 @@ class TestReports:
         calls = []
 
         class Counting(MemoryClaimStore):
-            def report(self, reports, now_s):
+            def report(self, reports, now_s=None):
                 calls.append(len(reports))
                 return super().report(reports, now_s)
 

@@ -11,6 +11,7 @@
 # under the License.
 """Tests of schedulers that share a store: repeated messages, refusals, and the policies of groups."""
 
+import math
 import types
 
 import pytest
@@ -18,9 +19,10 @@ import pytest
 from nova_sched import errors
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine.batch import Order
+from nova_sched.engine.received import Received, handling
 from nova_sched.engine.scheduler import PLACE
 from nova_sched.objects.claim import CONFIRMED
-from nova_sched.tests.builders import claim, report, request, uuid_of
+from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
 from nova_sched.tests.unit.engine.world import Score, World, rules, spreading
 
 A, B, C = (uuid_of(f'instance {letter}') for letter in 'ABC')
@@ -46,11 +48,11 @@ def group(policy, **words):
     return {'policy': policy, 'members': [], **words}
 
 
-def send(world, *requests, request_id=None, made_s=None):
+def send(world, *requests, request_id=None, since_s=math.inf):
     """Hosts of each instance for a request with an id, or what its caller would see."""
-    words = {} if made_s is None else {'made_s': made_s}
-    order = Order(list(requests), context=types.SimpleNamespace(request_id=request_id), **words)
-    future = world.loop.send(PLACE, order)
+    order = Order(list(requests), context=types.SimpleNamespace(request_id=request_id))
+    with handling(Received(since_s)):
+        future = world.loop.send(PLACE, order)
     world.turn_until(future)
     return [[one.host for one in found] for found in future.result()]
 
@@ -94,18 +96,42 @@ class TestRepeated:
         assert send(second, asks(ignore_hosts=['host-0']), request_id='req-1') == [['host-2']]
         assert on(first.store) == {A: ['host-2']}
 
-    def test_another_request(self, pair):
+    @pytest.mark.parametrize('since_s', [math.inf, NOW - 1], ids=['in time', 'late'])
+    def test_another_request_gets_the_same_answer(self, pair, since_s):
+        """Which of the two came first makes no difference: both callers are told one host."""
+        first, second = pair
+        send(first, asks(), request_id='req-2')
+        assert send(second, asks(), request_id='req-1', since_s=since_s) == [['host-0']]
+        assert on(first.store) == {A: ['host-0']}
+
+    def test_a_late_request_that_does_not_allow_the_host(self, pair):
+        first, second = pair
+        send(first, asks(), request_id='req-2')
+        with pytest.raises(errors.Superseded):
+            send(second, asks(ignore_hosts=['host-0']), request_id='req-1', since_s=NOW - 1)
+        assert on(first.store) == {A: ['host-0']}
+        assert send(second, asks(ignore_hosts=['host-0']), request_id='req-1', since_s=NOW) == [['host-2']]
+
+    @pytest.mark.parametrize('knows', [True, False])
+    def test_a_request_to_build_what_runs_already(self, pair, knows):
+        first, second = pair
+        send(first, asks(), request_id='req-2')
+        first.call(first.desk.confirm_claim, A, 'host-0')
+        if knows:
+            second.books.refresh()
+        with pytest.raises(errors.AlreadyRunning):
+            send(second, asks(), request_id='req-1')
+        assert on(first.store) == {A: ['host-0']}
+
+    def test_a_late_request_to_move(self, pair):
+        """A resize away from host-0 was asked for again, done and taken back since."""
         first, second = pair
         send(first, asks(), request_id='req-1')
-        assert send(second, asks(), request_id='req-2') == [['host-2']]
-        assert on(first.store) == {A: ['host-2']}
-
-    def test_an_older_request_that_was_held_up(self, pair):
-        first, second = pair
-        send(first, asks(), request_id='req-2', made_s=1000.0)
+        first.call(first.desk.confirm_claim, A, 'host-0')
         with pytest.raises(errors.Superseded):
-            send(second, asks(), request_id='req-1', made_s=900.0)
-        assert on(first.store) == {A: ['host-0']}
+            send(second, asks(ignore_hosts=['host-0']), since_s=NOW - 1)
+        assert send(second, asks(ignore_hosts=['host-0'])) == [['host-2']]
+        assert {one: sorted(hosts) for one, hosts in on(first.store).items()} == {A: ['host-0', 'host-2']}
 
     def test_several_instances(self, pair):
         first, second = pair

@@ -94,7 +94,7 @@ def names(hosts, rows):
 class World:
     """One scheduler; its loop turns when the test says so. Its clock stands at ``now_s``.
 
-    Its cluster is what the store knows, or the one that is given.
+    Its cluster is what the store knows, or the one that is given; and so is its clock.
     """
 
     def __init__(
@@ -108,6 +108,8 @@ class World:
         news=None,
         crowd=None,
         topology=None,
+        solver=None,
+        clock=None,
         **settings,
     ):
         self.store = MemoryClaimStore() if store is None else store
@@ -120,12 +122,13 @@ class World:
             rules=spreading() if chain is None else chain,
             settings=lambda: self.settings,
             random=random.Random(seed),
-            clock=lambda: self.now_s,
+            clock=clock or (lambda: self.now_s),
             max_batch=max_batch,
             candidates=candidates,
             news=news,
             crowd=crowd,
             topology=topology,
+            solver=solver,
         )
         self.books, self.desk = self.scheduler.books, self.scheduler.desk
         self.loop = self.scheduler.loop

@@ -95,7 +95,8 @@ class _Oracle:
         if rule.kind == SPREAD:
             return self._spread(rule, count, used, total)
         if rule.kind == EXCLUSIVE:
-            outside = set(problem.domains[rule.level][problem.occupied].tolist())
+            there = problem.occupied if rule.outside is None else rule.outside
+            outside = set(problem.domains[rule.level][there].tolist())
             return sum(used[d] if d in outside else self._both(used[d], theirs[d]) for d in domains)
         if rule.kind == NEAR:
             alone = []

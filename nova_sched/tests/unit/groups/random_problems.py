@@ -49,6 +49,11 @@ def mixture(seed, members=(2, 9), hosts=(2, 12), preferred=True):
     home = np.array([chance.randrange(h) if chance.random() < 0.5 else -1 for _ in range(m)], dtype=np.int32)
     home[fixed >= 0] = -1
     some = chance.random
+    rules = [Rule.of(policy, index, LEVELS) for policy in policies]
+    others = random.Random(f'outsiders {seed}')
+    for rule in rules:
+        if rule.kind == definition.EXCLUSIVE and others.random() < 0.5:
+            rule.outside = np.array([others.random() < 0.3 for _ in range(h)])
     return Problem(
         names=members,
         kind=kind,
@@ -60,7 +65,7 @@ def mixture(seed, members=(2, 9), hosts=(2, 12), preferred=True):
         levels=LEVELS,
         domain_names=_names(domains),
         occupied=np.array([chance.random() < 0.3 for _ in range(h)]),
-        rules=[Rule.of(policy, index, LEVELS) for policy in policies],
+        rules=rules,
         cap=np.array([[chance.randint(0, 3) for _ in range(h)] for _ in range(kinds)], dtype=np.int32)
         if some() < 0.3
         else None,

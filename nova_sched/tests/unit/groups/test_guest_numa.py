@@ -158,3 +158,46 @@ def test_what_makes_no_sense_says_where(extra_specs, image, where, why):
         asked(extra_specs, **image)
     assert refused.value.where == where
     assert why in refused.value.why
+
+
+@pytest.mark.parametrize(
+    'vcpus, extra_specs, where',
+    [
+        pytest.param(4097, {'hw:cpu_policy': 'dedicated'}, 'flavor.vcpus', id='CPUs of its own'),
+        pytest.param(10**9, {'hw:cpu_policy': 'dedicated'}, 'flavor.vcpus', id='a billion of them'),
+        pytest.param(10**9, {'hw:numa_nodes': '1'}, 'flavor.vcpus', id='a billion in a cell'),
+        pytest.param(10**9, {'hw:mem_page_size': '2MB'}, 'flavor.vcpus', id='a billion on large pages'),
+        pytest.param(10**9, {'hw:numa_nodes': str(10**9)}, 'hw:numa_nodes', id='a billion cells'),
+        pytest.param(129, {'hw:numa_nodes': '129'}, 'hw:numa_nodes', id='cells'),
+        pytest.param(
+            4,
+            {'hw:numa_nodes': '1', 'hw:numa_cpus.0': '0-4095,' * 5, 'hw:numa_mem.0': '2048'},
+            'hw:numa_cpus.0',
+            id='the same CPUs again and again',
+        ),
+        pytest.param(
+            4,
+            {'hw:cpu_policy': 'mixed', 'hw:cpu_dedicated_mask': '0-' + '9' * 5000},
+            'hw:cpu_dedicated_mask',
+            id='a number of 5000 digits',
+        ),
+    ],
+)
+def test_more_than_a_hypervisor_gives(vcpus, extra_specs, where):
+    with pytest.raises(errors.InvalidRequest) as refused:
+        asked(extra_specs, vcpus, vcpus)
+    assert refused.value.where == where
+    assert len(str(refused.value)) < 300
+
+
+def test_the_largest_guests():
+    """Each CPU and cell that a hypervisor gives; and any number of CPUs that have no cell."""
+    assert len(asked({'hw:cpu_policy': 'dedicated'}, vcpus=4096).cells[0].pcpuset) == 4096
+    assert len(asked({'hw:numa_nodes': '128'}, vcpus=128).cells) == 128
+    assert asked(vcpus=2**31 - 1) is None
+
+
+@pytest.mark.parametrize('ids', ['0-' + '9' * 20, '0-65535', '0-4095,' * 5, '0-' + '9' * 5000])
+def test_an_image_that_names_too_many_cpus(ids):
+    with pytest.raises(errors.MalformedObject, match='hw_numa_cpus'):
+        objects.ImageMetaProps.from_dict({'hw_numa_nodes': 1, 'hw_numa_cpus.0': ids, 'hw_numa_mem.0': 1})

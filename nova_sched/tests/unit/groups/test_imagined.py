@@ -18,6 +18,7 @@ from nova_sched.groups.reasons import imagined
 from nova_sched.groups.topology import Topology
 
 TOPOLOGY = Topology(orders=['host < power'])
+STRICT = {('rack', 'room'), ('rack', 'zone'), ('room', 'zone')}
 FLAVOR = Flavor(vcpus=1, memory_mb=1)
 
 
@@ -53,16 +54,48 @@ def policy(kind, level, **more):
     ],
 )
 def test_contradictions(policies, named):
-    words = imagined.contradiction(definition(*policies), TOPOLOGY)
+    words = imagined.contradiction(definition(*policies), TOPOLOGY, STRICT)
     assert bool(words) == bool(named)
     assert all(name in words for name in named)
+
+
+@pytest.mark.parametrize(
+    'policies, nests, is_told',
+    [
+        pytest.param(
+            [policy('anti-affinity', 'zone'), policy('affinity', 'room')],
+            set(),
+            False,
+            id='a room spans zones',
+        ),
+        pytest.param(
+            [policy('anti-affinity', 'zone'), policy('affinity', 'room')],
+            {('rack', 'room'), ('rack', 'zone')},
+            False,
+            id='racks lie in both',
+        ),
+        pytest.param(
+            [policy('anti-affinity', 'zone'), policy('affinity', 'room')],
+            {('room', 'zone')},
+            True,
+            id='rooms lie in zones',
+        ),
+        pytest.param(
+            [policy('anti-affinity', 'zone'), policy('affinity', 'host')], set(), True, id='zones of a host'
+        ),
+    ],
+)
+def test_levels_lie_in_each_other_only_where_they_are_said_to(policies, nests, is_told):
+    assert bool(imagined.contradiction(definition(*policies), TOPOLOGY, nests)) == is_told
 
 
 def test_the_cluster_has_all_that_the_group_can_use():
     made = imagined.problem(definition(policy('affinity', 'zone'), policy('apart', 'power', b=())), TOPOLOGY)
     assert made.levels == ['host', 'zone', 'power']
     assert [len(set(ids.tolist())) for ids in made.domains] == [27, 3, 3]
-    nested = imagined.problem(definition(policy('affinity', 'rack'), policy('affinity', 'room')), TOPOLOGY)
+    nested = imagined.problem(
+        definition(policy('affinity', 'rack'), policy('affinity', 'room')), TOPOLOGY, STRICT
+    )
     assert [len(set(ids.tolist())) for ids in nested.domains] == [27, 9, 3]
     rack_to_room = set(zip(nested.domains[1].tolist(), nested.domains[2].tolist(), strict=True))
     assert len(rack_to_room) == 9  # each rack is in one room

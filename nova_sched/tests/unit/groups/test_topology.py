@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.groups.topology import Topology, warnings
+from nova_sched.groups.topology import Locator, Topology, warnings
 from nova_sched.tests.builders import aggregate, cluster, put, report
 
 
@@ -58,7 +58,15 @@ def domains(topology, made):
 def test_where_domains_come_from(aggregates, stats, level, found):
     each = [{name: values[row] for name, values in stats.items()} for row in range(3)]
     made = cluster(3, aggregates, stats=each)
-    assert domains(Topology(), made)[level] == found
+    topology = Topology()
+    assert domains(topology, made)[level] == found
+    locator = Locator(topology, lambda: 'nova')  # one node at a time, it finds the same
+    assert [
+        locator.domains(
+            node.host, node.nodename, locator.told(node.report), made.hosts.aggregates.of(node.host)
+        )[level]
+        for node in made.hosts.nodes
+    ] == found
 
 
 def test_levels_beside_each_other():
@@ -106,6 +114,31 @@ def test_what_a_report_changes_is_seen():
 def test_a_look_is_kept():
     topology, made = Topology(), cluster(2)
     assert topology.look(made.hosts, 'nova') is topology.look(made.hosts, 'nova')
+
+
+@pytest.mark.parametrize(
+    'aggregates, pairs',
+    [
+        pytest.param([], {('rack', 'room'), ('rack', 'zone'), ('room', 'zone')}, id='each in the next'),
+        pytest.param(
+            [aggregate(1, ['host-2', 'host-3'], availability_zone='z')],
+            {('rack', 'room'), ('rack', 'zone')},
+            id='a room spans zones',
+        ),
+        pytest.param(
+            [aggregate(1, ['host-1'], availability_zone='z')], {('rack', 'room')}, id='a rack spans zones'
+        ),
+    ],
+)
+def test_which_levels_lie_in_each_other(aggregates, pairs):
+    stats = [{'rack': rack, 'room': 'm'} for rack in 'aabb']
+    topology, made = Topology(orders=['host < feed']), cluster(4, aggregates, stats=stats)
+    assert topology.nests(topology.look(made.hosts, 'nova')) == pairs
+
+
+def test_without_hosts_no_levels_lie_in_each_other():
+    topology, made = Topology(), cluster(0)
+    assert topology.nests(topology.look(made.hosts, 'nova')) == frozenset()
 
 
 def test_warnings():

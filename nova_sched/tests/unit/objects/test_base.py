@@ -28,7 +28,7 @@ def test_unset_is_not_null():
     assert 'availability_zone' in spec
     assert spec.availability_zone is None
     assert 'project_id' not in spec
-    with pytest.raises(NotImplementedError, match='project_id is not set'):
+    with pytest.raises(NotImplementedError, match='project_id: it is not set'):
         spec.project_id  # noqa: B018
 
 

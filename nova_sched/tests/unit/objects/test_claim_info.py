@@ -32,6 +32,7 @@ def claim(**fields):
         'nodename': 'n',
         'state': PENDING,
         'move': None,
+        'resize_uuid': None,
         'resources': {'VCPU': 2, 'MEMORY_MB': 512},
         'numa_topology': None,
         'pci_device_pools': None,
@@ -48,7 +49,7 @@ def claim(**fields):
 def test_a_claim_crosses_the_wire():
     written = objects.to_primitive(claim())
     assert written[object_io.NAMESPACE] == 'nova_sched'
-    assert written[object_io.VERSION] == '1.1'
+    assert written[object_io.VERSION] == '1.2'
     assert written[object_io.DATA]['created_at'] == '2026-01-01T00:00:00Z'
     assert objects.to_primitive(objects.from_primitive(written)) == written
 

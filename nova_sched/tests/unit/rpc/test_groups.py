@@ -107,7 +107,7 @@ class Engine:
     def list(self, **kwargs):
         return [self._note('list', **kwargs)] * 2
 
-    def contradiction(self, definition):
+    def contradiction(self, definition, allowance):
         self._note('contradiction', definition)
         return 'a and b collide'
 
@@ -211,7 +211,7 @@ def test_a_group_is_updated(caller):
     )
     ((method, (uuid, definition, source), told),) = caller.engine.told
     assert (method, uuid, len(definition.members), source['parameters']) == ('update', GROUP, 4, {'count': 4})
-    del told['context']
+    del told['context'], told['allowance']
     assert told == {'generation': 2, 'dry_run': True, 'project_id': 'p', 'ttl_s': 5}
     assert [move.path for move in made.moves] == ['app/web/0']
 

@@ -13,7 +13,7 @@
 
 import pytest
 
-from nova_sched import errors
+from nova_sched import errors, objects
 from nova_sched.rpc import words
 
 UUID = '9c2d4f7e-0000-4000-8000-00000000abcd'
@@ -129,3 +129,67 @@ def test_symbol(value, good):
 )
 def test_short(value, shown):
     assert words.short(value) == shown
+
+
+@pytest.mark.parametrize(
+    'value',
+    [
+        pytest.param(None, id='null'),
+        pytest.param({'a': [1, -1.5, True, None, {'b': 'c'}]}, id='all kinds'),
+        pytest.param(2**63 - 1, id='the largest number'),
+    ],
+)
+def test_plain(value):
+    assert words.plain(value, 'here') is value
+
+
+def nested(levels):
+    made = []
+    for _ in range(levels):
+        made = [made]
+    return made
+
+
+@pytest.mark.parametrize(
+    'value, why',
+    [
+        pytest.param(objects.Flavor(), 'here: a Flavor is no plain value', id='an object'),
+        pytest.param({'a': [{'b': objects.Flavor()}]}, 'here.a.b: a Flavor', id='an object inside'),
+        pytest.param({1: 2}, 'the key 1 is no text', id='a key'),
+        pytest.param((1,), 'a tuple', id='a tuple'),
+        pytest.param(b'x', 'a bytes', id='bytes'),
+        pytest.param(2**63, 'no number of 64 bits', id='a large number'),
+        pytest.param([float('nan')], 'nan is no number', id='no number'),
+        pytest.param(nested(200), 'more than 100 deep', id='deep'),
+        pytest.param({'k' * 10_000: [b'x']}, 'here.k', id='below a long key'),
+    ],
+)
+def test_not_plain(value, why):
+    with pytest.raises(errors.InvalidRequest, match=why) as refused:
+        words.plain(value, 'here')
+    assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize(
+    'value, where',
+    [
+        pytest.param({'a': ['ok', 'nul\0']}, 'message.a', id='NUL'),
+        pytest.param([{'nova_object.data': {'name': 'half \ud800'}}], 'message.name', id='in an object'),
+        pytest.param({'half \udfff': 1}, 'a key of message', id='a key'),
+        pytest.param(nested(5000), 'message', id='deep'),
+        pytest.param({'k' * 10_000: 'nul\0'}, 'kkk', id='below a long key'),
+    ],
+)
+def test_text_inside(value, where):
+    with pytest.raises(errors.InvalidRequest) as refused:
+        words.check_text(value)
+    assert where in refused.value.where
+    assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize(
+    'value', ['nul\0', None, 7, {'a': 'größe\n\U0001f600 \\x00 \\ud800'}, [b'\0']], ids=repr
+)
+def test_sound_text(value):
+    """A text by itself is for those who know what it is; a backslash is a character like others."""
+    words.check_text(value)

@@ -82,6 +82,7 @@ class Connection:
     """Frames for the client wait in ``inbox``, each with a byte in the socket."""
 
     heartbeat = 0
+    connected = True
 
     def __init__(self, rabbit):
         self.rabbit = rabbit

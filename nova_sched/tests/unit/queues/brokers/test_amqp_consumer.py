@@ -285,7 +285,7 @@ def test_an_error_at_the_first_word_is_told():
         def __init__(self):
             self.inner = rabbit.connect()
             self.sock = self.inner.sock
-            self.heartbeat, self.closed = 0, False
+            self.heartbeat, self.connected, self.closed = 0, True, False
 
         def channel(self):
             raise AccessRefused('not you')

@@ -1,0 +1,62 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Counts the starts of an agent, and the reports since the last one, so that reports can be put in order."""
+
+import os
+from pathlib import Path
+
+from nova_sched import errors
+from nova_sched.agent import sysfs
+
+
+class Count:
+    """Which report of which start comes next; the ``path`` keeps the number of starts.
+
+    A process has the file for itself. Raises BadMachineFacts where the file can be neither read nor written.
+    """
+
+    def __init__(self, path: Path):
+        self._path = path
+        self.sequence = 0
+        self.boot = self._read() + 1
+        self._write()
+
+    def next(self) -> dict[str, int]:
+        """The arguments of a report that say which it is."""
+        self.sequence += 1
+        return {'boot': self.boot, 'sequence': self.sequence}
+
+    def pass_by(self, boot: int) -> None:
+        """Go on after a start that the scheduler knows of, and this file does not: it came from a backup."""
+        if boot >= self.boot:
+            self.boot, self.sequence = boot + 1, 0
+            self._write()
+
+    def _read(self) -> int:
+        if not self._path.exists():
+            return 0
+        content = sysfs.text(self._path)
+        if not content.isdecimal():
+            why = f'{content[:40]!r} is not a number; remove the file'
+            raise errors.BadMachineFacts(str(self._path), why)
+        return int(content)
+
+    def _write(self) -> None:
+        draft = self._path.with_name(f'{self._path.name}.{os.getpid()}')
+        try:
+            with draft.open('w') as file:
+                file.write(f'{self.boot}\n')
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self._path)
+        except OSError as error:
+            raise errors.BadMachineFacts(str(self._path), error.strerror or str(error)) from error

@@ -1,0 +1,154 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Limits of time for a connection to a database server: in its driver, in TCP and in the server's session."""
+
+import dataclasses
+import re
+import socket
+
+from nova_sched.conf import database_limits as conf
+
+# A server ends a statement before its client stops waiting: then the client is told what happened.
+MARGIN_S = 2
+# Keepalive begins after half of the silence that is allowed, and probes for the other half.
+PROBES = 5
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds, as whole numbers; 0 leaves what the server, the driver or the operating system has."""
+
+    connect_s: int
+    silence_s: int
+    statement_s: int
+    lock_s: int
+    idle_s: int
+
+    @classmethod
+    def of(cls, options):
+        """The limits that the options of [database_limits] say, given as a mapping by name."""
+        return cls(
+            *(options[f'{field.name.removesuffix("_s")}_timeout'] for field in dataclasses.fields(cls))
+        )
+
+    @property
+    def answer_s(self):
+        """How long the client waits for the answer to a statement; 0 for as long as it takes."""
+        return self.statement_s and self.statement_s + MARGIN_S
+
+    def for_audit(self):
+        """For reading whole tables: a statement may take as long as it needs."""
+        return dataclasses.replace(self, statement_s=0)
+
+    def for_upgrade(self):
+        """For a change of the schema: MariaDB could not undo one that was cut."""
+        return dataclasses.replace(self, statement_s=0, lock_s=0, idle_s=0)
+
+
+DEFAULT = Limits.of({option.name: option.default for option in conf.OPTS})
+
+
+def of_driver(limits, driver):
+    """Arguments of the driver's ``connect``, by name."""
+    if driver in ('psycopg2', 'psycopg'):
+        return {'connect_timeout': limits.connect_s} | _keepalive_of_libpq(limits.silence_s)
+    if driver == 'pymysql':
+        # The server's greeting is read in the time for an answer, which after_connect makes longer.
+        write = {'write_timeout': limits.answer_s} if limits.answer_s else {}
+        return {'connect_timeout': limits.connect_s, 'read_timeout': limits.connect_s} | write
+    return {}
+
+
+def _keepalive_of_libpq(silence_s):
+    if not silence_s:
+        return {}
+    return {
+        'keepalives': 1,
+        'keepalives_idle': _half(silence_s),
+        'keepalives_interval': _probe_interval(silence_s),
+        'keepalives_count': PROBES,
+        'tcp_user_timeout': silence_s * 1000,
+    }
+
+
+def after_connect(limits, connection, asked):
+    """What PyMySQL has no arguments for. ``asked``: names of those that the operator has set."""
+    # Neither has a public name; both are the same in all releases that are supported.
+    if 'read_timeout' not in asked:
+        connection._read_timeout = limits.answer_s or None
+    sock = connection._sock
+    if limits.silence_s and sock.family != socket.AF_UNIX:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _half(limits.silence_s))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _probe_interval(limits.silence_s))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limits.silence_s * 1000)
+
+
+def _half(silence_s):
+    return max(1, silence_s // 2)
+
+
+def _probe_interval(silence_s):
+    return max(1, silence_s // (2 * PROBES))
+
+
+def of_session(limits, kind, said=''):
+    """Statements that set up a session of PostgreSQL, MariaDB or MySQL (``kind``, in lower case).
+
+    A limit that is named in ``said``, what the operator tells the server about the session, is left alone.
+
+    Every statement sees what is committed by then: who waited for a lock must not read what was before. The
+    servers' own defaults are an operator's to change. The time zone is for the clock of the server, which
+    statements read.
+    """
+    kept = {name: value for name, value in _LIMITS[kind](limits).items()
+            if value and not re.search(rf'\b{name}\b', said, re.IGNORECASE)}  # fmt: skip
+    if kind == 'postgresql':
+        wanted = {'default_transaction_isolation': "'read committed'", 'TimeZone': "'UTC'"} | kept
+        return ['; '.join(f'SET {name} = {value}' for name, value in wanted.items())]
+    wanted = {'time_zone': "'+00:00'"} | kept
+    return [
+        'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED',
+        'SET SESSION ' + ', '.join(f'{name} = {value}' for name, value in wanted.items()),
+    ]
+
+
+def _of_postgresql(limits):
+    """In milliseconds."""
+    return {
+        'statement_timeout': limits.statement_s * 1000,
+        'lock_timeout': limits.lock_s * 1000,
+        'idle_in_transaction_session_timeout': limits.idle_s * 1000,
+    }
+
+
+def _of_mariadb(limits):
+    """In seconds; the second lock is that of a table's definition."""
+    return {
+        'max_statement_time': limits.statement_s,
+        'innodb_lock_wait_timeout': limits.lock_s,
+        'lock_wait_timeout': limits.lock_s,
+        'idle_transaction_timeout': limits.idle_s,
+    }
+
+
+def _of_mysql(limits):
+    """It ends no statement that writes, and no transaction that stands idle."""
+    return {
+        'max_execution_time': limits.statement_s * 1000,
+        'innodb_lock_wait_timeout': limits.lock_s,
+        'lock_wait_timeout': limits.lock_s,
+    }
+
+
+_LIMITS = {'postgresql': _of_postgresql, 'mariadb': _of_mariadb, 'mysql': _of_mysql}

@@ -1,0 +1,67 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Instances that were on a node before it came to an exclusive domain of a group that they are not of."""
+
+import logging
+
+from nova_sched import errors
+
+LOG = logging.getLogger(__name__)
+
+
+def carried(cluster, nodes):
+    """Node UUID -> the tokens that it carries, as far as the cluster knows; of these nodes."""
+    known = {uuid: cluster.node(uuid) for uuid in nodes}
+    return {uuid: node.fences if node else frozenset() for uuid, node in known.items()}
+
+
+def of(node, token):
+    """UUIDs of the instances on a node that have no claim with the token; and how many there are in all."""
+    inside = {one.consumer_uuid for one in node.claims.values() if token in one.fences}
+    outside = sorted((node.report.instances or frozenset()) - inside | (node.claims.keys() - inside))
+    claimed = len(node.claims.keys() - inside)
+    return outside, max(len(outside), claimed + node.foreign_instances)
+
+
+def tell(cluster, store, before):
+    """Warn of instances of others on nodes that carry tokens which they did not carry ``before``."""
+    come = {
+        uuid: node.fences - tokens
+        for uuid, tokens in before.items()
+        if (node := cluster.node(uuid)) is not None and not node.fences <= tokens
+    }
+    if not come:
+        return
+    try:
+        domains = store.domains()
+    except (errors.StoreUnavailable, errors.StoreBusy):
+        domains = {}
+    for uuid, tokens in sorted(come.items()):
+        for token in sorted(tokens):
+            _tell(cluster.node(uuid), token, domains.get(token))
+
+
+def _tell(node, token, domain):
+    where = f'{domain.level} {domain.name}' if domain else f'the domain of fence {token}'
+    group = f'group {domain.top_group}' if domain else 'a group'
+    outside, count = of(node, token)
+    if count:
+        LOG.warning(
+            'Host %s has come to %s, which %s has for itself; %d instances of others are there: %s',
+            node.host,
+            where,
+            group,
+            count,
+            ', '.join(outside) or 'the host does not list them',
+        )
+    else:
+        LOG.info('Host %s has come to %s, which %s has for itself', node.host, where, group)

@@ -1,0 +1,92 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Finds out that this process stood still: stopped by a signal, suspended with its machine, or starved."""
+
+import logging
+import math
+import threading
+
+from nova_sched.engine.clock import boottime
+
+LOG = logging.getLogger(__name__)
+
+TICK_S = 0.25  # a running process looks at the clock so often
+STILL_S = 3.0  # and counts as stopped if it did not for so long
+SETTLE_S = 5.0  # after a pause, messages that had come meanwhile are taken within so many seconds
+
+
+class Pauses:
+    """The pauses of this process. Its methods may be called from any thread.
+
+    ``count`` is the number of pauses so far.
+    """
+
+    def __init__(self, moments=boottime):
+        self._moments = moments
+        self._last = moments()
+        self._begin, self._doubtful_until, self._longest = 0.0, -math.inf, 0.0
+        self._lock = threading.Lock()
+        self._leaving = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='nova-sched-pauses', daemon=True)
+        self._started = False
+        self.count = 0
+
+    def start(self, watch=True):
+        """Note pauses from now on: those that a thread notices (``watch``), and those that ``tick`` does."""
+        self._last, self._started = self._moments(), True
+        if watch:
+            self._thread.start()
+
+    def stop(self):
+        self._leaving.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self):
+        while not self._leaving.wait(TICK_S):
+            self.tick()
+
+    def tick(self):
+        """This process runs. Returns the moment."""
+        with self._lock:
+            now = self._moments()
+            if self._started and now - self._last > STILL_S:
+                self._note(self._last, now)
+            self._last = now
+        return now
+
+    def found(self, seconds):
+        """Note a pause of so many seconds that no clock of this machine has shown: it has just ended."""
+        with self._lock:
+            now = self._moments()
+            self._note(now - seconds, now)
+
+    def _note(self, begin, end):
+        LOG.warning('This process stood still for %.1f s; it reads the database again', end - begin)
+        self._begin = min(begin, self._begin) if begin < self._doubtful_until else begin
+        self._doubtful_until = end + SETTLE_S
+        self._longest = end - self._begin
+        self.count += 1
+
+    def sent_after(self):
+        """The moment after which a message that is taken now was sent, as far as this process can tell.
+
+        Messages that came while it stood still wait in its connections, and look as if they had just come.
+        """
+        now = self.tick()
+        with self._lock:
+            return self._begin if now < self._doubtful_until else now
+
+    def stood_still(self, since):
+        """Seconds of the latest pause, if it ended after the moment ``since``; else 0."""
+        with self._lock:
+            return self._longest if self._doubtful_until - SETTLE_S > since else 0.0

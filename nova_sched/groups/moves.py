@@ -1,0 +1,225 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Which servers of a group have to move: as few as its required policies force away from where they are.
+
+A server holds its room until it has moved: where it is going it needs room beside that, and nobody gets what
+it leaves. So a move never makes room. It is made for a policy alone.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from nova_sched.groups import definition
+from nova_sched.groups.arrays import policies
+from nova_sched.groups.arrays.problem import Problem, Rule
+from nova_sched.groups.joint import Result
+from nova_sched.groups.limits import Limits
+
+MOST_FREE = 100  # servers that may all move at once; more take too long to plan
+FEWER_S = 5.0  # for finding out which of several moves can be spared
+
+Planner = Callable[[Problem, Limits], Result]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sites:
+    """Rows, int32 [M] each, -1 for none: where a member's server is (``built``), where that is on its way to
+    (``bound``), and where the member is ``planned``: if it has a server, that is a move not made yet."""
+
+    built: np.ndarray
+    bound: np.ndarray
+    planned: np.ndarray
+
+    @property
+    def is_built(self) -> np.ndarray:
+        return self.built >= 0
+
+    @property
+    def is_leaving(self) -> np.ndarray:
+        """Bool [M]: servers with a move that is under way, or not made yet."""
+        return self.is_built & ((self.bound >= 0) | (self.planned >= 0))
+
+
+def place(problem: Problem, sites: Sites, plan: Planner, limits: Limits, may_move: bool) -> Result:
+    """Place the members that have no servers; with ``may_move``, move servers if nothing else helps.
+
+    In the ``problem`` all servers stay where they are. Without ``may_move``, moves that were planned before
+    are kept. Takes several times as long as the limits say if servers have to move. What is refused is not
+    proven if not all of them were free to.
+    """
+    leaving = sites.is_leaving
+    if not may_move:
+        return plan(_elsewhere(problem, sites, leaving), limits)
+    if not sites.is_built.any():
+        return plan(problem, limits)
+    silent = dataclasses.replace(limits, explain_s=0.0)
+    found = plan(problem, silent)
+    if found.hosts is not None:
+        return found
+    quick = dataclasses.replace(silent, improve_s=0.0)
+    movers = leaving
+    if leaving.any():
+        found = plan(_elsewhere(problem, sites, leaving), quick)
+    if found.hosts is None:
+        found = _with_moves(problem, sites, plan, limits, quick)
+        if found.hosts is None:
+            return found
+        movers = _moved(sites, found.hosts)
+    movers, hosts = _fewest(problem, sites, movers, found.hosts, lambda one: plan(one, quick).hosts)
+    best = plan(_elsewhere(problem, sites, movers), silent)
+    return best if best.hosts is not None else dataclasses.replace(found, hosts=hosts)
+
+
+def _with_moves(problem: Problem, sites: Sites, plan: Planner, limits: Limits, quick: Limits) -> Result:
+    """A placement with servers moved, of few that are in the way if that will do, or the reason why not."""
+    tried = np.zeros(problem.member_count, dtype=bool)
+    for movers in (in_the_way(problem, sites.built), _beside_them(problem, sites), sites.is_built):
+        if (movers & ~tried).any() and movers.sum() <= MOST_FREE:
+            is_last, tried = bool((movers == sites.is_built).all()), movers
+            found = plan(_free(problem, sites, movers), limits if is_last else quick)
+            if is_last or found.hosts is not None:
+                return found
+    return dataclasses.replace(plan(problem, limits), proven=False)
+
+
+def in_the_way(problem: Problem, hosts: np.ndarray) -> np.ndarray:
+    """Members, bool [M], of required rules that are broken by those at ``hosts`` (-1: nowhere), as far as
+    they are in domains where these break."""
+    found = np.zeros(problem.member_count, dtype=bool)
+    for rule in problem.rules:
+        at = policies.counts(problem, rule, hosts)
+        if rule.is_required and policies.misses(rule, at):
+            sides = rule.a if rule.kind == definition.EXCLUSIVE else np.union1d(rule.a, rule.b)
+            there = sides[hosts[sides] >= 0]
+            found[there] |= _breaks(rule, at)[problem.domains[rule.level][hosts[there]]]
+    return found
+
+
+def _breaks(rule: Rule, at: policies.Counts) -> np.ndarray:
+    """Domains, bool [D], in which members break a rule that is broken."""
+    match rule.kind:
+        case definition.AFFINITY:
+            return np.arange(len(at.a)) != np.argmax(at.a)
+        case definition.ANTI_AFFINITY:
+            return at.a > rule.most
+        case definition.APART:
+            return (at.a > 0) & (at.b > 0)
+        case definition.EXCLUSIVE:
+            return (at.a > 0) & (at.outside | (at.others > 0))
+    return np.ones(len(at.a), dtype=bool)  # near, spread: any of them may help
+
+
+def _beside_them(problem: Problem, sites: Sites) -> np.ndarray:
+    """Servers, bool [M], that share a required rule with one in the way, or with a member that has none."""
+    some = in_the_way(problem, sites.built) | ~sites.is_built
+    found = some.copy()
+    for rule in problem.rules:
+        members = np.union1d(rule.a, rule.b)
+        if rule.is_required and some[members].any():
+            found[members] = True
+    return found & sites.is_built
+
+
+def _moved(sites: Sites, hosts: np.ndarray) -> np.ndarray:
+    return sites.is_built & (hosts != sites.built)
+
+
+def _fewest(
+    problem: Problem,
+    sites: Sites,
+    movers: np.ndarray,
+    hosts: np.ndarray,
+    search: Callable[[Problem], np.ndarray | None],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Servers, bool [M], of which each has to move if no others do, and a placement; as far as time goes."""
+    until, size = time.monotonic() + FEWER_S, int(movers.sum())
+    while size > 1:
+        size = (size + 1) // 2
+        every = np.flatnonzero(movers)
+        for some in reversed([every[start : start + size] for start in range(0, len(every), size)]):
+            fewer = movers.copy()
+            fewer[some] = False
+            if not movers[some].any() or not fewer.any():
+                continue
+            if time.monotonic() > until:
+                return movers, hosts
+            found = search(_free(problem, sites, fewer))
+            if found is not None:
+                movers, hosts = _moved(sites, found), found
+        size = min(size, int(movers.sum()))
+    return movers, hosts
+
+
+def _elsewhere(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
+    """The same with these servers to be placed elsewhere, or where they are on their way to: what they hold
+    now is not free."""
+    fixed = np.where(sites.is_built & ~movers, sites.built, np.where(movers, sites.bound, -1))
+    return dataclasses.replace(problem, fixed=fixed, home=np.where(fixed < 0, sites.planned, -1))
+
+
+def _free(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
+    """The same with these servers free to stay or to move; one that is on its way arrives there or stays.
+
+    One that stays takes nothing but its own seat there, a resource that no other server asks for: what it
+    holds is not free for those that would come in its place. One that is on its way has a seat at both ends.
+    """
+    loose = np.flatnonzero(movers)
+    own = np.column_stack([problem.kind[loose], sites.built[loose], sites.bound[loose]])
+    seats, which, counts = np.unique(own, axis=0, return_inverse=True, return_counts=True)
+    kinds = seats[:, 0]
+    number, row = (np.tile(np.arange(len(seats)), 2), seats[:, 1:].T.ravel())
+    number, row = number[row >= 0], row[row >= 0]
+    fixed, home, kind = problem.fixed.copy(), problem.home.copy(), problem.kind.copy()
+    fixed[loose] = -1
+    home[loose] = np.where(sites.bound < 0, sites.built, sites.bound)[loose]
+    kind[loose] = len(problem.demand) + which.ravel()
+    demand, free = _seated(problem, kinds, number, row, counts)
+    mask, score = (np.vstack([each, each[kinds]]) for each in (problem.mask, problem.score))
+    mask[len(problem.demand) + np.flatnonzero(seats[:, 2] >= 0)] = False
+    mask[len(problem.demand) + number, row] = True
+    cap = None
+    if problem.cap is not None:
+        cap = np.vstack([problem.cap, problem.cap[kinds]])
+        cap[len(problem.demand) + number, row] = counts[number]
+    return dataclasses.replace(
+        problem,
+        fixed=fixed,
+        kind=kind,
+        home=home,
+        demand=demand,
+        free=free,
+        mask=mask,
+        score=score,
+        cap=cap,
+        resources=[*problem.resources, *(f'seat {each}' for each in range(len(seats)))],
+        kind_names=[*problem.kind_names, *(problem.kind_names[one] for one in kinds.tolist())],
+    )
+
+
+def _seated(
+    problem: Problem, kinds: np.ndarray, number: np.ndarray, row: np.ndarray, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Demand and free amounts with further kinds, whose last way is to take a seat; ``number`` and ``row``
+    say where those of each are, ``counts`` how many of each."""
+    (old_kinds, ways, resources), seats = problem.demand.shape, len(kinds)
+    demand = np.zeros((old_kinds + seats, ways + 1, resources + seats), dtype=np.int64)
+    demand[:old_kinds, :ways, :resources] = problem.demand
+    demand[:old_kinds, ways, :resources] = problem.demand[:, 0]
+    demand[old_kinds:, :ways, :resources] = problem.demand[kinds]
+    demand[old_kinds + np.arange(seats), ways, resources + np.arange(seats)] = 1
+    free = np.zeros((problem.host_count, resources + seats), dtype=np.int64)
+    free[:, :resources] = problem.free
+    free[row, resources + number] = counts[number]
+    return demand, free

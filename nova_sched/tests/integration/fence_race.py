@@ -1,0 +1,96 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""One of several processes that move hosts among racks, close racks and open them, on one database.
+
+    python -m nova_sched.tests.integration.fence_race URL ROLE ROUNDS
+
+ROLE is one of report, aggregate, plan, boot. Prints how many of its rounds came about.
+"""
+
+import random
+import sys
+
+from nova_sched import errors
+from nova_sched.claims import Domain, Fence, Placement, Record
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.db import engine
+from nova_sched.objects.claim import PLANNED
+from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
+from nova_sched.tests.unit.claims.battery import node
+from nova_sched.tests.unit.claims.battery_fences import Racks
+
+HOSTS = [f'host-{number}' for number in range(8)]
+RACKS = [f'r{number}' for number in range(3)]
+
+
+def move(store, chance, _name):
+    """A host reports that it is in a rack, or its node is removed and comes again."""
+    host = chance.choice(HOSTS)
+    if chance.random() < 0.2:
+        store.remove_node(node(host))
+    store.report([report(host, vcpus=64, stats={'rack': chance.choice(RACKS)})], NOW)
+    return True
+
+
+def regroup(store, chance, _name):
+    """An aggregate names a rack for some hosts, or for none."""
+    number, hosts = chance.randrange(2), chance.sample(HOSTS, chance.randrange(3))
+    store.set_aggregate(number, aggregate(number, hosts, rack=chance.choice(RACKS)))
+    return True
+
+
+def close(store, chance, name):
+    """A group has a rack for itself; it believes to know who is in it. Then it goes."""
+    rack, host, group = chance.choice(RACKS), chance.choice(HOSTS), uuid_of(name)
+    token = uuid_of(f'{name} {rack}')
+    fence = Fence(token, frozenset([node(host)]), Domain('rack', rack, group))
+    words = {'state': PLANNED, 'top_group': group, 'member': 'web', 'fences': (token,)}
+    made = claim(uuid_of(f'web of {name}'), node(host), **words)
+    planned = Placement((made,), record=Record(group), serial=0, fences=(fence,))
+    if not store.commit([planned])[0].won:
+        return False
+    store.commit([Placement((), (made.key,), record=Record(group, deleted=True), serial=1)])
+    return True
+
+
+def boot(store, chance, name):
+    """A server of no group comes, and goes."""
+    made = claim(uuid_of(f'boot {name}'), node(chance.choice(HOSTS)))
+    won = store.commit([Placement((made,))])[0].won
+    store.release([made.key])
+    return won
+
+
+ROLES = {'report': move, 'aggregate': regroup, 'plan': close, 'boot': boot}
+
+
+def until_done(work, *given):
+    """What a scheduler does: it asks again while others are in the way."""
+    while True:
+        try:
+            return work(*given)
+        except errors.StoreBusy:
+            continue
+
+
+def main():
+    url, role, rounds = sys.argv[1:]
+    store, chance = SqlClaimStore(engine.create(url)), random.Random(role)
+    store.locator = Racks()
+    print('ready', flush=True)
+    sys.stdin.readline()
+    names = (f'{role} {number}' for number in range(int(rounds)))
+    print(sum(until_done(ROLES[role], store, chance, name) for name in names))
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,228 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A search for an order of messages that breaks a promise: late, doubled, overtaken, lost, by wrong clocks.
+
+Callers ask three schedulers for hosts, confirm, delete, and ask again when they have no answer; hosts report.
+Every message may be delivered at any time after it was sent, to any scheduler, several times or never. A
+scheduler knows of a message a moment after which it was sent, which may be long before. Its own clock is up
+to an hour off.
+
+The promise: a caller that was told a host has the claim there, and nowhere else, until it says otherwise.
+"""
+
+import dataclasses
+import itertools
+import types
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from nova_sched import errors
+from nova_sched.claims.memory import MemoryClaimStore
+from nova_sched.claims.order import Meant
+from nova_sched.engine.batch import Order
+from nova_sched.engine.clock import StoreClock
+from nova_sched.engine.received import Received, handling
+from nova_sched.engine.scheduler import PLACE, REPORT
+from nova_sched.state.report import ReportOrder
+from nova_sched.tests.builders import NOW, report, request, uuid_of
+from nova_sched.tests.unit.claims.battery import check_books
+from nova_sched.tests.unit.engine.test_machine import search
+from nova_sched.tests.unit.engine.world import World
+
+HOSTS = ('host-0', 'host-1', 'host-2')
+NAMES = ('A', 'B')
+WRONG_S = (0.0, 3600.0, -3600.0)
+OLDEST_S = 90.0  # a scheduler may take a message for so much older than it is
+
+places = st.integers(0, len(WRONG_S) - 1)
+at_once = st.none() | places | places
+
+
+@dataclasses.dataclass(eq=False)
+class Message:
+    """``work`` has it handled by an engine, given the moment after which it was sent; returns the answer."""
+
+    sent_s: float
+    work: object
+    answered: object = lambda answer: None
+
+
+class Server:
+    """One instance and the caller that looks after it. ``told``: the host that the caller knows of."""
+
+    def __init__(self, name):
+        self.uuid, self.told, self.runs, self.ignored = uuid_of(name), None, False, ()
+        self.waits = None  # for the answer to this message
+
+
+class Late(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.now_s = NOW
+        self.store = MemoryClaimStore(lambda: self.now_s)
+        self.servers = {name: Server(name) for name in NAMES}
+        self.sequences = {host: itertools.count(1) for host in HOSTS}
+        self.sent = []
+        self.engines = []
+
+    @initialize()
+    def every_host_reports_once(self):
+        for wrong_s in WRONG_S:
+            self.engines.append(World(self.store, clock=self.clock(wrong_s)))
+        for host in HOSTS:
+            self.deliver(self.report_of(host), 0, 0.0)
+
+    def clock(self, wrong_s):
+        """The store's clock as a process knows it whose own clock is wrong."""
+        made = StoreClock(self.store.now_s, lambda: self.now_s - NOW, lambda: self.now_s + wrong_s)
+        made.look()
+        return made
+
+    # Messages on their way.
+
+    def send(self, work, answered=lambda answer: None):
+        self.now_s += 0.01
+        self.sent.append(Message(self.now_s, work, answered))
+        return self.sent[-1]
+
+    def deliver(self, message, place, older_s):
+        self.now_s += 0.01
+        try:
+            answer = message.work(self.engines[place], message.sent_s - older_s)
+        except errors.SchedError as error:
+            answer = error
+        message.answered(answer)
+
+    @rule(data=st.data(), place=places, older_s=st.just(0.0) | st.floats(0.0, OLDEST_S))
+    def some_message_arrives(self, data, place, older_s):
+        """It may arrive again."""
+        if self.sent:
+            self.deliver(data.draw(st.sampled_from(self.sent), 'message'), place, older_s)
+
+    @rule(seconds=st.floats(0.1, 30.0))
+    def time_passes(self, seconds):
+        self.now_s += seconds
+
+    @rule(place=places)
+    def a_scheduler_looks(self, place):
+        self.engines[place].books.refresh()
+
+    # Callers.
+
+    @rule(name=st.sampled_from(NAMES), elsewhere=st.booleans(), place=at_once)
+    def ask(self, name, elsewhere, place):
+        """For a host, if there is none; or for another one, because the build has failed."""
+        server = self.servers[name]
+        if server.runs:
+            return
+        if server.told is not None and not (elsewhere and len(server.ignored) < len(HOSTS) - 1):
+            return
+        if server.told is not None:
+            server.ignored = (*server.ignored, server.told)
+        wanted = request(instance_uuid=server.uuid, ignore_hosts=list(server.ignored))
+        server.told = None
+
+        def select(engine, since_s):
+            order = Order([wanted], context=types.SimpleNamespace(request_id=None))
+            with handling(Received(since_s)):
+                future = engine.loop.send(PLACE, order)
+            engine.turn_until(future)
+            return future.result()[0][0].host
+
+        def answered(answer):
+            if server.waits is message and not isinstance(answer, errors.SchedError):
+                server.told, server.waits = answer, None
+
+        message = server.waits = self.send(select, answered)
+        self.deliver_at(place)
+
+    def deliver_at(self, place):
+        """Nothing holds up the latest message, if there is a place for it."""
+        if place is not None:
+            self.deliver(self.sent[-1], place, 0.0)
+
+    @rule(name=st.sampled_from(NAMES), named=st.booleans(), place=at_once)
+    def build(self, name, named, place):
+        """The server runs; its caller confirms that, and hears the answer or not."""
+        server = self.servers[name]
+        if server.told is None:
+            return
+        server.runs, host = True, server.told
+        meant = self.named(server, named)
+
+        def confirm(engine, since_s):
+            known = meant._replace(since_s=since_s)
+            return engine.call(engine.desk.confirm_claim, server.uuid, host, known)
+
+        self.send(confirm)
+        self.deliver_at(place)
+
+    @rule(name=st.sampled_from(NAMES), named=st.booleans(), place=places)
+    def delete(self, name, named, place):
+        """The caller makes sure of it: it ends the claim until it is told that there is none."""
+        server = self.servers[name]
+        if server.told is None:
+            return
+        meant = self.named(server, named)
+
+        def abort(engine, since_s):
+            known = meant._replace(since_s=since_s)
+            return engine.call(engine.desk.abort_claim, server.uuid, None, known)
+
+        message = self.send(abort)
+        server.told, server.runs, server.ignored, server.waits = None, False, (), None
+        self.deliver(message, place, 0.0)
+        assert all(one.state != 'confirmed' for one in self.store.claims(server.uuid))
+
+    def named(self, server, named):
+        there = self.store.claims(server.uuid)
+        return Meant(there[0].uuid if named and there else None)
+
+    # Hosts.
+
+    @rule(host=st.sampled_from(HOSTS), place=at_once)
+    def a_host_reports(self, host, place):
+        self.report_of(host)
+        self.deliver_at(place)
+
+    def report_of(self, host):
+        """What runs there now; the report may be delivered late."""
+        here = frozenset(one.uuid for one in self.servers.values() if one.runs and one.told == host)
+        made = report(host, vcpus=8, vcpus_used=len(here), memory_mb=8192, instances=here)
+        sequence = next(self.sequences[host])
+
+        def take(engine, since_s):
+            order = ReportOrder(since_s, 1, sequence)
+            future = engine.loop.send(REPORT, dataclasses.replace(made, order=order))
+            engine.turn_until(future)
+
+        return self.send(take)
+
+    # What holds at any time.
+
+    @invariant()
+    def the_books_hold(self):
+        check_books(self.store)
+        waiting = [one.consumer_uuid for one in self.store.claims() if not one.is_confirmed]
+        assert len(set(waiting)) == len(waiting)
+
+    @invariant()
+    def what_a_caller_was_told_stands(self):
+        hosts = {uuid_of(f'node {host}'): host for host in HOSTS}
+        for server in self.servers.values():
+            if server.told is not None:
+                assert [hosts[one.node_uuid] for one in self.store.claims(server.uuid)] == [server.told]
+
+
+def test_no_order_of_messages_breaks_a_promise():
+    search(Late, 150)

@@ -1,0 +1,119 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The dispatcher: a message of another shape than RPC gives it is refused, and leaves no thread behind."""
+
+import threading
+import types
+
+import oslo_messaging as messaging
+import pytest
+
+from nova_sched import errors
+from nova_sched.rpc.endpoints.baseapi import BaseApi
+from nova_sched.rpc.serializer import ServerSerializer
+from nova_sched.rpc.serving import Dispatcher
+from nova_sched.tests.builders import uuid_of
+
+PING = {'method': 'ping', 'namespace': 'baseapi', 'version': '1.0', 'args': {'arg': 'x'}}
+
+
+def dispatched(message, context=None, timeout=3600):
+    """The answer; raises what would be sent to the caller."""
+    dispatcher = Dispatcher([BaseApi()], ServerSerializer(), messaging.ExplicitRPCAccessPolicy)
+    incoming = types.SimpleNamespace(
+        message=message, ctxt={} if context is None else context, client_timeout=timeout, heartbeat=list
+    )
+    try:
+        return dispatcher.dispatch(incoming)
+    except messaging.ExpectedException as expected:
+        raise expected.exc_info[1] from None
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left():
+    """Nor does one end with an error: that is a warning, and warnings are errors."""
+    before = set(threading.enumerate())
+    yield
+    for thread in set(threading.enumerate()) - before:
+        thread.join(0.1)
+        assert not thread.is_alive(), thread
+
+
+@pytest.mark.parametrize('timeout', [None, 1800, 2.5, 0, -1, 'soon', [], {}, True, float('inf'), 10**30])
+def test_a_sound_message_is_answered_whatever_its_timeout(timeout):
+    assert dispatched(PING, timeout=timeout) == {'service': 'scheduler', 'arg': 'x'}
+
+
+@pytest.mark.parametrize(
+    'changes, where',
+    [
+        *(
+            pytest.param({name: value}, name, id=f'{name} {type(value).__name__}')
+            for name in ('method', 'namespace')
+            for value in (1, ['ping'], {'ping': 1}, True, '', 'a' * 256, 'a\0b', 'half \ud800')
+        ),
+        pytest.param({'method': None}, 'method', id='method none'),
+        *(
+            pytest.param({'version': value}, 'version', id=f'version {value!r}')
+            for value in (None, 1, 1.0, ['1', '0'], {'1': 0}, '', '1', '1.x', '-1.0', '1.0.0.0', '9' * 5000)
+        ),
+        *(
+            pytest.param({'args': value}, 'args', id=f'args {value!r}')
+            for value in (None, 1, 'x', ['x'], False)
+        ),
+    ],
+)
+def test_a_message_of_another_shape(changes, where):
+    with pytest.raises(errors.InvalidRequest) as refused:
+        dispatched({**PING, **changes})
+    assert refused.value.where == where
+    assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize('message', [[], 'ping', 7], ids=repr)
+def test_no_message_at_all(message):
+    with pytest.raises(errors.InvalidRequest, match='no mapping'):
+        dispatched(message)
+
+
+def test_a_context_that_is_none():
+    with pytest.raises(errors.InvalidRequest, match='context'):
+        dispatched(PING, context=['admin'])
+
+
+@pytest.mark.parametrize(
+    'args, why',
+    [
+        pytest.param({}, 'arg', id='one less'),
+        pytest.param({'arg': 1, 'b': 2}, "'b'", id='one more'),
+        pytest.param({'arg': ['a', {'b': 'half \ud800'}]}, 'no text', id='half of a character'),
+        pytest.param({'arg': {'a\0': 1}}, 'no text', id='a key with NUL'),
+    ],
+)
+def test_arguments(args, why):
+    with pytest.raises(errors.InvalidRequest, match=why):
+        dispatched({**PING, 'args': args})
+
+
+@pytest.mark.parametrize(
+    'changes, kind',
+    [
+        pytest.param({'method': 'pong'}, messaging.NoSuchMethod, id='method'),
+        pytest.param({'method': '__init__'}, messaging.NoSuchMethod, id='an inner one'),
+        pytest.param({'version': '2.0'}, messaging.UnsupportedVersion, id='version'),
+        pytest.param({'namespace': uuid_of('x')}, messaging.UnsupportedVersion, id='namespace'),
+        pytest.param({'namespace': None}, messaging.UnsupportedVersion, id='no namespace'),
+    ],
+)
+def test_what_there_is_not(changes, kind):
+    with pytest.raises(kind):
+        dispatched({**PING, **changes})
