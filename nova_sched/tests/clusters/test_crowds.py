@@ -1,0 +1,37 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Crowds of callers while nodes of clusters are killed and cut off; ``crowd`` does the same on any scale."""
+
+import pytest
+
+from nova_sched.tests.clusters import crowd
+
+pytestmark = pytest.mark.timeout(1800)
+
+REQUESTS, SCHEDULERS = 5_000, 4
+
+
+def wrong(faults):
+    return {about: found for about, found in faults.items() if found}
+
+
+def test_a_crowd_on_galera(galera, rabbitmq, tmp_path):
+    outcome = crowd.run_on_galera(galera, rabbitmq, tmp_path, REQUESTS, schedulers=SCHEDULERS)
+    assert wrong(outcome.faults) == {}
+    assert any(len(answer['sent_s']) > 1 for answer in outcome.answers)
+    assert outcome.figures['undone for others'] > 0
+
+
+def test_a_crowd_on_a_cluster_of_rabbitmq(rabbitmq_cluster, postgresql, tmp_path):
+    outcome = crowd.run_on_rabbitmq(rabbitmq_cluster, postgresql, tmp_path, REQUESTS, schedulers=SCHEDULERS)
+    assert wrong(outcome.faults) == {}
+    assert any(len(answer['sent_s']) > 1 for answer in outcome.answers)
