@@ -176,7 +176,7 @@ def test_reset_is_for_those_that_are_there(proxy):
 def test_a_server_that_is_not_there(server):
     with socket.create_server((LOOPBACK, 0)) as nothing:
         port = nothing.getsockname()[1]
-    with Proxy(port) as proxy, client(proxy.port) as one, pytest.raises(ConnectionResetError):
+    with Proxy(port) as proxy, pytest.raises(ConnectionResetError), client(proxy.port) as one:
         one.recv(1)
 
 
