@@ -30,7 +30,7 @@ from nova_sched.db.trails import SqlTrails
 from nova_sched.engine import Settings, catalog
 from nova_sched.engine.candidates import MemoryCandidates
 from nova_sched.engine.clock import StoreClock
-from nova_sched.engine.crowd import Crowd
+from nova_sched.engine.membership import SchedulerMembership
 from nova_sched.engine.news import Herald
 from nova_sched.engine.received import Arrivals
 from nova_sched.engine.scheduler import Scheduler
@@ -136,8 +136,8 @@ def scheduler(conf, store, trails=None, candidates=None, schedulers=None, bus=No
     With a store of ``schedulers`` it is one of many, and tells the others its news over the ``bus``.
     """
     clock = StoreClock(store.now_s)
-    crowd = Crowd(schedulers, conf.host, os.getpid(), clock)
-    tell = NewsClient(bus, crowd.uuid).tell if schedulers and bus else None
+    membership = SchedulerMembership(schedulers, conf.host, os.getpid(), clock)
+    tell = NewsClient(bus, membership.uuid).tell if schedulers and bus else None
     return Scheduler(
         cluster=Cluster(),
         store=store,
@@ -148,8 +148,8 @@ def scheduler(conf, store, trails=None, candidates=None, schedulers=None, bus=No
         trails=Trails(trails),
         candidates=candidates,
         clock=clock,
-        news=Herald(tell, lambda: crowd.is_alone, clock),
-        crowd=crowd,
+        news=Herald(tell, lambda: membership.is_alone, clock),
+        membership=membership,
         topology=Topology(conf.topology.levels, conf.topology.orders),
         solver=Solver() if conf.groups.solver else None,
     )

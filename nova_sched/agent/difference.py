@@ -36,7 +36,7 @@ class Counted:
 
 
 def here(inventories: Mapping[str, Mapping[str, Any]], held: Mapping[str, Amounts]) -> Counted:
-    """The node's own books: inventories in Placement's form, and what each instance holds."""
+    """The node's own record: inventories in Placement's form, and what each instance holds."""
     capacity = {
         name: int((one['total'] - one['reserved']) * one['allocation_ratio'])
         for name, one in inventories.items()
@@ -48,7 +48,7 @@ def here(inventories: Mapping[str, Mapping[str, Any]], held: Mapping[str, Amount
 
 
 def there(answer: Any) -> Counted | None:
-    """The scheduler's books, as it tells them in its answer to a report; None if it does not tell."""
+    """The scheduler's record, from its answer to a report; None if the answer has none."""
     counted = answer.get('counted') if answer else None
     if counted is None:
         return None

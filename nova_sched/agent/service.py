@@ -267,7 +267,7 @@ class Agent:
             raise errors.ComputeResourcesUnavailable(self._machine.uuid, str(error)) from error
 
     def _explain(self, request: Request, short: errors.ComputeResourcesUnavailable) -> None:
-        """Say what is short by the node's own books, and where the scheduler's, who let it come, differ."""
+        """Log what is short by the node's own record, and where the scheduler's record differs."""
         ours = self._facts(tuple(self._instances)).counted
         theirs = difference.beside(request.resources, ours, self._there, request.instance_uuid)
         LOG.warning('Instance %s is refused: %s. %s', request.instance_uuid, short.shortages, theirs)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The audit: whatever in a store's books cannot be, found by looking at all of it. Pure, and changes nothing.
+"""The audit: finds contradictions in a snapshot of a store. Pure, and changes nothing.
 
 Everything is of one moment, so nothing that is found is the shadow of a transaction on its way.
 """
@@ -27,25 +27,25 @@ LATE_S = 300.0  # overdue for so long: nobody has ended it, though schedulers lo
 DAY_S = 86400.0
 
 
-def audit(books, now_s, before=None):
-    """All findings in Books, errors first; ``now_s`` in seconds since the epoch.
+def audit(snapshot, now_s, before=None):
+    """All findings in Snapshot, errors first; ``now_s`` in seconds since the epoch.
 
-    ``before``: Books of a moment earlier. A claim that its node does not list is an error only if the node
+    ``before``: Snapshot of a moment earlier. A claim that its node does not list is an error only if the node
     has reported in between, and is a note without.
     """
     found = [
-        *_drift(books),
-        *_over_capacity(books),
-        *_on_pieces(books),
-        *_orphans(books),
-        *_twice_on_the_way(books),
-        *_marks(books),
-        *_overdue(books, now_s),
-        *_not_listed(books, before),
-        *_policies(books),
-        *_open(books, now_s),
-        *strays(books),
-        *fences(books),
+        *_drift(snapshot),
+        *_over_capacity(snapshot),
+        *_on_pieces(snapshot),
+        *_orphans(snapshot),
+        *_twice_on_the_way(snapshot),
+        *_marks(snapshot),
+        *_overdue(snapshot, now_s),
+        *_not_listed(snapshot, before),
+        *_policies(snapshot),
+        *_open(snapshot, now_s),
+        *strays(snapshot),
+        *fences(snapshot),
     ]
     return sorted(found, key=lambda one: not one.is_error)
 
@@ -53,24 +53,24 @@ def audit(books, now_s, before=None):
 # Nodes.
 
 
-def _drift(books):
-    claimed = _claimed(books)
-    for node in books.nodes.values():
+def _drift(snapshot):
+    claimed = _claimed(snapshot)
+    for node in snapshot.nodes.values():
         comes_to = nonzero(claimed[node.uuid] + collections.Counter(node.foreign))
         booked = nonzero(node.used)
         if booked != comes_to:
             yield Finding(
                 kind.DRIFT,
-                f'{amounts(booked)} in the books; claims and foreign use are {amounts(comes_to)}',
+                f'{amounts(booked)} recorded; claims and foreign use are {amounts(comes_to)}',
                 booked,
                 comes_to,
                 **_at(node),
             )
 
 
-def _over_capacity(books):
-    claimed = _claimed(books)
-    for node in books.nodes.values():
+def _over_capacity(snapshot):
+    claimed = _claimed(snapshot)
+    for node in snapshot.nodes.values():
         used = claimed[node.uuid] + collections.Counter(node.foreign)
         for name, amount in sorted(used.items()):
             inventory = node.inventories.get(name)
@@ -87,13 +87,13 @@ def _over_capacity(books):
                 )
 
 
-def _on_pieces(books):
+def _on_pieces(snapshot):
     holding = collections.defaultdict(list)
-    for claim in books.claims:
-        if claim.all_parts and claim.node_uuid in books.nodes:
+    for claim in snapshot.claims:
+        if claim.all_parts and claim.node_uuid in snapshot.nodes:
             holding[claim.node_uuid].append(claim)
     for uuid, claims in holding.items():
-        node = books.nodes[uuid]
+        node = snapshot.nodes[uuid]
         certain = node.report is not None and as_claimed(node.report, claims)
         for cpu, mine, uncounted in shared(claims):
             yield _shared(node, cpu, mine, certain or uncounted)
@@ -113,10 +113,10 @@ def _shared(node, cpu, claims, certain):
     return Finding(kind.SHARED, words, {f'CPU {cpu}': len(claims)}, {f'CPU {cpu}': 1}, severity, **_at(node))
 
 
-def _claimed(books):
+def _claimed(snapshot):
     """node UUID -> amounts of its claims together, by resource class."""
     found: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
-    for claim in books.claims:
+    for claim in snapshot.claims:
         found[claim.node_uuid].update(claim.resources)
     return found
 
@@ -124,48 +124,48 @@ def _claimed(books):
 # Claims.
 
 
-def _orphans(books):
-    for claim in books.claims:
-        if claim.node_uuid not in books.nodes:
+def _orphans(snapshot):
+    for claim in snapshot.claims:
+        if claim.node_uuid not in snapshot.nodes:
             words = f'{amounts(claim.resources)} on node {claim.node_uuid}, which is gone'
             yield Finding(kind.ORPHAN, words, dict(claim.resources), {}, **_of(claim))
 
 
-def _twice_on_the_way(books):
+def _twice_on_the_way(snapshot):
     waiting = collections.defaultdict(list)
-    for claim in books.claims:
+    for claim in snapshot.claims:
         if not claim.is_confirmed:
             waiting[claim.consumer_uuid].append(claim)
     for consumer, claims in waiting.items():
         if len(claims) > 1:
-            hosts = ', '.join(_place(books, claim) for claim in claims)
+            hosts = ', '.join(_place(snapshot, claim) for claim in claims)
             words = f'{len(claims)} claims of one instance wait for it, on {hosts}; one is enough'
             yield Finding(kind.DUPLICATE, words, len(claims), 1, consumer_uuid=consumer)
 
 
-def _marks(books):
-    for claim in books.claims:
+def _marks(snapshot):
+    for claim in snapshot.claims:
         due = None if claim.is_confirmed else claim.consumer_uuid
-        mark = books.marks.get(claim.uuid, due)
+        mark = snapshot.marks.get(claim.uuid, due)
         if mark != due:
             words = f'it is {claim.state}, and marked as ' + (
                 f'on its way for {mark}' if mark else 'not on its way'
             )
-            yield Finding(kind.MARK, words, mark, due, **_of(claim, books))
+            yield Finding(kind.MARK, words, mark, due, **_of(claim, snapshot))
 
 
-def _overdue(books, now_s):
-    for claim in books.claims:
+def _overdue(snapshot, now_s):
+    for claim in snapshot.claims:
         if not claim.is_confirmed and claim.expires_s is not None and claim.expires_s + LATE_S <= now_s:
             late_s = int(now_s - claim.expires_s)
             words = f'it is {claim.state}, has expired {late_s} s ago, and nobody has ended it'
-            yield Finding(kind.OVERDUE, words, claim.expires_s, now_s, **_of(claim, books))
+            yield Finding(kind.OVERDUE, words, claim.expires_s, now_s, **_of(claim, snapshot))
 
 
-def _not_listed(books, before):
+def _not_listed(snapshot, before):
     earlier = {} if before is None else {claim.uuid: claim for claim in not_listed(before)}
-    for claim in not_listed(books):
-        node = books.nodes[claim.node_uuid]
+    for claim in not_listed(snapshot):
+        node = snapshot.nodes[claim.node_uuid]
         reported = claim.uuid in earlier and node.seen_s > before.nodes[claim.node_uuid].seen_s
         words = (
             f'it is confirmed, and the last report lists {len(node.report.instances)} instances without it'
@@ -176,18 +176,18 @@ def _not_listed(books, before):
             claim.state,
             None,
             ERROR if reported else NOTE,
-            **_of(claim, books),
+            **_of(claim, snapshot),
         )
 
 
-def not_listed(books):
+def not_listed(snapshot):
     """Confirmed claims without an open move that the last report of their node does not list.
 
     That report may have been older than a caller's word that the instance is there; the next one is not.
     """
-    moving = _destinations(books)
-    for claim in books.claims:
-        node = books.nodes.get(claim.node_uuid)
+    moving = _destinations(snapshot)
+    for claim in snapshot.claims:
+        node = snapshot.nodes.get(claim.node_uuid)
         if (
             claim.is_confirmed
             and not claim.unseen
@@ -201,24 +201,24 @@ def not_listed(books):
             yield claim
 
 
-def _open(books, now_s):
+def _open(snapshot, now_s):
     """Moves and resizes that nobody has settled for a day: maybe forgotten."""
-    counts = collections.Counter(claim.consumer_uuid for claim in books.claims)
-    for claim in books.claims:
+    counts = collections.Counter(claim.consumer_uuid for claim in snapshot.claims)
+    for claim in snapshot.claims:
         since_s = claim.created_s if claim.expires_s is None else claim.expires_s
         if claim.move and counts[claim.consumer_uuid] > 1 and claim.created_s + DAY_S <= now_s:
             words = f'the {claim.move} to it has been open for {_days(now_s - claim.created_s)}'
-            yield Finding(kind.OPEN_MOVE, words, claim.created_s, None, NOTE, **_of(claim, books))
+            yield Finding(kind.OPEN_MOVE, words, claim.created_s, None, NOTE, **_of(claim, snapshot))
         elif claim.resizing and since_s + DAY_S <= now_s:
             old, new = amounts(claim.resizing.old), amounts(claim.resizing.new)
             words = f'its resize in place from {old} to {new} has not been settled'
-            yield Finding(kind.OPEN_RESIZE, words, since_s, None, NOTE, **_of(claim, books))
+            yield Finding(kind.OPEN_RESIZE, words, since_s, None, NOTE, **_of(claim, snapshot))
 
 
-def _destinations(books):
+def _destinations(snapshot):
     """consumer -> its claims that were made for a move."""
     found = collections.defaultdict(list)
-    for claim in books.claims:
+    for claim in snapshot.claims:
         if claim.move:
             found[claim.consumer_uuid].append(claim)
     return found
@@ -232,32 +232,32 @@ def _days(seconds):
 # Server groups.
 
 
-def _policies(books):
+def _policies(snapshot):
     members = collections.defaultdict(list)
-    for claim in books.claims:
+    for claim in snapshot.claims:
         if claim.group_uuid is not None:
             members[claim.group_uuid].append(claim)
-    for policy in books.policies:
+    for policy in snapshot.policies:
         group = {'group_uuid': policy.group_uuid}
         if not members[policy.group_uuid]:
             yield Finding(kind.EMPTY_GROUP, 'it has no members', 0, None, NOTE, **group)
             continue
-        there = [claim for claim in members[policy.group_uuid] if claim.node_uuid in books.nodes]
+        there = [claim for claim in members[policy.group_uuid] if claim.node_uuid in snapshot.nodes]
         check = _apart if policy.kind != AFFINITY else _together
-        yield from check(books, policy, there)
+        yield from check(snapshot, policy, there)
 
 
-def _apart(books, policy, claims):
+def _apart(snapshot, policy, claims):
     for uuid, count in collections.Counter(claim.node_uuid for claim in claims).items():
         if count > policy.most:
-            node = books.nodes[uuid]
+            node = snapshot.nodes[uuid]
             words = f'anti-affinity: {count} members on {node.place}, and {policy.most} may be there'
             yield Finding(kind.POLICY, words, count, policy.most, group_uuid=policy.group_uuid, **_at(node))
 
 
-def _together(books, policy, claims):
+def _together(snapshot, policy, claims):
     """A member that is alone in its group may be on two hosts: it moves from one to the other."""
-    hosts = sorted({books.nodes[claim.node_uuid].host for claim in claims})
+    hosts = sorted({snapshot.nodes[claim.node_uuid].host for claim in claims})
     consumers = {claim.consumer_uuid for claim in claims}
     if len(hosts) > 1 and len(consumers) > 1:
         words = f'affinity: {len(consumers)} members on {len(hosts)} hosts: {", ".join(hosts)}'
@@ -280,12 +280,12 @@ def _at(node):
     return {'node_uuid': node.uuid, 'host': node.host}
 
 
-def _of(claim, books=None):
-    node = books and books.nodes.get(claim.node_uuid)
+def _of(claim, snapshot=None):
+    node = snapshot and snapshot.nodes.get(claim.node_uuid)
     where = _at(node) if node else {'node_uuid': claim.node_uuid}
     return {**where, 'consumer_uuid': claim.consumer_uuid, 'claim_uuid': claim.uuid}
 
 
-def _place(books, claim):
-    node = books.nodes.get(claim.node_uuid)
+def _place(snapshot, claim):
+    node = snapshot.nodes.get(claim.node_uuid)
     return node.place if node else f'node {claim.node_uuid}, which is gone'

@@ -16,47 +16,47 @@ from nova_sched.claims.findings import NOTE, Finding
 from nova_sched.objects.claim import PLANNED
 
 
-def strays(books):
+def strays(snapshot):
     """Planned claims of no top group that is there."""
-    there = {record.uuid for record in books.records if not record.deleted}
-    for claim in books.claims:
+    there = {record.uuid for record in snapshot.records if not record.deleted}
+    for claim in snapshot.claims:
         if claim.state == PLANNED and claim.top_group not in there:
             of = f'top group {claim.top_group}, which is gone' if claim.top_group else 'no top group'
             words = f'it is planned for member {claim.member} of {of}'
-            yield Finding(kind.STRAY, words, claim.top_group, None, **_of(claim, books))
+            yield Finding(kind.STRAY, words, claim.top_group, None, **_of(claim, snapshot))
 
 
-def fences(books):
+def fences(snapshot):
     """Tokens that nodes carry for nobody, outsiders on nodes with fences, members on nodes without."""
-    borne = {token for claim in books.claims for token in claim.fences}
-    for node in books.nodes.values():
+    borne = {token for claim in snapshot.claims for token in claim.fences}
+    for node in snapshot.nodes.values():
         for token in sorted(node.fences - borne):
             words = f'it carries fence {token}, and no claim is behind it'
             yield Finding(kind.FENCE, words, token, None, **_at(node))
         if node.fences & borne and node.foreign_instances:
             words = f'{node.foreign_instances} instances that nobody claimed are behind its fences'
             yield Finding(kind.OUTSIDER, words, node.foreign_instances, 0, NOTE, **_at(node))
-    for claim in books.claims:
-        if (node := books.nodes.get(claim.node_uuid)) is not None:
-            yield from _on_node(books, claim, node, borne)
+    for claim in snapshot.claims:
+        if (node := snapshot.nodes.get(claim.node_uuid)) is not None:
+            yield from _on_node(snapshot, claim, node, borne)
 
 
-def _on_node(books, claim, node, borne):
+def _on_node(snapshot, claim, node, borne):
     mine, others = set(claim.fences), node.fences & borne
     if others - mine:
         words = f'{node.place} is behind fences of others: {", ".join(sorted(others - mine))}'
-        yield Finding(kind.OUTSIDER, words, sorted(mine), sorted(others), **_of(claim, books))
+        yield Finding(kind.OUTSIDER, words, sorted(mine), sorted(others), **_of(claim, snapshot))
     if mine - node.fences:
         words = f'{node.place} does not carry its fences: {", ".join(sorted(mine - node.fences))}'
-        yield Finding(kind.UNFENCED, words, sorted(node.fences), sorted(mine), **_of(claim, books))
+        yield Finding(kind.UNFENCED, words, sorted(node.fences), sorted(mine), **_of(claim, snapshot))
 
 
 def _at(node):
     return {'node_uuid': node.uuid, 'host': node.host}
 
 
-def _of(claim, books):
-    node = books.nodes.get(claim.node_uuid)
+def _of(claim, snapshot):
+    node = snapshot.nodes.get(claim.node_uuid)
     where = _at(node) if node else {'node_uuid': claim.node_uuid}
     return {
         **where,

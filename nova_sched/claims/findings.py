@@ -85,7 +85,7 @@ class Node:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Books:
+class Snapshot:
     """All nodes by UUID, claims (oldest first), hard policies of server groups, and records of top groups.
 
     ``marks`` has for each claim, by its UUID, the consumer that the database keeps from a second claim that
@@ -103,7 +103,7 @@ class Books:
 class Finding:
     """One thing that is wrong: ``words`` for people, both sides' figures for scripts.
 
-    ``found`` is what the books have, ``expected`` what the rest of them, or a rule, comes to. A note is no
+    ``found`` is what the snapshot records, ``expected`` what its other rows, or a rule, come to. A note is no
     error: something to know, or that will pass.
     """
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Looks after the books in a database: reads them at one moment, repairs what an audit found, ends claims.
+"""Maintains the claims in a database: takes a snapshot, repairs what an audit found, ends claims.
 
 Each repair is a transaction of its own that reads again, behind the lock of the nodes, what it repairs:
 schedulers may be at work meanwhile.
@@ -24,7 +24,7 @@ from nova_sched import errors
 from nova_sched.claims import Policy, findings
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
-from nova_sched.claims.findings import Books, Node
+from nova_sched.claims.findings import Node, Snapshot
 from nova_sched.claims.judge import Ledger
 from nova_sched.claims.purge import end_fences, forget_groups
 from nova_sched.claims.sql import SqlClaimStore
@@ -72,7 +72,7 @@ class Upkeep:
 
     # Looks.
 
-    def books(self):
+    def snapshot(self):
         """All nodes, claims and server groups as they are at one moment."""
         with self._sessions.transaction(reads=True) as connection:
             if connection.dialect.name != 'sqlite':
@@ -82,7 +82,7 @@ class Upkeep:
             texts = dict(connection.execute(sa.select(REPORTS.c.node_uuid, REPORTS.c.report)).all())
             policies = connection.execute(sa.select(SERVER_GROUPS).order_by(SERVER_GROUPS.c.uuid)).all()
             records = groups.read_records(connection, deleted=True)
-        return Books(
+        return Snapshot(
             nodes={row.uuid: _node(row, texts.get(row.uuid)) for row in nodes},
             claims=tuple(map(sql.claim, claims)),
             policies=tuple(Policy(row.uuid, row.policy, row.most) for row in policies),

@@ -24,7 +24,7 @@ class Settings:
     subset_size: int = 1
     shuffle: bool = False
     place: int = 0  # of this scheduler among those that share the store
-    crowd: int = 1  # their number
+    schedulers: int = 1  # their number
     default_zone: str = 'nova'
     pending_ttl_s: float | None = 3600.0
     max_claim_attempts: int = 10

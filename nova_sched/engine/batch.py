@@ -50,14 +50,32 @@ class Order:
 
 
 class Batches:
-    """Handles runs of orders, in the loop. ``crowd`` tells a scheduler's place among those of the store."""
+    """Handles runs of orders, in the loop. ``standing`` returns this scheduler's place and
+    their number."""
 
     def __init__(
-        self, cluster, store, placer, books, fresh, patience, trails, figures, settings, clock, crowd, seating
+        self,
+        cluster,
+        store,
+        placer,
+        state_sync,
+        replica_sync,
+        store_retry,
+        trails,
+        figures,
+        settings,
+        clock,
+        standing,
+        seating,
     ):
-        self._cluster, self._store, self._placer, self._books = cluster, store, placer, books
-        self._fresh, self._patience, self._trails, self._figures = fresh, patience, trails, figures
-        self._settings, self._clock, self._crowd, self._seating = settings, clock, crowd, seating
+        self._cluster, self._store, self._placer, self._state_sync = cluster, store, placer, state_sync
+        self._replica_sync, self._store_retry, self._trails, self._figures = (
+            replica_sync,
+            store_retry,
+            trails,
+            figures,
+        )
+        self._settings, self._clock, self._standing, self._seating = settings, clock, standing, seating
 
     def place(self, messages):
         """Decide each on what the earlier ones left, commit all claims at once, answer each."""
@@ -73,16 +91,16 @@ class Batches:
         again = self._take_back(lost, settings)
         for (message, decision), outcome in zip(decided, outcomes, strict=True):
             if outcome.won:
-                self._books.follow(outcome)
+                self._state_sync.follow(outcome)
                 self._answer(message, decision, settings)
-        self._fresh.committed([
+        self._replica_sync.committed([
             (decision.claims, decision.lifted, outcome.generations)
             for (_, decision), outcome in zip(decided, outcomes, strict=True)
             if outcome.won
         ])  # fmt: skip
         # Only now: nodes may have left, and rows that answers are made of would move.
-        self._books.refenced(outcomes)
-        self._books.learn([outcome for _, _, outcome in lost])
+        self._state_sync.refenced(outcomes)
+        self._state_sync.learn([outcome for _, _, outcome in lost])
         return again + self._doubt(doubted, settings, bool(lost)) + later
 
     def _next(self, messages):
@@ -94,7 +112,7 @@ class Batches:
         unlucky = next((message for message in messages if message.attempts >= LOSSES), None)
         if unlucky is None:
             return _apart(messages)
-        self._patience.until_done(self._books.look_again)
+        self._store_retry.until_done(self._state_sync.look_again)
         return [unlucky], [message for message in messages if message is not unlucky]
 
     def _doubt(self, doubted, settings, freed):
@@ -105,7 +123,7 @@ class Batches:
         """
         if not doubted:
             return []
-        changed = self._patience.until_done(self._books.look_again) or freed
+        changed = self._store_retry.until_done(self._state_sync.look_again) or freed
         self._figures.retries += len(doubted) if changed else 0
         for message, error in doubted:
             message.looked = not freed
@@ -129,7 +147,7 @@ class Batches:
         order, begin_s = message.work, time.perf_counter()
         noted = self._trails.sampled(settings.explain_sample)
         try:
-            chosen_by = slices.settings_for(settings, self._crowd(), message.attempts)
+            chosen_by = slices.settings_for(settings, self._standing(), message.attempts)
             decision = self._placer.decide(
                 requests,
                 chosen_by,
@@ -190,7 +208,7 @@ class Batches:
             raise errors.MemberRefused(str(members[0].hint(MEMBER)), 'several servers cannot be one member')
         for request in members:
             if group_of(request) not in looks:
-                looks[group_of(request)] = self._patience.until_done(self._seating.look, request)
+                looks[group_of(request)] = self._store_retry.until_done(self._seating.look, request)
         return True
 
     def _seated(self, order, looks):
@@ -237,7 +255,7 @@ class Batches:
         if not decisions:
             return []
         try:
-            return self._patience.until_done(self._store.commit, list(map(self._placement, decisions)))
+            return self._store_retry.until_done(self._store.commit, list(map(self._placement, decisions)))
         except Exception:
             for decision in decisions:
                 self._placer.undo(decision)
@@ -246,7 +264,7 @@ class Batches:
     def _placement(self, decision):
         known = (self._cluster.claims_of(request.instance_uuid) for request in decision.requests)
         unplaced = not any(claim.is_confirmed for claim in itertools.chain(*known))
-        return self._books.placement(
+        return self._state_sync.placement(
             decision.claims, decision.requests, decision.releases, decision.lifted, unplaced=unplaced
         )
 

@@ -68,11 +68,11 @@ class Candidates:
     any thread, ``claim`` in the loop only.
     """
 
-    def __init__(self, place, persist, books, desk, settings, clock, store=None):
+    def __init__(self, place, persist, state_sync, claim_service, settings, clock, store=None):
         self._place = place
         self._persist = persist
-        self._books = books
-        self._desk = desk
+        self._state_sync = state_sync
+        self._claim_service = claim_service
         self._settings = settings
         self._clock = clock
         self._store = MemoryCandidates() if store is None else store
@@ -119,15 +119,15 @@ class Candidates:
             return self._claim(candidate, request, request_id)
         except (errors.NodeNotFound, errors.ComputeResourcesUnavailable):
             # Another scheduler may have offered it, and know more of the node than this one.
-            self._books.catch_up([candidate.node_uuid], {})
+            self._state_sync.catch_up([candidate.node_uuid], {})
             return self._claim(candidate, request, request_id)
 
     def _claim(self, candidate, request, request_id):
         """The node goes by its UUID: the same name may be another machine by now."""
-        host, nodename = self._books.names([candidate.node_uuid])[candidate.node_uuid]
+        host, nodename = self._state_sync.names([candidate.node_uuid])[candidate.node_uuid]
         if not host:
             raise errors.NodeNotFound(f'{candidate.nodename} on host {candidate.host}')
-        return self._desk.claim(request, host, nodename, request_id)
+        return self._claim_service.claim(request, host, nodename, request_id)
 
     def forget(self):
         """Drop what has expired. Raises StoreUnavailable."""

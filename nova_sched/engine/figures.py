@@ -88,8 +88,8 @@ class Minute:
     def _counts(self):
         return {name: getattr(self._figures, name) for name in COUNTS}
 
-    def tell(self, crowd, now_s=None):
-        """Say it, if the minute is over; ``crowd`` is a scheduler's place and their number."""
+    def tell(self, standing, now_s=None):
+        """Say it, if the minute is over; ``standing`` is a scheduler's place and their number."""
         now_s = time.monotonic() if now_s is None else now_s
         if now_s - self._since_s < MINUTE_S:
             return
@@ -101,8 +101,8 @@ class Minute:
         LOG.info(
             'Scheduler %d of %d, in the last minute: %d instances placed, %d requests refused; %d conflicts, '
             '%d retries; looked %.1f s ago, %d nodes stale; %d news told, %d heard, %d dropped, the last %s',
-            crowd[0] + 1,
-            crowd[1],
+            standing[0] + 1,
+            standing[1],
             new['placed'],
             new['refused'],
             new['conflicts'],

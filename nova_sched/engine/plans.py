@@ -61,9 +61,14 @@ class _Short(Exception):
 class Plans:
     """``placer`` has the rules, ``topology`` the levels, ``library`` what top groups are."""
 
-    def __init__(self, cluster, store, books, placer, fresh, topology, settings, clock):
-        self._cluster, self._store, self._books, self._placer = cluster, store, books, placer
-        self._fresh, self._topology, self._settings, self._clock = fresh, topology, settings, clock
+    def __init__(self, cluster, store, state_sync, placer, replica_sync, topology, settings, clock):
+        self._cluster, self._store, self._state_sync, self._placer = cluster, store, state_sync, placer
+        self._replica_sync, self._topology, self._settings, self._clock = (
+            replica_sync,
+            topology,
+            settings,
+            clock,
+        )
 
     def levels(self):
         """Every level over all rows, as ``Topology.look``."""
@@ -78,7 +83,7 @@ class Plans:
         differ = {claim.node_uuid for claim in claims if ours.pop(claim.uuid, None) != claim}
         differ |= {claim.node_uuid for claim in ours.values()}
         if differ:
-            self._books.catch_up(sorted(differ), {})
+            self._state_sync.catch_up(sorted(differ), {})
         return [claim for claim in claims if self._cluster.node(claim.node_uuid) is not None]
 
     def draft(self, known, caps=None, asked=None, changed=frozenset()):
@@ -195,7 +200,7 @@ class Plans:
             claims = [booking.claim for booking in bookings] + kept
             keys = tuple(claim.key for claim in ended)
             placement = dataclasses.replace(
-                self._books.placement(claims, [], keys, [*ended, *kept]),
+                self._state_sync.placement(claims, [], keys, [*ended, *kept]),
                 record=record,
                 serial=record.serial,
                 fences=tuple(wall for _, wall in sorted(walls.items())),
@@ -209,9 +214,9 @@ class Plans:
             raise
         if not outcome.won:
             self._undo(bookings, ended)
-            self._books.learn([outcome])
+            self._state_sync.learn([outcome])
             if walls:
-                self._books.catch_up([], {})  # of a domain, aggregates may tell which hosts are in it
+                self._state_sync.catch_up([], {})  # of a domain, aggregates may tell which hosts are in it
             return Taken(False, {}, outcome.record, outcome.record_gone)
         for claim in kept:
             self._cluster.drop(claim)
@@ -221,9 +226,9 @@ class Plans:
 
     def committed(self, claims, ended, outcome):
         """Follow a commit that was won."""
-        self._books.follow(outcome)
-        self._fresh.committed([(claims, ended, outcome.generations)])
-        self._books.refenced([outcome])
+        self._state_sync.follow(outcome)
+        self._replica_sync.committed([(claims, ended, outcome.generations)])
+        self._state_sync.refenced([outcome])
 
     def _book(self, draft, new, bookings, lifetime_s, record):
         """Book all, on each host the largest first. Raises _Short with all hosts that do not take theirs."""
@@ -283,7 +288,7 @@ class Plans:
             self._cluster.drop(claim)
         keys = tuple(claim.key for claim in planned)
         placement = dataclasses.replace(
-            self._books.placement([], [], keys, planned), record=record, serial=record.serial
+            self._state_sync.placement([], [], keys, planned), record=record, serial=record.serial
         )
         try:
             (outcome,) = self._store.commit([placement])
@@ -292,7 +297,7 @@ class Plans:
             raise
         if not outcome.won:
             self._undo([], planned)
-            self._books.learn([outcome])
+            self._state_sync.learn([outcome])
             return Taken(False, {}, outcome.record, outcome.record_gone)
         self.committed([], planned, outcome)
         return Taken(True)
@@ -336,7 +341,7 @@ class Plans:
                     len(changed),
                     known.uuid,
                 )
-                self._books.refence(changed)
+                self._state_sync.refence(changed)
 
     def _is_amiss(self, wall):
         """Whether a node of a Fence is without its token, or one beside has it without a claim."""

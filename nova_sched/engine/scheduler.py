@@ -18,24 +18,24 @@ import time
 from nova_sched import errors
 from nova_sched.engine import capacity, outsiders
 from nova_sched.engine.batch import Batches, Order
-from nova_sched.engine.books import Books
 from nova_sched.engine.candidates import Candidates
+from nova_sched.engine.claim_service import ClaimService
 from nova_sched.engine.clock import StoreClock
-from nova_sched.engine.crowd import Crowd
-from nova_sched.engine.desk import Desk
 from nova_sched.engine.figures import Figures, Minute
-from nova_sched.engine.freshness import Freshness
 from nova_sched.engine.groups import Groups
 from nova_sched.engine.loop import Loop
-from nova_sched.engine.patience import Patience
+from nova_sched.engine.membership import SchedulerMembership
 from nova_sched.engine.pauses import STILL_S, Pauses
 from nova_sched.engine.place import Placer
 from nova_sched.engine.plans import Plans
 from nova_sched.engine.questions import Questions
+from nova_sched.engine.replica_sync import ReplicaSync
 from nova_sched.engine.seating import Seating, Unseated
 from nova_sched.engine.spots import Library
+from nova_sched.engine.state_sync import StateSync
+from nova_sched.engine.store_poller import StorePoller
+from nova_sched.engine.store_retry import StoreRetry
 from nova_sched.engine.trails import Trails
-from nova_sched.engine.watch import Watch
 from nova_sched.groups.topology import Locator, Topology
 
 LOG = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Scheduler:
     in for the store's, where time is simulated. ``pauses`` knows when this process stood still. ``topology``
     has the levels that groups know of, ``solver`` finds what is hard to place (groups.exact.worker). Without
     ``trails`` they are kept in this process, and so are ``candidates`` without a store of them. ``news`` (a
-    Herald) tells other schedulers what is done here, ``crowd`` knows who they are.
+    Herald) tells other schedulers what is done here, ``membership`` knows them.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Scheduler:
         trails=None,
         candidates=None,
         news=None,
-        crowd=None,
+        membership=None,
         topology=None,
         solver=None,
         pauses=None,
@@ -82,19 +82,23 @@ class Scheduler:
         self._pauses_known, self._knows_clock = self.pauses.count, False
         self._placer = Placer(cluster, rules, random)
         self.figures = Figures()
-        self._crowd = crowd or Crowd()
-        self.fresh = Freshness(cluster, news, self._turn_to_news, self.figures, clock)
-        handlers = {REPORT: self._report, CALL: self._call, RULES: self._follow, NEWS: self.fresh.take}
+        self._membership = membership or SchedulerMembership()
+        self.replica_sync = ReplicaSync(cluster, news, self._turn_to_news, self.figures, clock)
+        handlers = {REPORT: self._report, CALL: self._call, RULES: self._follow, NEWS: self.replica_sync.take}
         self.loop = Loop(handlers, max_batch, self._wake_up)
-        self._patience = Patience(self.loop, settings, random, self.figures)
-        self.books = Books(cluster, store, settings, clock, self.fresh)
+        self._store_retry = StoreRetry(self.loop, settings, random, self.figures)
+        self.state_sync = StateSync(cluster, store, settings, clock, self.replica_sync)
         topology = topology or Topology()
         cluster.hosts.lasting_stats = topology.stats
         store.locator = Locator(topology, lambda: settings().default_zone)
         library = Library(store)
-        plans = Plans(cluster, store, self.books, self._placer, self.fresh, topology, settings, clock)
+        plans = Plans(
+            cluster, store, self.state_sync, self._placer, self.replica_sync, topology, settings, clock
+        )
         seating = Seating(cluster, plans, library)
-        self.desk = Desk(cluster, store, self.books, self.fresh, seating, settings)
+        self.claim_service = ClaimService(
+            cluster, store, self.state_sync, self.replica_sync, seating, settings
+        )
         self.groups = Groups(cluster, store, plans, library, topology, self.call, settings, clock, solver)
         self.questions = Questions(cluster, self._placer, settings, clock)
         self.trails = trails or Trails()
@@ -102,35 +106,40 @@ class Scheduler:
             cluster,
             store,
             self._placer,
-            self.books,
-            self.fresh,
-            self._patience,
+            self.state_sync,
+            self.replica_sync,
+            self._store_retry,
             self.trails,
             self.figures,
             settings,
             clock,
-            lambda: self.crowd,
+            lambda: self.standing,
             seating,
         )
         handlers[PLACE] = self._batches.place
-        until_done = self._patience.until_done
+        until_done = self._store_retry.until_done
         self.candidates = Candidates(
-            self.place, until_done, self.books, self.desk, settings, clock, candidates
+            self.place, until_done, self.state_sync, self.claim_service, settings, clock, candidates
         )
-        beside = {'also': self._forget, 'sign': self._sign, 'wake': self.fresh.wake, 'figures': self.figures}
-        self._watch = Watch(cluster, store, settings, self._ask, **beside)
+        beside = {
+            'also': self._forget,
+            'sign': self._sign,
+            'wake': self.replica_sync.wake,
+            'figures': self.figures,
+        }
+        self._store_poller = StorePoller(cluster, store, settings, self._ask, **beside)
         self._minute = Minute(self.figures)
 
     def start(self):
         """Learn what the store knows, then take messages. Raises StoreUnavailable."""
         self._look_at_clock()
-        self._crowd.sign(self._figures())  # before all is read: who does not see us yet need not tell us
-        self.books.refresh()
+        self._membership.sign(self._figures())  # before all is read: who does not see us yet need not tell us
+        self.state_sync.refresh()
         self.pauses.start()
         self.loop.start()
         self.trails.start()
-        self.fresh.herald.start()
-        self._watch.start()
+        self.replica_sync.herald.start()
+        self._store_poller.start()
 
     def leave(self):
         """Answer what is in flight now: with StoreUnavailable, where the database does not answer."""
@@ -138,14 +147,14 @@ class Scheduler:
 
     def stop(self):
         """Answer what is in flight and take no more."""
-        self._watch.leave()
+        self._store_poller.leave()
         self.loop.stop()
-        self._watch.join()
-        self.fresh.herald.stop()
+        self._store_poller.join()
+        self.replica_sync.herald.stop()
         self.trails.stop()
         self.groups.close()
         self.pauses.stop()
-        self._crowd.leave()
+        self._membership.leave()
 
     @property
     def clock(self):
@@ -155,12 +164,12 @@ class Scheduler:
     @property
     def uuid(self):
         """This scheduler's among those that share the store."""
-        return self._crowd.uuid
+        return self._membership.uuid
 
     @property
-    def crowd(self):
+    def standing(self):
         """(place, count): how many schedulers share the store and are alive; its place among them, from 0."""
-        return self._crowd.standing
+        return self._membership.standing
 
     # Doors.
 
@@ -186,7 +195,7 @@ class Scheduler:
         return self.loop.send(REPORT, report).result()
 
     def call(self, work, *args):
-        """Run a function (of ``books``, ``desk`` or ``questions``) in the loop and return what it returns."""
+        """Call a method of ``state_sync``, ``claim_service`` or ``questions`` in the loop."""
         return self.loop.send(CALL, (work, args)).result()
 
     def capacity(self, request):
@@ -209,27 +218,27 @@ class Scheduler:
 
     def hear(self, news):
         """Take what another scheduler tells (News). Does not wait."""
-        self.fresh.hear(news)
+        self.replica_sync.hear(news)
 
     def _turn_to_news(self):
         self.loop.send(NEWS, None)
 
     def _ask(self, method, *args):
-        """Have the books do something, by name, for the watch."""
-        return self.call(getattr(self.books, method), *args)
+        """Call a method of ``state_sync`` by name, for the store poller."""
+        return self.call(getattr(self.state_sync, method), *args)
 
     def _forget(self):
         self.trails.forget(self._clock() - self._settings().explain_retention_s)
         self.candidates.forget()
-        self._crowd.forget()
+        self._membership.forget()
         self._store.forget_groups()
         self.groups.mend_fences()
 
     def _sign(self):
         """A sign of life, for the watch; and once a minute, if anything happened, a line of figures."""
         self._look_at_clock()
-        self._crowd.sign(self._figures())
-        self._minute.tell(self.crowd)
+        self._membership.sign(self._figures())
+        self._minute.tell(self.standing)
 
     def _look_at_clock(self):
         """See what time it is for the store. What has passed there and not here, the machine was suspended
@@ -261,12 +270,12 @@ class Scheduler:
         if count == self._pauses_known:
             return
         try:
-            self._patience.until_done(self._look_at_clock)
-            self._patience.until_done(self.books.refresh)
+            self._store_retry.until_done(self._look_at_clock)
+            self._store_retry.until_done(self.state_sync.refresh)
         except errors.StoreUnavailable as error:
             LOG.warning('%s; what is known here may be as old as the pause', error)
         else:
-            self.fresh.forget()
+            self.replica_sync.forget()
             self._pauses_known = count
 
     # Handlers: these run in the loop.
@@ -275,17 +284,17 @@ class Scheduler:
         good = []
         for message in messages:
             try:
-                self.books.check_owner(message.work)
+                self.state_sync.check_owner(message.work)
                 good.append(message)
             except errors.Invalid as error:
                 message.fail(error)
         if good:
             told = [message.work for message in good]
             before = outsiders.carried(self._cluster, {report.node_uuid for report in told})
-            found = self._patience.until_done(self._store.report, told)
+            found = self._store_retry.until_done(self._store.report, told)
             for message, facts in zip(good, found, strict=True):
-                self.fresh.reported(facts)
-                self.books.adopt(facts)
+                self.replica_sync.reported(facts)
+                self.state_sync.adopt(facts)
                 message.answer(facts)
             outsiders.tell(self._cluster, self._store, before)
 
@@ -293,7 +302,7 @@ class Scheduler:
         for message in messages:
             work, args = message.work
             try:
-                message.answer(self._patience.until_done(work, *args))
+                message.answer(self._store_retry.until_done(work, *args))
             except errors.SchedError as error:
                 message.fail(error)
             except Exception as error:

@@ -32,11 +32,11 @@ def settings_for(settings, standing, losses):
     ``standing`` is its place among the schedulers, from 0, and their number. Who loses takes one of the
     best hosts at random, among more each time: to run after the very best again would be to lose again.
     """
-    place, crowd = standing
+    place, schedulers = standing
     subset_size = max(settings.subset_size, 4**losses) if losses else settings.subset_size
-    if (place, crowd, subset_size) == (settings.place, settings.crowd, settings.subset_size):
+    if (place, schedulers, subset_size) == (settings.place, settings.schedulers, settings.subset_size):
         return settings
-    return dataclasses.replace(settings, place=place, crowd=crowd, subset_size=subset_size)
+    return dataclasses.replace(settings, place=place, schedulers=schedulers, subset_size=subset_size)
 
 
 def own(weighers, hosts, rows, weights, request, settings):
@@ -45,9 +45,9 @@ def own(weighers, hosts, rows, weights, request, settings):
     Only load is given up for it: where another host is preferred for anything else, such as members of
     the same soft-affinity group, it is taken, whoever's it is.
     """
-    if settings.crowd < 2 or len(rows) < 2:
+    if settings.schedulers < 2 or len(rows) < 2:
         return None
-    slots = _slots(hosts, settings.crowd)[rows]
+    slots = _slots(hosts, settings.schedulers)[rows]
     mine, top = np.flatnonzero(slots == settings.place), int(weights.argmax())
     if not len(mine) or slots[top] == settings.place:
         return mine if len(mine) else None
@@ -57,11 +57,13 @@ def own(weighers, hosts, rows, weights, request, settings):
     return mine if _alike(weighers, hosts, rows[[best, top]], request) else None
 
 
-def _slots(hosts, crowd):
+def _slots(hosts, schedulers):
     """The slice of each row: the same for every scheduler, whatever order it has the rows in."""
     return hosts.kept.get(
-        ('slices', crowd),
-        lambda: np.array([zlib.crc32(node.uuid.encode()) * crowd >> 32 for node in hosts.nodes], np.int32),
+        ('slices', schedulers),
+        lambda: np.array(
+            [zlib.crc32(node.uuid.encode()) * schedulers >> 32 for node in hosts.nodes], np.int32
+        ),
     )
 
 

@@ -91,7 +91,7 @@ def number(value, where):
 
 
 def owner(context):
-    """The context of a caller, whose names go into the books. Raises InvalidRequest."""
+    """The context of a caller, whose names are recorded. Raises InvalidRequest."""
     for name in ('project_id', 'user_id'):
         optional(words.name, getattr(context, name), f'{name} of the caller')
     return context

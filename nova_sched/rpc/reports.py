@@ -160,7 +160,7 @@ def _count(stats, key, refuse):
 
 
 def _slack_gb(node):
-    """Disk that is free by the node's books, but not really."""
+    """Disk that is free by the node's record, but not really."""
     least, free = _get(node, 'disk_available_least'), _get(node, 'free_disk_gb')
     if free is None:
         free = (_get(node, 'local_gb') or 0) - (_get(node, 'local_gb_used') or 0)

@@ -64,5 +64,5 @@ def one_by_one(scheduler, count=100):
         took_s.append(time.perf_counter() - begin_s)
         placed.append(server)
     for server in placed:
-        scheduler.call(scheduler.desk.abort_claim, server)
+        scheduler.call(scheduler.claim_service.abort_claim, server)
     return took_s

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Simulated machines: real ComputeNode objects that keep their own books and build nothing."""
+"""Simulated machines: real ComputeNode objects that record their own usage and build nothing."""
 
 import copy
 import dataclasses
@@ -60,7 +60,7 @@ class Plan:
 
 
 class Node:
-    """A compute node that keeps a list of instances and its own books, as an agent does.
+    """A compute node that keeps a list of instances and records its own usage, as an agent does.
 
     ``zone`` and ``rack`` are names; ``fails`` tells of an instance's UUID whether its build fails here.
     """

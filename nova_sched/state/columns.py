@@ -149,7 +149,7 @@ class Columns:
     seen_s = column(np.float64)  # seconds since the epoch: the last sign of life
     disabled = column(np.bool_)  # the service is switched off by an operator, or the node reports so
     forced_down = column(np.bool_)  # an operator says that the host is down
-    disk_slack_mb = column(np.int64)  # MiB that are free by the books but not on the disk
+    disk_slack_mb = column(np.int64)  # MiB that are free as recorded but not on the disk
     num_io_ops = column(np.int64)  # builds, resizes, snapshots, ... under way
     num_instances = column(np.int64)
     failed_builds = column(np.int64)  # since the last good one

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""`claim audit`: whatever is wrong with the books, and its repair."""
+"""`claim audit`: the contradictions among the recorded claims, and their repair."""
 
 import time
 
@@ -19,7 +19,7 @@ from nova_sched.cmd.manage import store, tables
 
 
 def look(args, conf):
-    """Look whether the books add up, and repair them with --fix
+    """Check that claims and recorded usage agree, and repair them with --fix
 
     Nodes, claims and server groups are read as they are at one moment, so schedulers may be at work
     meanwhile. An audit should find nothing but notes, which are no errors: what will pass by itself, or
@@ -39,24 +39,24 @@ def look(args, conf):
     advice, fixed, host, node_uuid, consumer_uuid, claim_uuid, group_uuid).
     """
     upkeep = store.upkeep(conf)
-    books = upkeep.books()
-    found = audit(books, upkeep.now_s())
+    snapshot = upkeep.snapshot()
+    found = audit(snapshot, upkeep.now_s())
     if args.wait and any(one.kind == UNLISTED for one in found):
         time.sleep(args.wait)
-        before, books = books, upkeep.books()
-        found = audit(books, upkeep.now_s(), before)
+        before, snapshot = snapshot, upkeep.snapshot()
+        found = audit(snapshot, upkeep.now_s(), before)
     left = {one.about for one in found}
     if args.fix and any(one.repair for one in found):
         upkeep.repair(found, upkeep.now_s())
-        again = audit(upkeep.books(), upkeep.now_s())
+        again = audit(upkeep.snapshot(), upkeep.now_s())
         left = {one.about for one in again}
         known = {one.about for one in found}
         found += [one for one in again if one.about not in known]
     ok = not any(one.is_error and not _is_fixed(one, left) for one in found)
     if args.format == 'json':
-        tables.show(tables.as_json(document(books, found, left, ok)))
+        tables.show(tables.as_json(document(snapshot, found, left, ok)))
     else:
-        tables.show(page(books, found, left))
+        tables.show(page(snapshot, found, left))
     return 0 if ok else 1
 
 
@@ -65,12 +65,12 @@ def _is_fixed(finding, left):
     return bool(finding.repair) and finding.about not in left
 
 
-def document(books, found, left, ok):
+def document(snapshot, found, left, ok):
     return {
         'ok': ok,
-        'nodes': len(books.nodes),
-        'claims': len(books.claims),
-        'groups': len(books.policies),
+        'nodes': len(snapshot.nodes),
+        'claims': len(snapshot.claims),
+        'groups': len(snapshot.policies),
         'findings': [
             {
                 'kind': one.kind,
@@ -92,7 +92,7 @@ def document(books, found, left, ok):
     }
 
 
-def page(books, found, left):
+def page(snapshot, found, left):
     """The findings for people."""
     lines = []
     for one in found:
@@ -104,7 +104,11 @@ def page(books, found, left):
             _outlook(one, left),
             '',
         ]
-    counts = (len(books.nodes), 'node'), (len(books.claims), 'claim'), (len(books.policies), 'server group')
+    counts = (
+        (len(snapshot.nodes), 'node'),
+        (len(snapshot.claims), 'claim'),
+        (len(snapshot.policies), 'server group'),
+    )
     wrong = sum(one.is_error for one in found)
     fixed = sum(_is_fixed(one, left) for one in found)
     verdict = f'{tables.count(wrong, "error")}, {tables.count(len(found) - wrong, "note")}'

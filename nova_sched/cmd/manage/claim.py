@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""`claim`: who holds what on which host, and whether the books add up."""
+"""`claim`: which consumer holds what on which host, and whether claims and recorded usage agree."""
 
 from nova_sched import errors
 from nova_sched.claims.upkeep import StillThere

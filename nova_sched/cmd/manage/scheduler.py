@@ -13,8 +13,8 @@
 
 from nova_sched.cmd.manage import store, tables
 from nova_sched.db.schedulers import SqlSchedulers
-from nova_sched.engine.crowd import KEPT_S, SILENT_S
 from nova_sched.engine.figures import COUNTS
+from nova_sched.engine.membership import KEPT_S, SILENT_S
 
 NOUN = 'scheduler'
 HELP = 'show which schedulers are running, and how they fare'

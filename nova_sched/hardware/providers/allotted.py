@@ -41,7 +41,7 @@ class Allotted:
 
 
 def on_root(tree: Tree, allotted: Iterable[Allotted]) -> dict[str, int]:
-    """What of it comes from the node itself, whose books are kept elsewhere."""
+    """What of it comes from the node itself, whose usage is recorded elsewhere."""
     found: dict[str, int] = {}
     for one in allotted:
         if one.provider_uuid == tree.root:

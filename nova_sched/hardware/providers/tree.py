@@ -26,7 +26,7 @@ from nova_sched.hardware.providers.summary import Summary
 class Tree:
     """All providers of one node, by name. ``root`` is the UUID of the node itself.
 
-    The books of the node's own stocks are not kept here: its provider has traits, and stocks only in the
+    The usage of the node's own stocks is not recorded here: its provider has traits, and stocks only in the
     tree that ``with_root`` makes for one fit.
     """
 

@@ -50,5 +50,5 @@ class Candidates:
         candidate, text = self._scheduler.candidates.find(words.uuid(uuid, 'uuid'))
         (request,) = translate.requests(translate.kept_spec(text), [candidate.instance_uuid])
         claim = self._scheduler.call(self._scheduler.candidates.claim, candidate, request, context.request_id)
-        nodes = self._scheduler.call(self._scheduler.books.names, [claim.node_uuid])
+        nodes = self._scheduler.call(self._scheduler.state_sync.names, [claim.node_uuid])
         return translate.claim_info(claim, nodes[claim.node_uuid])

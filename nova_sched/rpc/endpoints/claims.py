@@ -34,7 +34,7 @@ class Claims:
         self._scheduler = scheduler
 
     def _infos(self, claims):
-        nodes = self._scheduler.call(self._scheduler.books.names, [claim.node_uuid for claim in claims])
+        nodes = self._scheduler.call(self._scheduler.state_sync.names, [claim.node_uuid for claim in claims])
         return [translate.claim_info(claim, nodes[claim.node_uuid]) for claim in claims]
 
     @expected
@@ -86,7 +86,9 @@ class Claims:
         (request,) = translate.requests(translate.spec(spec_obj), [instance_uuid])
         node = words.name(host, 'host'), words.name(nodename, 'nodename')
         how = context.request_id, leaving, move, new, _meant(claim)
-        return self._infos([self._scheduler.call(self._scheduler.desk.claim, request, *node, *how)])[0]
+        return self._infos([self._scheduler.call(self._scheduler.claim_service.claim, request, *node, *how)])[
+            0
+        ]
 
     @expected
     def confirm_claim(self, context, instance_uuid, host, claim=None):
@@ -95,7 +97,7 @@ class Claims:
         Returns its claims there. Raises ClaimNotFound.
         """
         uuid, host = words.uuid(instance_uuid, 'instance_uuid'), words.name(host, 'host')
-        confirm = self._scheduler.desk.confirm_claim
+        confirm = self._scheduler.claim_service.confirm_claim
         return self._infos(self._scheduler.call(confirm, uuid, host, _meant(claim)))
 
     @expected
@@ -105,21 +107,23 @@ class Claims:
         Returns its claims then. Raises ClaimNotFound if there is no move or resize to take back.
         """
         uuid = words.uuid(instance_uuid, 'instance_uuid')
-        return self._infos(self._scheduler.call(self._scheduler.desk.revert_claim, uuid, _meant(claim)))
+        return self._infos(
+            self._scheduler.call(self._scheduler.claim_service.revert_claim, uuid, _meant(claim))
+        )
 
     @expected
     def abort_claim(self, context, instance_uuid, host=None, claim=None):
         """End the instance's claims, on one host or everywhere. Returns them. Raises ClaimNotFound."""
         uuid = words.uuid(instance_uuid, 'instance_uuid')
         only = None if host is None else words.name(host, 'host')
-        abort = self._scheduler.desk.abort_claim
+        abort = self._scheduler.claim_service.abort_claim
         return self._infos(self._scheduler.call(abort, uuid, only, _meant(claim)))
 
     @expected
     def show(self, context, instance_uuid):
         """The instance's claims: one, or two while it moves; none if there are none."""
         uuid = words.uuid(instance_uuid, 'instance_uuid')
-        return self._infos(self._scheduler.call(self._scheduler.desk.claims_of, uuid))
+        return self._infos(self._scheduler.call(self._scheduler.claim_service.claims_of, uuid))
 
 
 def _meant(claim):

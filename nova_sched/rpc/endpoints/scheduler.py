@@ -51,26 +51,26 @@ class Scheduling:
 
     @expected
     def update_aggregates(self, context, aggregates):
-        self._scheduler.call(self._scheduler.books.set_aggregates, translate.aggregates(aggregates))
+        self._scheduler.call(self._scheduler.state_sync.set_aggregates, translate.aggregates(aggregates))
 
     @expected
     def delete_aggregate(self, context, aggregate):
-        self._scheduler.call(self._scheduler.books.delete_aggregate, translate.aggregate_id(aggregate))
+        self._scheduler.call(self._scheduler.state_sync.delete_aggregate, translate.aggregate_id(aggregate))
 
     @expected
     def update_instance_info(self, context, host_name, instance_info):
         uuids = translate.instance_uuids(instance_info, 'instance_info') or ()
-        self._tell(self._scheduler.books.instances_added, words.name(host_name, 'host_name'), uuids)
+        self._tell(self._scheduler.state_sync.instances_added, words.name(host_name, 'host_name'), uuids)
 
     @expected
     def delete_instance_info(self, context, host_name, instance_uuid):
         host, uuid = words.name(host_name, 'host_name'), words.uuid(instance_uuid, 'instance_uuid')
-        self._tell(self._scheduler.books.instance_gone, host, uuid)
+        self._tell(self._scheduler.state_sync.instance_gone, host, uuid)
 
     @expected
     def sync_instance_info(self, context, host_name, instance_uuids):
         uuids = translate.instance_uuids(instance_uuids, 'instance_uuids') or ()
-        self._tell(self._scheduler.books.instances_are, words.name(host_name, 'host_name'), uuids)
+        self._tell(self._scheduler.state_sync.instances_are, words.name(host_name, 'host_name'), uuids)
 
     def _tell(self, work, host, instances):
         """Hand on what a host tells, with the moment after which it was sent."""

@@ -66,18 +66,18 @@ class Stats:
     def update_service(self, context, name, service):
         """Take an operator's word on the compute service of host ``name``, and its last sign of life."""
         self._scheduler.call(
-            self._scheduler.books.set_service, words.name(name, 'name'), *translate.service(service)
+            self._scheduler.state_sync.set_service, words.name(name, 'name'), *translate.service(service)
         )
 
     @expected
     def remove_node(self, context, name, nodename):
         """Forget a node of host ``name``, and its claims. Raises NodeNotFound."""
         node = words.name(name, 'name'), words.name(nodename, 'nodename')
-        self._scheduler.call(self._scheduler.books.remove_node, *node, received.current().since_s)
+        self._scheduler.call(self._scheduler.state_sync.remove_node, *node, received.current().since_s)
 
 
 def _counted(facts):
-    """The scheduler's books on a node: ``capacity`` and ``used`` by resource class, and ``sizes`` of claims.
+    """The scheduler's record of a node: ``capacity`` and ``used`` by resource class, and ``sizes`` of claims.
 
     Claims of one size are listed together, because a node has hundreds of instances of few sizes.
     """

@@ -72,7 +72,7 @@ class Central:
 
     def _elsewhere(self, ask: Ask, request: Any, places: list) -> None:
         tally, cloud, failed = self._tally, self._cloud, places[0][0]
-        claim = cloud.engine.desk.claim
+        claim = cloud.engine.claim_service.claim
         for number, (host, nodename) in enumerate(places[1:], 1):
             tally.calls['claim_alternate'] += 1
             try:
@@ -82,7 +82,7 @@ class Central:
             self._build(ask, request, places[number:], CALL_S)
             return
         tally.calls['abort_claim'] += 1
-        cloud.engine.call(cloud.engine.desk.abort_claim, ask.uuid)
+        cloud.engine.call(cloud.engine.claim_service.abort_claim, ask.uuid)
         tally.failed += 1
 
     def _leave(self, uuid: str, site: Any) -> None:

@@ -49,15 +49,15 @@ class Engine:
         self._scheduler = Scheduler(
             self.cluster, store, self.rules, lambda: settings, chance, clock=lambda: NOW_S
         )
-        self.books, self.desk = self._scheduler.books, self._scheduler.desk
+        self.state_sync, self.claim_service = self._scheduler.state_sync, self._scheduler.claim_service
 
     def join(self, reports: list, aggregates: list, disabled: list[str]) -> None:
         """Learn of all nodes."""
         self.store.report(reports, NOW_S)
-        self.call(self.books.refresh)
-        self.call(self.books.set_aggregates, aggregates)
+        self.call(self.state_sync.refresh)
+        self.call(self.state_sync.set_aggregates, aggregates)
         for host in disabled:
-            self.call(self.books.set_service, host, True, 'simulated maintenance', None, NOW_S)
+            self.call(self.state_sync.set_service, host, True, 'simulated maintenance', None, NOW_S)
         self.cluster.hosts.now_s = NOW_S
 
     def place(self, requests: list, alternates: bool = False) -> list:
@@ -96,7 +96,12 @@ class Claims:
     before a new instance is claimed, and ``stands(uuid)`` when it has its claim."""
 
     def __init__(self, engine: Engine, calls: collections.Counter):
-        self._engine, self._books, self._desk, self._calls = engine, engine.books, engine.desk, calls
+        self._engine, self._state_sync, self._claim_service, self._calls = (
+            engine,
+            engine.state_sync,
+            engine.claim_service,
+            calls,
+        )
         self.before: Callable[[Any, str], None] = lambda request, host: None
         self.stands: Callable[[str], None] = lambda instance_uuid: None
         self.lost = 0
@@ -121,27 +126,27 @@ class Claims:
         return self._claim('claim_alternate', request, host, nodename, None, failed_host)
 
     def confirm_claim(self, instance_uuid, host, context=None):
-        return self._ask('confirm_claim', self._desk.confirm_claim, instance_uuid, host)
+        return self._ask('confirm_claim', self._claim_service.confirm_claim, instance_uuid, host)
 
     def revert_claim(self, instance_uuid, context=None):
-        return self._ask('revert_claim', self._desk.revert_claim, instance_uuid)
+        return self._ask('revert_claim', self._claim_service.revert_claim, instance_uuid)
 
     def abort_claim(self, instance_uuid, host=None, context=None):
-        return self._ask('abort_claim', self._desk.abort_claim, instance_uuid, host)
+        return self._ask('abort_claim', self._claim_service.abort_claim, instance_uuid, host)
 
     def show(self, instance_uuid, context=None):
-        return self._ask('show', self._desk.claims_of, instance_uuid)
+        return self._ask('show', self._claim_service.claims_of, instance_uuid)
 
     def _claim(self, name: str, *asked: Any) -> Any:
         self._calls[name] += 1
-        return self._infos([self._engine.call(self._desk.claim, *asked)])[0]
+        return self._infos([self._engine.call(self._claim_service.claim, *asked)])[0]
 
     def _ask(self, name: str, work: Callable, *asked: Any) -> list:
         self._calls[name] += 1
         return self._infos(self._engine.call(work, *asked))
 
     def _infos(self, claims: list) -> list:
-        nodes = self._engine.call(self._books.names, [claim.node_uuid for claim in claims])
+        nodes = self._engine.call(self._state_sync.names, [claim.node_uuid for claim in claims])
         return [translate.claim_info(claim, nodes[claim.node_uuid]) for claim in claims]
 
 

@@ -36,7 +36,7 @@ class Sample:
 
 
 def sample(cluster: Any, large: Flavor, time_s: float) -> Sample:
-    """As the scheduler's books have it, claims on their way included."""
+    """As the scheduler records it, claims on their way included."""
     hosts = cluster.hosts
     able = ~hosts.disabled
     vcpus, memory = hosts.resources[VCPU], hosts.resources[MEMORY_MB]

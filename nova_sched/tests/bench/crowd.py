@@ -119,7 +119,7 @@ def _work(url, pipe, gate):
         pipe.send(Turn(moments[0], moments[-1], samples, sum(map(len, claims)) - len(lost), len(lost), busy))
 
 
-class Crowd:
+class SchedulerMembership:
     """That many processes, each with a connection of ours and a bare one."""
 
     def __init__(self, url, count):

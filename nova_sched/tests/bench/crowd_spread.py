@@ -27,8 +27,8 @@ from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.conf import CONF
 from nova_sched.engine import slices
 from nova_sched.engine.batch import LOSSES
-from nova_sched.engine.books import Books
 from nova_sched.engine.place import Placer
+from nova_sched.engine.state_sync import StateSync
 from nova_sched.hardware.machine import Parts
 from nova_sched.hardware.numa.placed import Fitted
 from nova_sched.sim import trace
@@ -111,8 +111,8 @@ class Member:
     def __init__(self, store, settings, standing, seed):
         self._store, self._settings, self._standing = store, settings, standing
         self.cluster = Cluster()
-        self.books = Books(self.cluster, store, lambda: settings, time.time)
-        self.books.refresh()
+        self.state_sync = StateSync(self.cluster, store, lambda: settings, time.time)
+        self.state_sync.refresh()
         self.cluster.hosts.now_s = time.time()
         self._placer = Placer(self.cluster, service.rules(CONF), random.Random(seed))
 
@@ -129,7 +129,7 @@ class Member:
             tally.conflicts += 1
             tally.lost += not losses
             if losses + 1 >= LOSSES:
-                self.books.refresh()
+                self.state_sync.refresh()
         tally.given_up += 1
         return False
 
@@ -138,7 +138,7 @@ class Member:
         settings = slices.settings_for(self._settings, self._standing, losses)
         with contextlib.suppress(errors.NoValidHost):
             return self._placer.decide([request], settings)
-        self.books.refresh()
+        self.state_sync.refresh()
         with contextlib.suppress(errors.NoValidHost):
             decision = self._placer.decide([request], settings)
             tally.late += 1
@@ -149,12 +149,12 @@ class Member:
         (claim,) = decision.claims
         if guarded:
             claim = dataclasses.replace(claim, parts=PIECES)
-        (outcome,) = self._store.commit([self.books.placement([claim], decision.requests)])
+        (outcome,) = self._store.commit([self.state_sync.placement([claim], decision.requests)])
         if outcome.won:
-            self.books.follow(outcome.generations)
+            self.state_sync.follow(outcome.generations)
         else:
             self._placer.undo(decision)
-            self.books.catch_up([claim.node_uuid], {})
+            self.state_sync.catch_up([claim.node_uuid], {})
         return outcome.won
 
 
@@ -252,7 +252,7 @@ def fill(scene, members, unseen, chance, tally, look):
             return
         for place, member in enumerate(members if len(members) > 1 else ()):
             if (number + place * unseen // len(members)) % unseen == 0:
-                member.books.refresh()
+                member.state_sync.refresh()
 
 
 class Look:

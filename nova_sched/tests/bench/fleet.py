@@ -18,7 +18,7 @@ import uuid
 
 from nova_sched.claims import ServiceFacts
 from nova_sched.claims.memory import MemoryClaimStore
-from nova_sched.engine.books import Books
+from nova_sched.engine.state_sync import StateSync
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import Inventory, Report
 from nova_sched.state.request import Request
@@ -68,7 +68,7 @@ def filled_store(count, now_s=None, seed=1):
 def cluster(store, settings):
     """The cluster as a scheduler knows it after its start."""
     found = Cluster()
-    Books(found, store, lambda: settings, time.time).refresh()
+    StateSync(found, store, lambda: settings, time.time).refresh()
     found.hosts.now_s = time.time()
     return found
 

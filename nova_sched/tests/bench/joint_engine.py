@@ -166,7 +166,7 @@ class Replay:
                     raise AssertionError(policy.name)
         given = collections.Counter(
             (claim.node_uuid, cpu)
-            for claim in self._scheduler.call(self._scheduler.desk.claims_of, None)
+            for claim in self._scheduler.call(self._scheduler.claim_service.claims_of, None)
             for placed in claim.parts.cells.cells
             for cpu in placed.host_cpus
         )

@@ -49,7 +49,7 @@ def cloud(started_two):
     """A client of both, with a group that has rack r1 for itself."""
     cloud = started_two.one
     for daemon in started_two.both:
-        daemon.service.scheduler.call(daemon.service.scheduler.books.refresh)
+        daemon.service.scheduler.call(daemon.service.scheduler.state_sync.refresh)
     made = cloud.groups.create(TEMPLATE, 'shop')
     yield cloud
     cloud.groups.delete(made.uuid)

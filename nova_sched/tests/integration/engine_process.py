@@ -142,12 +142,12 @@ def _place(scheduler, _received, uuid, vcpus, group):
 
 
 def _confirm(scheduler, received, uuid, host):
-    work = scheduler.desk.confirm_claim, (uuid, host, Meant(None, received.since_s))
+    work = scheduler.claim_service.confirm_claim, (uuid, host, Meant(None, received.since_s))
     return scheduler.loop.send(CALL, work), lambda claims: None
 
 
 def _abort(scheduler, received, uuid):
-    work = scheduler.desk.abort_claim, (uuid, None, Meant(None, received.since_s))
+    work = scheduler.claim_service.abort_claim, (uuid, None, Meant(None, received.since_s))
     return scheduler.loop.send(CALL, work), lambda claims: None
 
 

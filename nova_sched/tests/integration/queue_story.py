@@ -106,7 +106,7 @@ class Tale:
         self._rabbit, self._say, self._end = broker, say, contextlib.ExitStack()
         self._url = broker.fresh()
         self._home = home
-        self._books = {place.host: Books(place) for place in PLACES}
+        self._state_sync = {place.host: Books(place) for place in PLACES}
         self._uuids = {}
         self._over = threading.Event()
 
@@ -173,13 +173,13 @@ class Tale:
     def check(self, what):
         """Tell who holds what, once that is what follows from the books. Raises AssertionError."""
         wanted = {
-            host: {of_host(host), *map(of_flavor, books.queues())} for host, books in self._books.items()
+            host: {of_host(host), *map(of_flavor, books.queues())} for host, books in self._state_sync.items()
         }
         until_s = time.monotonic() + PATIENCE_S
         while (found := self.held()) != wanted and time.monotonic() < until_s:
             time.sleep(0.1)
         self._say(what)
-        for host, books in self._books.items():
+        for host, books in self._state_sync.items():
             flavors = [queue for queue in QUEUES if of_flavor(queue) in found[host]]
             free = dict(zip(('CPUs', 'MiB', 'GiB', 'GPUs'), books.free(), strict=True))
             left = ', '.join(f'{count} {name}' for name, count in free.items())
@@ -193,7 +193,7 @@ class Tale:
         self._uuids[name] = str(uuid.uuid4())
         spec = self._catalogue.spec(self._catalogue.find(queue), self._uuids[name], 'project', 'user')
         ((chosen, *_),) = self._router.place(spec, [self._uuids[name]])
-        self._books[chosen.service_host].servers[name] = queue
+        self._state_sync[chosen.service_host].servers[name] = queue
         self.check(f'create {name}, a {queue}: {chosen.service_host} has taken it')
 
     def refused(self, name, queue, words):
@@ -214,13 +214,13 @@ class Tale:
         self.check(f'create {name} was refused: all is as it was')
 
     def delete(self, name):
-        (host,) = (host for host, books in self._books.items() if name in books.servers)
+        (host,) = (host for host, books in self._state_sync.items() if name in books.servers)
         self._router.delete(self._uuids[name])
-        queue = self._books[host].servers.pop(name)
+        queue = self._state_sync[host].servers.pop(name)
         self.check(f'delete {name}, the {queue} on {host}: its room is there again')
 
     def servers(self):
-        return [name for books in self._books.values() for name in books.servers]
+        return [name for books in self._state_sync.values() for name in books.servers]
 
     def used(self):
         """The project's quota that is taken."""

@@ -85,12 +85,12 @@ def test_repairs(database, statement, kind):
     store = SqlClaimStore(database, lambda: NOW + 1)
     for one in (claim(A, NODES[0]), claim(B, NODES[1], state=CONFIRMED)):
         assert store.commit([Placement((one,))])[0].won
-    assert audit(Upkeep(database).books(), NOW) == []
+    assert audit(Upkeep(database).snapshot(), NOW) == []
     run(database, statement)
-    found = audit(Upkeep(database).books(), NOW)
+    found = audit(Upkeep(database).snapshot(), NOW)
     assert [one.kind for one in found] == [kind]
     Upkeep(database).repair(found, NOW)
-    assert audit(Upkeep(database).books(), NOW) == []
+    assert audit(Upkeep(database).snapshot(), NOW) == []
 
 
 def test_release(database):
@@ -158,7 +158,7 @@ def test_an_audit_reads_one_moment(database):
     upkeep, looks, claims = Upkeep(database), 0, 0
     with crowd(database, busy):
         for looks in for_s(2):  # noqa: B007
-            books = upkeep.books()
+            books = upkeep.snapshot()
             claims = max(claims, len(books.claims))
             assert [one.words for one in audit(books, NOW) if one.kind == DRIFT] == []
     assert looks > 10
@@ -169,7 +169,7 @@ def test_a_repair_waits_for_whoever_is_at_the_node(database):
     """And then adds up what there is by then."""
     assert SqlClaimStore(database, still).commit([Placement((claim(A, NODES[0], created_s=NOW),))])[0].won
     run(database, f"UPDATE nodes SET used = '{{\"VCPU\": 5}}' WHERE uuid = '{NODES[0]}'")
-    found = audit(Upkeep(database).books(), NOW)
+    found = audit(Upkeep(database).snapshot(), NOW)
     with futures.ThreadPoolExecutor(1) as pool:
         with database.begin() as scheduler:
             scheduler.execute(sa.text(f"UPDATE nodes SET used = '{{}}' WHERE uuid = '{NODES[0]}'"))
@@ -177,7 +177,7 @@ def test_a_repair_waits_for_whoever_is_at_the_node(database):
             repair = pool.submit(Upkeep(database).repair, found, NOW)
             assert futures.wait([repair], timeout=0.5).not_done
         repair.result()
-    assert audit(Upkeep(database).books(), NOW) == []
+    assert audit(Upkeep(database).snapshot(), NOW) == []
 
 
 def test_repairs_beside_schedulers_repair_nothing_that_is_right(database):
@@ -185,7 +185,7 @@ def test_repairs_beside_schedulers_repair_nothing_that_is_right(database):
     upkeep = Upkeep(database)
     with crowd(database, busy):
         for _ in for_s(2):
-            claims = upkeep.books().claims[:3]
+            claims = upkeep.snapshot().claims[:3]
             stale = [Finding(DRIFT, '', node_uuid=node) for node in NODES]
             stale += [Finding(kind, '', claim_uuid=one.uuid, consumer_uuid=one.consumer_uuid)
                       for one in claims for kind in (ORPHAN, MARK)]  # fmt: skip
@@ -216,11 +216,11 @@ def test_groups_are_forgotten_beside_schedulers(database):
                 forgotten += forget_groups(sessions)
             except errors.StoreBusy:
                 continue
-            books = upkeep.books()
+            books = upkeep.snapshot()
             assert {one.group_uuid for one in books.claims} <= {one.group_uuid for one in books.policies}
             assert [one.words for one in audit(books, NOW) if one.is_error] == []
     assert forgotten > 3
     store = SqlClaimStore(database, still)
     store.release([one.key for one in store.claims()])
     forget_groups(sessions)
-    assert audit(upkeep.books(), NOW) == []
+    assert audit(upkeep.snapshot(), NOW) == []

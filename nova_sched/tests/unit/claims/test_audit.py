@@ -73,7 +73,7 @@ def run(database, *statements):
 
 
 def found(database, now_s=NOW + 2):
-    return audit(Upkeep(database).books(), now_s)
+    return audit(Upkeep(database).snapshot(), now_s)
 
 
 def copied(uuid, **changes):
@@ -107,7 +107,7 @@ REPAIRED = [
         {'node_uuid': ZERO, 'host': 'host-0'},
         {'MEMORY_MB': 1536, 'VCPU': 3},
         {'MEMORY_MB': 512, 'VCPU': 1},
-        id='more in the books than claimed',
+        id='more recorded than claimed',
     ),
     pytest.param(
         [f"UPDATE nodes SET used = '{{}}' WHERE uuid = '{ONE}'"],
@@ -115,7 +115,7 @@ REPAIRED = [
         {'node_uuid': ONE, 'host': 'host-1'},
         {},
         {'MEMORY_MB': 512, 'VCPU': 2},
-        id='less in the books than claims and foreign use',
+        id='less recorded than claims and foreign use',
     ),
     pytest.param(
         [copied('lost', consumer_uuid=f"'{C}'", unconfirmed=f"'{C}'", node_uuid="'nowhere'")],
@@ -352,16 +352,16 @@ def test_what_is_as_it_should_be(database, store, statements):
 
 def test_a_claim_that_a_second_report_did_not_settle(database, store):
     """To be an error it has to outlive a report; and a report ends it."""
-    before = Upkeep(database).books()
+    before = Upkeep(database).snapshot()
     assert [one.severity for one in audit(before, NOW, before)] == []
     run(database, A_CONFIRMED)
-    before = Upkeep(database).books()
+    before = Upkeep(database).snapshot()
     assert [one.severity for one in audit(before, NOW, before)] == ['note']
     run(database, f"UPDATE nodes SET seen_s = {NOW + 20} WHERE uuid = '{ZERO}'")
-    (one,) = audit(Upkeep(database).books(), NOW, before)
+    (one,) = audit(Upkeep(database).snapshot(), NOW, before)
     assert (one.kind, one.severity) == ('unlisted', 'error')
     store.report([report('host-0', vcpus=4, instances=frozenset())], NOW + 30)
-    assert audit(Upkeep(database).books(), NOW, before) == []
+    assert audit(Upkeep(database).snapshot(), NOW, before) == []
 
 
 @pytest.mark.parametrize('alone', [True, False])

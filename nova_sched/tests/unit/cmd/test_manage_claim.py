@@ -264,7 +264,7 @@ def test_what_is_found_is_told_and_left(manage, database, store):
         assert status == 1
         assert out.splitlines() == [
             'ERROR drift: host host-0',
-            '  7 VCPU in the books; claims and foreign use are 1024 MEMORY_MB, 2 VCPU',
+            '  7 VCPU recorded; claims and foreign use are 1024 MEMORY_MB, 2 VCPU',
             '  -> with --fix, the use that claims are judged by is added up again',
             '',
             '2 nodes, 3 claims, 0 server groups: 1 error, 0 notes.',

@@ -99,10 +99,12 @@ class Cloud:
 
     def confirm(self, host, *names):
         """A host's messages tell that it has these servers."""
-        self.scheduler.call(self.scheduler.books.instances_added, host, [uuid_of(name) for name in names])
+        self.scheduler.call(
+            self.scheduler.state_sync.instances_added, host, [uuid_of(name) for name in names]
+        )
 
     def disable(self, host):
-        self.scheduler.call(self.scheduler.books.set_service, host, True, 'broken', False, 0.0)
+        self.scheduler.call(self.scheduler.state_sync.set_service, host, True, 'broken', False, 0.0)
 
     def places(self, group):
         """Where the members are: path -> host."""

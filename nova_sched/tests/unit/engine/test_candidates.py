@@ -60,9 +60,9 @@ class Offering(World):
         self.offers = MemoryCandidates() if offers is None else offers
         self.candidates = Candidates(
             self._decide,
-            self.scheduler._patience.until_done,
-            self.books,
-            self.desk,
+            self.scheduler._store_retry.until_done,
+            self.state_sync,
+            self.claim_service,
             lambda: self.settings,
             self._now,
             self.offers,
@@ -245,12 +245,12 @@ class TestClaim:
         assert world.claimed() == {'host-0': [B]}
 
     def test_a_node_that_left(self, world, offered):
-        world.call(world.books.remove_node, 'host-0', 'host-0')
+        world.call(world.state_sync.remove_node, 'host-0', 'host-0')
         with pytest.raises(errors.NodeNotFound, match='host-0 on host host-0'):
             world.claim(offered[0])
 
     def test_a_node_that_another_one_has_replaced_under_its_name(self, world, offered):
-        world.call(world.books.remove_node, 'host-0', 'host-0')
+        world.call(world.state_sync.remove_node, 'host-0', 'host-0')
         world.report(report('host-0', node_uuid=uuid_of('a new machine')))
         with pytest.raises(errors.NodeNotFound):
             world.claim(offered[0])
@@ -258,7 +258,7 @@ class TestClaim:
 
     def test_a_node_that_moved_to_another_host(self, world, offered):
         world.now_s += 30
-        world.call(world.books.set_service, 'host-0', None, None, True, 0.0)
+        world.call(world.state_sync.set_service, 'host-0', None, None, True, 0.0)
         world.report(report('host-9', nodename='host-0', vcpus=2))
         assert world.claim(offered[0]).node_uuid == uuid_of('node host-0')
         assert world.claimed() == {'host-9': [A]}
@@ -283,17 +283,17 @@ class TestBySeveral:
     def test_a_node_that_was_full_when_it_looked(self, two):
         one, other = two
         one.place(request(instance_uuid=B, vcpus=2))
-        other.books.refresh()
-        one.call(one.desk.abort_claim, B)
+        other.state_sync.refresh()
+        one.call(one.claim_service.abort_claim, B)
         ((best, *_),) = one.offer(request(instance_uuid=A))
         assert other.claim(best).consumer_uuid == A
         assert other.claimed() == {'host-0': [A]}
 
     def test_a_node_that_left_while_it_did_not_look(self, two):
         one, other = two
-        other.books.refresh()
+        other.state_sync.refresh()
         ((best, *_),) = one.offer(request(instance_uuid=A))
-        one.call(one.books.remove_node, 'host-0', 'host-0')
+        one.call(one.state_sync.remove_node, 'host-0', 'host-0')
         with pytest.raises(errors.NodeNotFound):
             other.claim(best)
 

@@ -42,7 +42,7 @@ def world(filters, *reports, aggregates=()):
     """A world in which claims of any store are won."""
     made = World(MemoryClaimStore(), rules(filters))
     made.report(*reports)
-    made.call(made.books.set_aggregates, list(aggregates))
+    made.call(made.state_sync.set_aggregates, list(aggregates))
     return made
 
 
@@ -271,6 +271,6 @@ def test_a_try_is_given_up_in_the_middle():
 def test_a_host_that_left_meanwhile_keeps_its_figures():
     made = world([NUMATopologyFilter()], report(vcpus=7, **told(machine(*CELLS))))
     room = made.call(made.scheduler.questions.room, request(pieces=wanted(dedicated(2))))
-    made.call(made.books.remove_node, 'host-0', 'host-0')
+    made.call(made.state_sync.remove_node, 'host-0', 'host-0')
     assert made.call(made.scheduler.questions.try_some, room)
     assert capacity.summed(room)['total'] == 7

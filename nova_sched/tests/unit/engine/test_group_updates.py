@@ -60,7 +60,7 @@ def migrate(made, group, move):
 
 def give_up(made, move):
     """The client takes the move back."""
-    made.scheduler.call(made.scheduler.desk.abort_claim, uuid_of(move.path), move.target)
+    made.scheduler.call(made.scheduler.claim_service.abort_claim, uuid_of(move.path), move.target)
 
 
 class TestTakenBack:
@@ -150,10 +150,10 @@ class TestGone:
         group, move = move
         eight.groups.renew(group.uuid, 10_000)
         eight.world.now_s += 9_000
-        eight.scheduler.call(eight.scheduler.books.expire)
+        eight.scheduler.call(eight.scheduler.state_sync.expire)
         assert eight.groups.show(group.uuid).moves[0].target == move.target
         eight.world.now_s += 2_000
-        eight.scheduler.call(eight.scheduler.books.expire)
+        eight.scheduler.call(eight.scheduler.state_sync.expire)
         assert eight.groups.show(group.uuid).moves == ()
         assert len(held(eight, group)) == 2
 
@@ -269,7 +269,7 @@ class TestExclusive:
         (move,) = update(eight, group, definition(found, self.ALONE)).moves
         assert move.path == 'a'
         migrate(eight, group, move)
-        eight.scheduler.call(eight.scheduler.desk.confirm_claim, uuid_of('a'), move.target)
+        eight.scheduler.call(eight.scheduler.claim_service.confirm_claim, uuid_of('a'), move.target)
         with pytest.raises(errors.NoValidHost, match='kept for another group'):
             eight.place('outsider', force_hosts=[move.target])
 
@@ -331,7 +331,7 @@ class TestExclusive:
         assert ('a', PENDING, move.target) in held(eight, group)
         give_up(eight, move)
         assert {state for _, state, _ in held(eight, group)} == {CONFIRMED}
-        eight.scheduler.call(eight.scheduler.books.refresh)
+        eight.scheduler.call(eight.scheduler.state_sync.refresh)
         assert eight.place('outsider', force_hosts=[move.target]) == move.target
 
     def test_the_room_of_a_plan_that_is_taken_back_is_open_again(self, eight):

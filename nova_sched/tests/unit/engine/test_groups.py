@@ -186,7 +186,7 @@ class TestBuild:
         assert len(eight.store.claims()) == 5
         eight.confirm(new, 'next')
         assert eight.places(group)['web/0'] == new
-        eight.scheduler.call(eight.scheduler.desk.abort_claim, uuid_of('web/0'))
+        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('web/0'))
         assert len({eight.rack(host) for host in eight.places(group).values()}) == 4
 
     def test_a_second_server_does_not_take_the_room_of_one_that_is_being_built(self, eight):
@@ -205,13 +205,13 @@ class TestBuild:
         eight.build(group, 'web/0', 'first')
         second = eight.build(group, 'web/0', 'second', hints={'replace': ['true']})[0]
         assert [claim.state for claim in eight.store.claims(uuid_of('first'))] == [PENDING]
-        eight.scheduler.call(eight.scheduler.desk.abort_claim, uuid_of('first'))
+        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('first'))
         assert (len(eight.store.claims()), eight.places(group)['web/0']) == (4, second)
 
     def test_a_member_whose_server_is_gone_is_built_again(self, eight):
         group = eight.create(webs())
         eight.build(group, 'web/0', 'failed')
-        eight.scheduler.call(eight.scheduler.desk.abort_claim, uuid_of('failed'))
+        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('failed'))
         assert eight.build(group, 'web/0', 'next')
         assert len(eight.store.claims()) == 4
 
@@ -295,7 +295,7 @@ class TestSurprises:
     def test_plans_that_have_expired_are_made_again(self, eight):
         group = eight.create(webs(), ttl_s=10)
         eight.world.now_s += 11
-        eight.scheduler.call(eight.scheduler.books.expire)
+        eight.scheduler.call(eight.scheduler.state_sync.expire)
         assert eight.groups.show(group.uuid).status == 'incomplete'
         eight.build(group, 'web/2')
         assert eight.groups.show(group.uuid).status == 'building'
@@ -303,7 +303,7 @@ class TestSurprises:
     def test_what_is_planned_after_that_lasts(self, eight):
         group = eight.create(webs(), ttl_s=10)
         eight.world.now_s += 100
-        eight.scheduler.call(eight.scheduler.books.expire)
+        eight.scheduler.call(eight.scheduler.state_sync.expire)
         again = eight.groups.plan(group.uuid, replan=True)
         assert again.expires_s > eight.world.now_s + 100
         assert {claim.expires_s for claim in eight.store.claims()} == {again.expires_s}
@@ -330,7 +330,7 @@ class TestSurprises:
         group = eight.create(webs(), ttl_s=10)
         assert eight.groups.renew(group.uuid, 100).expires_s == eight.world.now_s + 100
         eight.world.now_s += 11
-        eight.scheduler.call(eight.scheduler.books.expire)
+        eight.scheduler.call(eight.scheduler.state_sync.expire)
         assert eight.groups.show(group.uuid).status == 'planned'
 
     def test_a_new_plan_and_a_renewal_for_trial(self, eight):
@@ -355,12 +355,12 @@ class TestSurprises:
         group = eight.create(webs())
         first, other = eight.build(group, 'web/0')
         request = eight.request(group, 'web/0')
-        desk = eight.scheduler.desk
-        claim = eight.scheduler.call(desk.claim, request, other, other, None, first)
+        claim_service = eight.scheduler.claim_service
+        claim = eight.scheduler.call(claim_service.claim, request, other, other, None, first)
         assert (claim.member, claim.top_group) == ('web/0', group.uuid)
         elsewhere = eight.places(group)['web/1']
         with pytest.raises(errors.ComputeResourcesUnavailable, match='policies of its group'):
-            eight.scheduler.call(desk.claim, request, elsewhere, elsewhere, None, other)
+            eight.scheduler.call(claim_service.claim, request, elsewhere, elsewhere, None, other)
 
 
 class TestUpdate:
@@ -439,7 +439,7 @@ class TestDelete:
         assert [claim.consumer_uuid for claim in eight.store.claims()] == [uuid_of('web/0')]
         with pytest.raises(errors.MemberRefused, match='is being deleted'):
             eight.build(group, 'web/1')
-        eight.scheduler.call(eight.scheduler.desk.abort_claim, uuid_of('web/0'))
+        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('web/0'))
         with pytest.raises(errors.GroupNotFound):
             eight.groups.show(group.uuid)
 
@@ -463,8 +463,8 @@ class TestExclusive:
         with pytest.raises(errors.NoValidHost, match='kept for another group'):
             eight.place('outsider', force_hosts=closed[:1])
         eight.groups.delete(group.uuid)
-        eight.scheduler.call(eight.scheduler.desk.abort_claim, uuid_of('db'))
-        eight.scheduler.call(eight.scheduler.books.refresh)
+        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('db'))
+        eight.scheduler.call(eight.scheduler.state_sync.refresh)
         assert eight.place('outsider', force_hosts=closed[:1]) == closed[0]
 
     def test_a_domain_with_outsiders_is_not_for_it(self, eight):
@@ -500,11 +500,11 @@ class TestExclusive:
         group = eight.create(definition(members('db'), self.ALONE))
         rack = eight.rack(eight.places(group)['db'])
         eight.join(20)
-        books, call = eight.scheduler.books, eight.scheduler.call
-        call(books.set_aggregates, [aggregate(1, ['h20'], rack=f'r{rack}')])
+        state_sync, call = eight.scheduler.state_sync, eight.scheduler.call
+        call(state_sync.set_aggregates, [aggregate(1, ['h20'], rack=f'r{rack}')])
         with pytest.raises(errors.NoValidHost, match='kept for another group'):
             eight.place('outsider', force_hosts=['h20'])
-        call(books.delete_aggregate, 1)
+        call(state_sync.delete_aggregate, 1)
         assert eight.place('outsider', force_hosts=['h20']) == 'h20'
 
     @pytest.mark.parametrize('by', ['report', 'aggregate'])
@@ -519,8 +519,8 @@ class TestExclusive:
             if by == 'report':
                 eight.join(20, stats={'rack': rack})
             else:
-                call, books = eight.scheduler.call, eight.scheduler.books
-                call(books.set_aggregates, [aggregate(1, ['h20'], rack=rack)])
+                call, state_sync = eight.scheduler.call, eight.scheduler.state_sync
+                call(state_sync.set_aggregates, [aggregate(1, ['h20'], rack=rack)])
         (told,) = [one.getMessage() for one in caplog.records if 'instances of others' in one.getMessage()]
         assert 'h20' in told
         assert f'rack {rack}' in told
@@ -595,7 +595,7 @@ class TestLooks:
     def test_a_group_that_was_just_placed_contradicts_nothing(self, eight):
         """Room m0 spans two zones, so that its hosts can keep both policies."""
         zone = aggregate(1, ['h0', 'h1'], availability_zone='z')
-        eight.scheduler.call(eight.scheduler.books.set_aggregates, [zone])
+        eight.scheduler.call(eight.scheduler.state_sync.set_aggregates, [zone])
         both = Policy('room', AFFINITY, 'room', WEBS[:2]), Policy('zones', ANTI_AFFINITY, 'zone', WEBS[:2])
         found = definition(members(*WEBS[:2]), *both)
         assert len(eight.places(eight.create(found))) == 2

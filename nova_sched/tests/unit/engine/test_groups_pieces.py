@@ -118,7 +118,7 @@ def test_picks_of_others_do_not_take_a_plan_away():
         made.join(0, **{**two_cells((0, 0), 2), 'vcpus': 4})
         group = made.create(found)
         (planned,) = made.store.claims()
-        other.scheduler.call(other.scheduler.books.refresh)
+        other.scheduler.call(other.scheduler.state_sync.refresh)
         other.place('rival', flavor=flavor(1, hw__cpu_policy='dedicated'))
         commits = made.scheduler.figures.conflicts
         made.build(group, 'a', found=found.members['a'])

@@ -149,7 +149,7 @@ class TestOthers:
             other.disable(planned)
             other.build(group, 'b')
             other.groups.plan(group.uuid, replan=True)
-            made.scheduler.call(made.scheduler.books.refresh)
+            made.scheduler.call(made.scheduler.state_sync.refresh)
             assert made.build(group, 'a')[0] != planned
             assert len(set(made.places(group).values())) == 2
 

@@ -115,7 +115,7 @@ class Late(RuleBasedStateMachine):
 
     @rule(place=places)
     def a_scheduler_looks(self, place):
-        self.engines[place].books.refresh()
+        self.engines[place].state_sync.refresh()
 
     # Callers.
 
@@ -162,7 +162,7 @@ class Late(RuleBasedStateMachine):
 
         def confirm(engine, since_s):
             known = meant._replace(since_s=since_s)
-            return engine.call(engine.desk.confirm_claim, server.uuid, host, known)
+            return engine.call(engine.claim_service.confirm_claim, server.uuid, host, known)
 
         self.send(confirm)
         self.deliver_at(place)
@@ -177,7 +177,7 @@ class Late(RuleBasedStateMachine):
 
         def abort(engine, since_s):
             known = meant._replace(since_s=since_s)
-            return engine.call(engine.desk.abort_claim, server.uuid, None, known)
+            return engine.call(engine.claim_service.abort_claim, server.uuid, None, known)
 
         message = self.send(abort)
         server.told, server.runs, server.ignored, server.waits = None, False, (), None

@@ -124,7 +124,7 @@ class Engines(RuleBasedStateMachine):
         for host in HOSTS:
             self.take_report(self.engines[0], host, 0, frozenset())
         for engine in self.engines:
-            engine.books.refresh()
+            engine.state_sync.refresh()
 
     def take_report(self, engine, host, used, listed, **words):
         words |= {'instances': listed} if host in LISTING else {'num_instances': len(listed)}
@@ -208,7 +208,7 @@ class Engines(RuleBasedStateMachine):
         engine = self.one(data)
         one = wants(uuid, vcpus, inside)
         before, knew_all = picture(engine.cluster), self.up_to_date(engine, engine.store.heads().items())
-        refused = self.refused(engine, engine.desk.claim, one, host, host, None, leaving, move)
+        refused = self.refused(engine, engine.claim_service.claim, one, host, host, None, leaving, move)
         if refused and knew_all:
             assert picture(engine.cluster) == before
 
@@ -220,23 +220,23 @@ class Engines(RuleBasedStateMachine):
     @rule(data=st.data(), uuid=instances, host=hosts)
     def confirm(self, data, uuid, host):
         engine = self.one(data)
-        self.refused(engine, engine.desk.confirm_claim, uuid, host)
+        self.refused(engine, engine.claim_service.confirm_claim, uuid, host)
 
     @rule(data=st.data(), uuid=instances)
     def revert(self, data, uuid):
         engine = self.one(data)
-        self.refused(engine, engine.desk.revert_claim, uuid)
+        self.refused(engine, engine.claim_service.revert_claim, uuid)
 
     @rule(data=st.data(), uuid=instances, host=st.none() | hosts)
     def abort(self, data, uuid, host):
         engine = self.one(data)
-        self.refused(engine, engine.desk.abort_claim, uuid, host)
+        self.refused(engine, engine.claim_service.abort_claim, uuid, host)
 
     @rule(data=st.data(), late=st.booleans())
     def expire(self, data, late):
         engine = self.one(data)
         clock, engine.store.clock = engine.store.clock, lambda: FAR_FUTURE_S if late else 0.0
-        engine.call(engine.books.expire)
+        engine.call(engine.state_sync.expire)
         engine.store.clock = clock
         if late:
             assert all(one.is_confirmed for one in self.open().claims())
@@ -249,17 +249,17 @@ class Engines(RuleBasedStateMachine):
     def tell(self, host, uuids, method):
         """Messages of hosts go to every scheduler."""
         for engine in self.engines:
-            engine.call(getattr(engine.books, method), host, uuids)
+            engine.call(getattr(engine.state_sync, method), host, uuids)
 
     @rule(host=st.sampled_from(SILENT), uuid=instances)
     def tell_that_one_is_gone(self, host, uuid):
         for engine in self.engines:
-            engine.call(engine.books.instance_gone, host, uuid)
+            engine.call(engine.state_sync.instance_gone, host, uuid)
 
     @rule(data=st.data(), host=hosts)
     def remove(self, data, host):
         engine = self.one(data)
-        self.refused(engine, engine.books.remove_node, host, host)
+        self.refused(engine, engine.state_sync.remove_node, host, host)
 
     @rule(data=st.data(), host=hosts)
     def rebuild(self, data, host):
@@ -271,7 +271,7 @@ class Engines(RuleBasedStateMachine):
     @rule(data=st.data())
     def refresh(self, data):
         engine = self.one(data)
-        engine.books.refresh()
+        engine.state_sync.refresh()
         assert picture(engine.cluster) == picture(fresh(self.open()))
         assert self.up_to_date(engine, engine.store.heads().items())
 

@@ -23,7 +23,7 @@ from hypothesis.stateful import invariant, rule
 
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.engine.news import Herald
-from nova_sched.engine.watch import Watch
+from nova_sched.engine.store_poller import StorePoller
 from nova_sched.rpc.news import from_plain, to_plain
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.engine.test_machine import Engines, database, search
@@ -43,7 +43,7 @@ class Gossips(Engines):
 
     def engine(self):
         made = World(self.open(), super().engine().scheduler._placer.rules, news=Herald(lambda news: None))
-        made.scheduler.fresh.herald._send = lambda news: self.post(made, news)
+        made.scheduler.replica_sync.herald._send = lambda news: self.post(made, news)
         return made
 
     def post(self, origin, news):
@@ -53,7 +53,7 @@ class Gossips(Engines):
 
     def flush(self):
         for engine in self.engines:
-            engine.scheduler.fresh.herald.flush()
+            engine.scheduler.replica_sync.herald.flush()
 
     def hear(self, place, text):
         engine = self.engines[place]
@@ -86,17 +86,17 @@ class Gossips(Engines):
     @rule(data=st.data())
     def heal(self, data):
         engine = self.one(data)
-        engine.call(engine.books.heal)
+        engine.call(engine.state_sync.heal)
 
     @rule(data=st.data())
     def look(self, data):
         """As the watch does, once in a while at every node."""
         engine = self.one(data)
-        watch = Watch(
+        watch = StorePoller(
             engine.cluster,
             engine.store,
             lambda: engine.settings,
-            lambda method, *args: engine.call(getattr(engine.books, method), *args),
+            lambda method, *args: engine.call(getattr(engine.state_sync, method), *args),
         )
         watch._next_expiry = float('inf')
         watch.look()
@@ -130,8 +130,8 @@ class AllHear(Gossips):
             arriving, self.mail[place] = self.mail[place], []
             for text in arriving:
                 self.hear(place, text)
-            while engine.scheduler.fresh.wake.is_set():
-                engine.call(engine.books.heal)
+            while engine.scheduler.replica_sync.wake.is_set():
+                engine.call(engine.state_sync.heal)
         true = picture(fresh(self.open()))
         for engine in self.engines:
             assert self.up_to_date(engine, self.open().heads().items())

@@ -113,7 +113,7 @@ def test_every_server_finds_its_cells(scheduler, sequence):
     for number, row in enumerate(rows):
         scheduler.place([server(f'{sequence} {number}', row)])
     held = collections.defaultdict(list)
-    for claim in scheduler.call(scheduler.desk.claims_of, None):
+    for claim in scheduler.call(scheduler.claim_service.claims_of, None):
         held[claim.node_uuid].append(claim.parts)
     assert sum(map(len, held.values())) == 4998
     for parts in held.values():

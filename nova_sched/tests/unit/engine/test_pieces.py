@@ -253,14 +253,14 @@ def two_worlds(count=1, **words):
     store = MemoryClaimStore()
     first, second = (World(store, strict(), refresh_interval_s=1e9) for _ in range(2))
     first.report(*(report(f'host-{number}', **{**HERE, **words}) for number in range(count)))
-    second.books.refresh()
+    second.state_sync.refresh()
     return first, second
 
 
 def in_step(*worlds):
     """Every scheduler knows in the end what the store does, and no CPU is held twice."""
     for world in worlds:
-        world.books.refresh()
+        world.state_sync.refresh()
         assert picture(world.cluster) == picture(fresh(world.store))
     for facts in worlds[0].store.changes({}).nodes:
         taken = [cpu for one in facts.claims for cpu in cpus(one) or ()]
@@ -278,7 +278,7 @@ class TestTwoSchedulers:
     def test_both_want_the_last_cell(self, count, found):
         first, second = two_worlds(count)
         first.place(asks(A))
-        second.books.refresh()
+        second.state_sync.refresh()
         assert first.place(asks(B)) == [['host-0']]
         if found:
             assert second.place(asks(C)) == found
@@ -386,7 +386,9 @@ class TestNamedNode:
 
     @staticmethod
     def claim(world, instance=A, host='host-0', pieces=PAIR, leaving=None, **words):
-        return world.call(world.desk.claim, asks(instance, pieces, **words), host, host, None, leaving)
+        return world.call(
+            world.claim_service.claim, asks(instance, pieces, **words), host, host, None, leaving
+        )
 
     def test_it_holds_its_parts(self, world):
         assert [cpus(self.claim(world, instance)) for instance in (A, B)] == [[1, 2], [3, 4]]
@@ -451,13 +453,13 @@ class TestNamedNode:
 
     def test_confirm_and_abort(self, world):
         made = self.claim(world)
-        world.call(world.desk.confirm_claim, A, 'host-0')
+        world.call(world.claim_service.confirm_claim, A, 'host-0')
         node = world.cluster.hosts.nodes[0]
         assert node.machine == SMALL.hold(made.parts), 'the node has not counted them yet'
         world.report(report('host-0', **{**HERE, **told(SMALL.hold(made.parts))}))
         assert node.claims[A].counted
         assert node.machine == SMALL.hold(made.parts), 'and now not twice'
-        world.call(world.desk.abort_claim, A)
+        world.call(world.claim_service.abort_claim, A)
         assert node.machine == SMALL.hold(made.parts), 'the node still has them in use'
         world.report(report('host-0', **HERE))
         assert node.machine == SMALL
@@ -465,7 +467,7 @@ class TestNamedNode:
     def test_a_claim_that_expires_frees_its_parts(self, world):
         self.claim(world)
         world.now_s += 1e6
-        world.call(world.books.expire)
+        world.call(world.state_sync.expire)
         assert world.cluster.hosts.nodes[0].machine == SMALL
 
 

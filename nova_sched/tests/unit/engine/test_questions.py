@@ -166,7 +166,7 @@ class TestWhyNot:
 
     def test_an_operators_word_on_it(self):
         made = world()
-        made.call(made.books.set_service, 'host-1', True, 'broken fan', None, NOW)
+        made.call(made.state_sync.set_service, 'host-1', True, 'broken fan', None, NOW)
         found = why_not(made, asks())
         assert found['service'] == {
             'disabled': True,

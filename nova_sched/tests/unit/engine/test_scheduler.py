@@ -103,7 +103,7 @@ class TestPlace:
         assert futures[1].result(0)[0][0].host == 'host-0'
         assert held(made.store) == [(B, node('host-0'))]
         assert 'failed in a rule' in caplog.text
-        made.call(made.desk.abort_claim, B)
+        made.call(made.claim_service.abort_claim, B)
         assert picture(made.cluster) == before
 
     def test_a_rule_that_finds_a_request_wrong_is_no_surprise(self, caplog):
@@ -174,7 +174,7 @@ class TestLostRaces:
         assert loser.result(0)[0][0].host == 'host-1'
         assert store.commits == [[A, B], [A]]
         assert made.scheduler.figures.conflicts == 1
-        made.books.refresh()
+        made.state_sync.refresh()
         assert picture(made.cluster) == picture(fresh(store))
 
     def test_the_loser_knows_at_once_what_was_taken(self):
@@ -245,7 +245,7 @@ class TestLostRaces:
         made.loop.turn()
         assert made.cluster.hosts.resource(VCPU).used.tolist() == [8, 0]
         made.turn_until(*futures)
-        made.books.refresh()
+        made.state_sync.refresh()
         assert picture(made.cluster) == picture(fresh(store))
 
     def test_a_loser_that_had_a_claim_elsewhere_does_not_spoil_what_another_loser_learnt(self):
@@ -261,7 +261,7 @@ class TestLostRaces:
         made.loop.turn()
         assert made.cluster.hosts.resource(VCPU).used.tolist() == [4, 8]
         made.turn_until(*futures)
-        made.books.refresh()
+        made.state_sync.refresh()
         assert picture(made.cluster) == picture(fresh(store))
 
 
@@ -278,7 +278,7 @@ class TestOneInstanceTwice:
         made.turn_until(*futures)
         assert store.commits == [[A, B], [A, C, B]]
         assert sorted(consumer for consumer, _ in held(store)) == sorted([A, B, C])
-        made.books.refresh()
+        made.state_sync.refresh()
         assert picture(made.cluster) == picture(fresh(store))
 
     def test_the_later_one_waits_for_the_loser_before_it(self):
@@ -300,7 +300,7 @@ class TestBrokenStore:
         assert [type(future.exception(0)) for future in futures] == [type(None), OverflowError, type(None)]
         assert made.store.commits == [[A], [C]]
         for instance in (A, C):
-            made.call(made.desk.abort_claim, instance)
+            made.call(made.claim_service.abort_claim, instance)
         assert picture(made.cluster) == before
 
     def test_the_answer_of_a_commit_is_lost(self):
@@ -309,7 +309,7 @@ class TestBrokenStore:
         store.forgets = 1
         assert made.place(asks(vcpus=3)) == [['host-0']]
         assert len(store.claims()) == 1
-        made.books.refresh()
+        made.state_sync.refresh()
         assert picture(made.cluster) == picture(fresh(store))
 
     def test_who_was_refused_in_a_batch_that_failed_is_told_so_and_forgotten(self):
@@ -509,7 +509,7 @@ class TestRunning:
         waiting = [
             in_thread(scheduler.place, [asks(A)]),
             in_thread(scheduler.report, report('host-2', memory_mb=1)),
-            in_thread(scheduler.call, scheduler.books.set_aggregates, []),
+            in_thread(scheduler.call, scheduler.state_sync.set_aggregates, []),
             in_thread(scheduler.place, [asks(B)]),
         ]
         wait_for(lambda: store.asked_in_vain > 5)

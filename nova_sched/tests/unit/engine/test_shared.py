@@ -85,7 +85,7 @@ class TestRepeated:
 
     def test_both_at_once_and_the_other_way_round(self, pair):
         first, second = pair
-        second.books.refresh()
+        second.state_sync.refresh()
         assert send(second, asks(), request_id='req-1') == [['host-2']]
         assert send(first, asks(), request_id='req-1') == [['host-2']]
 
@@ -116,9 +116,9 @@ class TestRepeated:
     def test_a_request_to_build_what_runs_already(self, pair, knows):
         first, second = pair
         send(first, asks(), request_id='req-2')
-        first.call(first.desk.confirm_claim, A, 'host-0')
+        first.call(first.claim_service.confirm_claim, A, 'host-0')
         if knows:
-            second.books.refresh()
+            second.state_sync.refresh()
         with pytest.raises(errors.AlreadyRunning):
             send(second, asks(), request_id='req-1')
         assert on(first.store) == {A: ['host-0']}
@@ -127,7 +127,7 @@ class TestRepeated:
         """A resize away from host-0 was asked for again, done and taken back since."""
         first, second = pair
         send(first, asks(), request_id='req-1')
-        first.call(first.desk.confirm_claim, A, 'host-0')
+        first.call(first.claim_service.confirm_claim, A, 'host-0')
         with pytest.raises(errors.Superseded):
             send(second, asks(ignore_hosts=['host-0']), since_s=NOW - 1)
         assert send(second, asks(ignore_hosts=['host-0'])) == [['host-2']]
@@ -144,9 +144,9 @@ class TestRefusals:
         """A refusal goes by what the database says, not by what this scheduler remembers."""
         first, second = worlds(vcpus=1)
         for instance, host in zip((A, B, C), HOSTS, strict=True):
-            first.call(first.desk.claim, asks(instance), host, host)
-        second.books.refresh()
-        first.call(first.desk.abort_claim, B)
+            first.call(first.claim_service.claim, asks(instance), host, host)
+        second.state_sync.refresh()
+        first.call(first.claim_service.abort_claim, B)
         assert send(second, asks(uuid_of('instance D'))) == [['host-1']]
         assert second.scheduler.figures.refused == 0
 
@@ -198,7 +198,7 @@ class TestPolicies:
         near = group('affinity')
         source = claim(A, uuid_of('node host-0'), state=CONFIRMED, group_uuid=uuid_of('group'))
         world.cluster.add(source)
-        world.call(world.desk.claim, asks(A, group=near), 'host-1', 'host-1', None, None, 'resize')
+        world.call(world.claim_service.claim, asks(A, group=near), 'host-1', 'host-1', None, None, 'resize')
         with pytest.raises(errors.NoValidHost, match='on its way from one host to another'):
             send(world, asks(B, group=near))
 
@@ -206,7 +206,7 @@ class TestPolicies:
         """The best host for the first one has no room for the second."""
         store = MemoryClaimStore()
         (world,) = worlds(1, vcpus=3, store=store, chain=rules(spreading().filters, [Score(3, 2, 1)]))
-        world.call(world.desk.claim, asks(C, vcpus=2), 'host-0', 'host-0')
+        world.call(world.claim_service.claim, asks(C, vcpus=2), 'host-0', 'host-0')
         near = group('affinity')
         assert send(world, asks(A, group=near), asks(B, group=near)) == [['host-1'], ['host-1']]
 
@@ -217,4 +217,4 @@ class TestPolicies:
         (there,) = on(world.store)[A]
         host = there if policy == 'anti-affinity' else next(one for one in HOSTS if one != there)
         with pytest.raises(errors.ComputeResourcesUnavailable, match=why):
-            world.call(world.desk.claim, asks(B, group=group(policy)), host, host)
+            world.call(world.claim_service.claim, asks(B, group=group(policy)), host, host)

@@ -20,7 +20,7 @@ import pytest
 
 from nova_sched.engine import Settings, slices
 from nova_sched.engine.catalog import weighers as all_weighers
-from nova_sched.engine.crowd import Crowd
+from nova_sched.engine.membership import SchedulerMembership
 from nova_sched.engine.place import Placer
 from nova_sched.tests.builders import cluster, hosts, report, request, uuid_of
 from nova_sched.tests.unit.engine.world import Score, World, rules, spreading
@@ -33,8 +33,8 @@ class Load(Score):
     load = True
 
 
-def of(place, crowd, **words):
-    return Settings(place=place, crowd=crowd, **words)
+def of(place, schedulers, **words):
+    return Settings(place=place, schedulers=schedulers, **words)
 
 
 def own(seen, weights, settings, weighers=(), rows=None):
@@ -43,9 +43,9 @@ def own(seen, weights, settings, weighers=(), rows=None):
     return None if found is None else found.tolist()
 
 
-def owners(seen, crowd):
+def owners(seen, schedulers):
     """The place of each row's scheduler, found by asking each of them."""
-    held = {place: own(seen, [0] * len(seen), of(place, crowd)) for place in range(crowd)}
+    held = {place: own(seen, [0] * len(seen), of(place, schedulers)) for place in range(schedulers)}
     return [next(place for place, rows in held.items() if row in rows) for row in range(len(seen))]
 
 
@@ -53,9 +53,9 @@ def owners(seen, crowd):
     'standing, losses, words',
     [
         pytest.param((0, 1), 0, {}, id='alone'),
-        pytest.param((2, 4), 0, {'place': 2, 'crowd': 4}, id='one of four'),
+        pytest.param((2, 4), 0, {'place': 2, 'schedulers': 4}, id='one of four'),
         pytest.param((0, 1), 1, {'subset_size': 4}, id='alone, but lost'),
-        pytest.param((2, 4), 2, {'place': 2, 'crowd': 4, 'subset_size': 16}, id='lost twice'),
+        pytest.param((2, 4), 2, {'place': 2, 'schedulers': 4, 'subset_size': 16}, id='lost twice'),
     ],
 )
 def test_settings(standing, losses, words):
@@ -68,12 +68,12 @@ def test_a_subset_that_the_operator_wants_is_no_smaller_after_a_loss(losses, siz
 
 
 class TestWhoseHost:
-    @pytest.mark.parametrize('crowd', range(2, 9))
-    def test_each_host_is_in_one_slice(self, crowd):
+    @pytest.mark.parametrize('schedulers', range(2, 9))
+    def test_each_host_is_in_one_slice(self, schedulers):
         seen = hosts(200)
-        found = [own(seen, [0] * 200, of(place, crowd)) for place in range(crowd)]
+        found = [own(seen, [0] * 200, of(place, schedulers)) for place in range(schedulers)]
         assert sorted(itertools.chain(*found)) == list(range(200))
-        assert min(map(len, found)) > 200 / crowd / 3
+        assert min(map(len, found)) > 200 / schedulers / 3
 
     def test_all_see_the_same_slices_in_whatever_order_they_have_the_hosts(self):
         names = [f'host-{number}' for number in range(40)]
@@ -192,11 +192,11 @@ def test_the_best_of_the_slice_is_chosen():
 def test_two_schedulers_that_do_not_see_each_other_choose_different_hosts():
     worlds = []
     for place in range(2):
-        crowd = Crowd()
-        crowd.standing = (place, 2)
-        worlds.append(World(worlds[0].store if worlds else None, spreading(), crowd=crowd))
+        membership = SchedulerMembership()
+        membership.standing = (place, 2)
+        worlds.append(World(worlds[0].store if worlds else None, spreading(), membership=membership))
         worlds[0].report(*[report(host=name) for name in EIGHT])
-    worlds[1].books.refresh()
+    worlds[1].state_sync.refresh()
     found = []
     for number in range(8):
         asked = request(instance_uuid=uuid_of(f'server {number}'), memory_mb=512)

@@ -36,7 +36,7 @@ def world():
     made = World(Contested())
     made.report(report(vcpus=4), report('host-1', vcpus=4))
     yield made
-    made.books.refresh()
+    made.state_sync.refresh()
     assert picture(made.cluster) == picture(fresh(made.store))
 
 

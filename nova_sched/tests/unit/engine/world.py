@@ -106,7 +106,7 @@ class World:
         cluster=None,
         candidates=None,
         news=None,
-        crowd=None,
+        membership=None,
         topology=None,
         solver=None,
         clock=None,
@@ -126,14 +126,14 @@ class World:
             max_batch=max_batch,
             candidates=candidates,
             news=news,
-            crowd=crowd,
+            membership=membership,
             topology=topology,
             solver=solver,
         )
-        self.books, self.desk = self.scheduler.books, self.scheduler.desk
+        self.state_sync, self.claim_service = self.scheduler.state_sync, self.scheduler.claim_service
         self.loop = self.scheduler.loop
         if cluster is None:
-            self.books.refresh()
+            self.state_sync.refresh()
 
     def send_place(self, *requests, alternates=False, claim=True):
         return self.loop.send(PLACE, Order(list(requests), alternates, claim))

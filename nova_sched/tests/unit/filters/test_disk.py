@@ -32,7 +32,7 @@ from nova_sched.tests.builders import hosts, mask_of, request
             {'disk_gb': 10, 'disk_slack_gb': [2, 3]},
             {'root_gb': 8},
             '10',
-            id='less on the disk than in the books',
+            id='less on the disk than recorded',
         ),
         pytest.param(
             {'disk_gb': 10, 'disk_gb_used': [10, 11], 'disk_gb_ratio': 2.0}, {'root_gb': 10}, '10', id='ratio'

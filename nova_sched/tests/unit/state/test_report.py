@@ -96,7 +96,7 @@ def inventory(**fields):
         pytest.param({'vcpus': 4, 'vcpus_used': 40}, id='over its capacity'),
         pytest.param(inventory(total=LARGEST), id='the largest total'),
         pytest.param(inventory(reserved=8), id='all reserved'),
-        pytest.param({'disk_slack_gb': -3}, id='more free on the disk than in the books'),
+        pytest.param({'disk_slack_gb': -3}, id='more free on the disk than recorded'),
     ],
 )
 def test_a_report_that_can_be_true(words):

@@ -27,7 +27,7 @@ __all__ = ['world']
 
 class TestClaim:
     def claim(self, world, host='host-0', leaving=None, **words):
-        return world.call(world.desk.claim, asks(**words), host, host, 'req-1', leaving)
+        return world.call(world.claim_service.claim, asks(**words), host, host, 'req-1', leaving)
 
     def test_a_claim(self, world):
         made = self.claim(world, vcpus=3)
@@ -79,7 +79,7 @@ class TestClaim:
         with pytest.raises(errors.ComputeResourcesUnavailable, match='2 asked, 1 available'):
             self.claim(world, vcpus=2)
         assert used(world) == [3, 0]
-        world.books.refresh()
+        world.state_sync.refresh()
         assert states(world) == {(B, 'host-0'): PENDING}
 
     def test_the_alternate_replaces_the_failed_host(self, world):
@@ -90,14 +90,14 @@ class TestClaim:
 
     def test_even_a_confirmed_claim_there_ends(self, world):
         world.place(asks(A, force_hosts=['host-0']))
-        world.call(world.books.instances_added, 'host-0', [A])
-        world.call(world.books.instances_are, 'host-0', [A])
+        world.call(world.state_sync.instances_added, 'host-0', [A])
+        world.call(world.state_sync.instances_are, 'host-0', [A])
         self.claim(world, 'host-1', leaving='host-0')
         assert states(world) == {(A, 'host-1'): PENDING}
 
     def test_the_failed_host_once_more(self, world):
         world.place(asks(A, vcpus=4, force_hosts=['host-0']))
-        world.call(world.desk.confirm_claim, A, 'host-0')
+        world.call(world.claim_service.confirm_claim, A, 'host-0')
         made = self.claim(world, 'host-0', leaving='host-0', vcpus=2)
         assert world.store.claims() == [made]
         assert states(world) == {(A, 'host-0'): PENDING}
@@ -111,7 +111,7 @@ class TestClaim:
 
     def test_a_confirmed_claim_elsewhere_stays(self, world):
         world.place(asks(A, force_hosts=['host-0']))
-        world.call(world.desk.confirm_claim, A, 'host-0')
+        world.call(world.claim_service.confirm_claim, A, 'host-0')
         self.claim(world, 'host-1')
         assert states(world) == {(A, 'host-0'): CONFIRMED, (A, 'host-1'): PENDING}
 
@@ -147,7 +147,7 @@ class TestNewInstance:
     """It runs nowhere yet, says who claims for it."""
 
     def claim(self, world, host='host-0', **words):
-        return world.call(world.desk.claim, asks(**words), host, host, 'req-1', None, None, True)
+        return world.call(world.claim_service.claim, asks(**words), host, host, 'req-1', None, None, True)
 
     def confirmed_by_another(self, world, host, vcpus=1):
         """Another scheduler has claimed for it there, and confirmed that; this one has not heard of it."""
@@ -170,11 +170,11 @@ class TestNewInstance:
         """Another worker had the job, and was lost."""
         commit(world.store, claim(A, node('host-1'), request_id='req-1'))
         if known:
-            world.books.refresh()
+            world.state_sync.refresh()
         self.claim(world)
         assert states(world) == {(A, 'host-0'): PENDING}
         with pytest.raises(errors.ClaimNotFound):
-            world.call(world.desk.confirm_claim, A, 'host-1')
+            world.call(world.claim_service.confirm_claim, A, 'host-1')
         assert states(world) == {(A, 'host-0'): PENDING}
 
     @pytest.mark.parametrize('known', [True, False], ids=['known here', 'not known here'])
@@ -183,7 +183,7 @@ class TestNewInstance:
         world.place(asks(B, vcpus=2, force_hosts=['host-0']))
         self.confirmed_by_another(world, 'host-1')
         if known:
-            world.books.refresh()
+            world.state_sync.refresh()
         with pytest.raises(errors.AlreadyPlaced) as placed:
             self.claim(world, vcpus=vcpus)
         assert placed.value.args == (A, 'host-1')
@@ -195,11 +195,11 @@ class TestNewInstance:
         """There is no room for it once more."""
         self.confirmed_by_another(world, 'host-0', vcpus=3)
         if known:
-            world.books.refresh()
+            world.state_sync.refresh()
         (before,) = world.store.claims()
         assert self.claim(world, vcpus=vcpus) == before
         assert world.store.claims() == [before]
-        world.books.refresh()
+        world.state_sync.refresh()
         assert used(world) == [3, 0]
 
     def test_one_that_runs_on_the_node_with_room_for_another(self, world):
@@ -211,7 +211,7 @@ class TestNewInstance:
 
     def test_one_that_has_gone_meanwhile(self, world):
         self.confirmed_by_another(world, 'host-1')
-        world.books.refresh()
+        world.state_sync.refresh()
         world.store.release([(A, node('host-1'))])
         self.claim(world)
         assert states(world) == {(A, 'host-0'): PENDING}
@@ -219,8 +219,8 @@ class TestNewInstance:
     def test_one_that_is_claimed_for_while_it_moves(self, world):
         """A job that is delivered again, when its instance is on its way already."""
         self.confirmed_by_another(world, 'host-0')
-        world.books.refresh()
-        world.call(world.desk.claim, asks(), 'host-1', 'host-1', 'req-2', None, 'resize')
+        world.state_sync.refresh()
+        world.call(world.claim_service.claim, asks(), 'host-1', 'host-1', 'req-2', None, 'resize')
         self.claim(world)
         assert states(world) == {(A, 'host-0'): CONFIRMED, (A, 'host-1'): PENDING}
 
@@ -241,9 +241,9 @@ class TestNewInstance:
     def test_a_claim_that_has_expired_cannot_be_confirmed(self, world):
         self.claim(world)
         world.now_s += 3601
-        world.call(world.books.expire)
+        world.call(world.state_sync.expire)
         with pytest.raises(errors.ClaimNotFound):
-            world.call(world.desk.confirm_claim, A, 'host-0')
+            world.call(world.claim_service.confirm_claim, A, 'host-0')
         assert states(world) == {}
 
 
@@ -251,13 +251,13 @@ class TestConfirmAndAbort:
     def test_confirm(self, world):
         world.place(asks(A, force_hosts=['host-0']))
         for _ in range(2):
-            (found,) = world.call(world.desk.confirm_claim, A, 'host-0')
+            (found,) = world.call(world.claim_service.confirm_claim, A, 'host-0')
             assert (found.state, found.expires_s) == (CONFIRMED, None)
         assert states(world) == {(A, 'host-0'): CONFIRMED}
 
     def test_confirm_what_another_scheduler_claimed(self, world):
         commit(world.store, claim(A, node(), vcpus=2))
-        (found,) = world.call(world.desk.confirm_claim, A, 'host-0')
+        (found,) = world.call(world.claim_service.confirm_claim, A, 'host-0')
         assert found.state == CONFIRMED
         assert used(world) == [2, 0]
 
@@ -265,7 +265,7 @@ class TestConfirmAndAbort:
     def test_confirm_what_is_not_there(self, world, instance, host):
         world.place(asks(A, force_hosts=['host-0']))
         with pytest.raises(errors.ClaimNotFound):
-            world.call(world.desk.confirm_claim, instance, host)
+            world.call(world.claim_service.confirm_claim, instance, host)
         assert states(world) == {(A, 'host-0'): PENDING}
 
     @pytest.mark.parametrize(
@@ -277,16 +277,16 @@ class TestConfirmAndAbort:
     )
     def test_abort(self, world, host, left):
         world.place(asks(A, force_hosts=['host-0']))
-        world.call(world.desk.confirm_claim, A, 'host-0')
+        world.call(world.claim_service.confirm_claim, A, 'host-0')
         world.place(asks(A, force_hosts=['host-1']))
-        ended = world.call(world.desk.abort_claim, A, host)
+        ended = world.call(world.claim_service.abort_claim, A, host)
         assert states(world).keys() == left
         assert len(ended) == 2 - len(left)
         assert used(world) == [0, len(left)]
 
     def test_abort_what_another_scheduler_claimed(self, world):
         commit(world.store, claim(A, node()))
-        assert [one.consumer_uuid for one in world.call(world.desk.abort_claim, A)] == [A]
+        assert [one.consumer_uuid for one in world.call(world.claim_service.abort_claim, A)] == [A]
         assert states(world) == {}
 
     @pytest.mark.parametrize(
@@ -295,17 +295,17 @@ class TestConfirmAndAbort:
     def test_abort_what_is_not_there(self, world, instance, host):
         world.place(asks(A, force_hosts=['host-0']))
         with pytest.raises(errors.ClaimNotFound):
-            world.call(world.desk.abort_claim, instance, host)
+            world.call(world.claim_service.abort_claim, instance, host)
         assert states(world) == {(A, 'host-0'): PENDING}
 
     def test_claims_of(self, world):
         world.place(asks(A, force_hosts=['host-0']))
         commit(world.store, claim(B, node()))
-        assert [one.consumer_uuid for one in world.call(world.desk.claims_of, B)] == [B]
-        assert world.call(world.desk.claims_of, C) == []
+        assert [one.consumer_uuid for one in world.call(world.claim_service.claims_of, B)] == [B]
+        assert world.call(world.claim_service.claims_of, C) == []
 
     def test_names(self, world):
-        assert world.call(world.books.names, [node('host-1'), node('gone')]) == {
+        assert world.call(world.state_sync.names, [node('host-1'), node('gone')]) == {
             node('host-1'): ('host-1', 'host-1'),
             node('gone'): ('', ''),
         }

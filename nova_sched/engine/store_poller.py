@@ -16,8 +16,8 @@ import threading
 import time
 
 from nova_sched import errors
-from nova_sched.engine.crowd import SIGN_S
 from nova_sched.engine.figures import Figures
+from nova_sched.engine.membership import SIGN_S
 
 LOG = logging.getLogger(__name__)
 
@@ -29,10 +29,10 @@ LOOKS_BEFORE_DOWN = 4
 HEAL_S = 0.05  # nodes that others told of are read so often, at most
 
 
-class Watch:
+class StorePoller:
     """A thread that finds out which nodes others have changed, so that the loop need not look at all of them.
 
-    ``tell`` runs a method of the engine's books in the loop, by name. Nothing depends on how often this
+    ``tell`` runs a method of StateSync in the loop, by name. Nothing depends on how often this
     happens: a claim is judged by the store, and a late look only means more lost races. ``also`` is done as
     often as overdue claims are ended, but here, beside the loop; and so is ``sign``, every few seconds. While
     ``wake`` is set, others have told of nodes that must be read.

@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine.crowd import KEPT_S, SILENT_S, Crowd
+from nova_sched.engine.membership import KEPT_S, SILENT_S, SchedulerMembership
 from nova_sched.tests.builders import NOW
 from nova_sched.tests.unit.engine.world import World
 
@@ -46,7 +46,9 @@ class Time:
         self.table = Table()
 
     def member(self, wrong_s=0.0):
-        return Crowd(self.table, 'host', 7, lambda: NOW + self.now_s + wrong_s, lambda: self.now_s)
+        return SchedulerMembership(
+            self.table, 'host', 7, lambda: NOW + self.now_s + wrong_s, lambda: self.now_s
+        )
 
 
 def sign(*members):
@@ -61,7 +63,7 @@ def time():
 
 
 def test_without_a_table_it_is_alone():
-    alone = Crowd()
+    alone = SchedulerMembership()
     alone.sign({})
     alone.forget()
     alone.leave()
@@ -128,8 +130,8 @@ def test_rows_of_long_ago_are_dropped(time):
 
 def test_a_scheduler_is_in_the_list_while_it_runs():
     members = Table()
-    world = World(crowd=Crowd(members, 'host', 7))
-    assert (members.rows, world.scheduler.crowd) == ({}, (0, 1))
+    world = World(membership=SchedulerMembership(members, 'host', 7))
+    assert (members.rows, world.scheduler.standing) == ({}, (0, 1))
     world.scheduler.start()
     assert list(members.rows) == [world.scheduler.uuid]
     world.scheduler.stop()

@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 BUSY, BUSY_PAUSE_S = 20, 0.002
 
 
-class Patience:
+class StoreRetry:
     """Waits for the store in the ``loop``, where a hurry ends it."""
 
     def __init__(self, loop, settings, random, figures):

@@ -19,7 +19,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.claims import Placement, ServiceFacts
 from nova_sched.engine.news import News
-from nova_sched.engine.watch import Watch
+from nova_sched.engine.store_poller import StorePoller
 from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Unsteady
 from nova_sched.tests.unit.engine.test_scheduler import wait_for
@@ -53,7 +53,7 @@ class Watched:
         self.world.report(report(), report('host-1'))
         self.told = []
         self.deaf = False
-        self.watch = Watch(self.world.cluster, self.store, lambda: self.world.settings, self.tell)
+        self.watch = StorePoller(self.world.cluster, self.store, lambda: self.world.settings, self.tell)
         self.look()
         self.store.looks = 0
 
@@ -61,7 +61,7 @@ class Watched:
         self.told.append((method, *args))
         if self.deaf:
             raise ZeroDivisionError
-        return self.world.call(getattr(self.world.books, method), *args)
+        return self.world.call(getattr(self.world.state_sync, method), *args)
 
     def look(self):
         """What one more look tells."""
@@ -87,7 +87,7 @@ def eager():
 
 def test_the_first_look_is_a_full_one_and_ends_what_is_overdue():
     made, beside = Watched(), []
-    other = Watch(
+    other = StorePoller(
         made.world.cluster, made.store, lambda: made.world.settings, made.tell, lambda: beside.append('also')
     )
     del made.told[:]
@@ -186,7 +186,7 @@ class TestThread:
         world = World()
         settings = dataclasses.replace(world.settings, refresh_interval_s=0.01)
         looks = Counting()
-        watch = Watch(world.cluster, looks, lambda: settings, lambda *args: None, sign=sign)
+        watch = StorePoller(world.cluster, looks, lambda: settings, lambda *args: None, sign=sign)
         watch.start()
         wait_for(lambda: looks.looks and signs)
         watch.leave()
@@ -223,8 +223,8 @@ class TestThread:
             world.store.away.clear()
             world.store.commit([Placement((claim(B, node('host-0')),))])
             wait_for(lambda: world.scheduler.call(world.cluster.hosts.count_instances, [B]).tolist() == [1])
-            world.scheduler.call(world.desk.abort_claim, B)
-            wait_for(lambda: not world.scheduler.fresh.wake.is_set())
+            world.scheduler.call(world.claim_service.abort_claim, B)
+            wait_for(lambda: not world.scheduler.replica_sync.wake.is_set())
             world.scheduler.call(len, world.cluster)  # now it has read what the abort changed
         world.scheduler.stop()
         warnings = [one for one in caplog.records if one.levelno == logging.WARNING]

@@ -31,7 +31,7 @@ WAITING = 1000  # news that wait to be applied, at most
 SOME = 100  # nodes that are read in one look
 
 
-class Freshness:
+class ReplicaSync:
     """What the loop tells of its changes, and what it hears of others'. ``turn()`` has it call ``take`` soon.
 
     All but ``hear`` is called in the loop. ``wake`` is set while there is something to ``look`` at.

@@ -19,9 +19,9 @@ import pytest
 from nova_sched import errors
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.engine.freshness import SOME, WAITING, Freshness
 from nova_sched.engine.news import Commit, Herald, News
-from nova_sched.engine.watch import Watch
+from nova_sched.engine.replica_sync import SOME, WAITING, ReplicaSync
+from nova_sched.engine.store_poller import StorePoller
 from nova_sched.objects.claim import CONFIRMED
 from nova_sched.rpc.news import from_plain, to_plain
 from nova_sched.state.aggregates import Aggregate
@@ -59,7 +59,7 @@ class Pair:
         self.one = World(self.store, rules(), news=Herald(self.news.append, clock=lambda: NOW))
         self.two = World(self.store, rules())
         self.one.report(*(report(f'host-{number}', vcpus=8, **words) for number in range(hosts)))
-        self.two.books.refresh()
+        self.two.state_sync.refresh()
         self.told()
         self.forget()
 
@@ -68,7 +68,7 @@ class Pair:
 
     def told(self):
         """What the first has told until now."""
-        self.one.scheduler.fresh.herald.flush()
+        self.one.scheduler.replica_sync.herald.flush()
         return list(self.news)
 
     def arrive(self, *news):
@@ -81,7 +81,7 @@ class Pair:
         """What was read of the store by this."""
         del self.store.looked[:]
         world = world or self.two
-        world.call(world.books.heal)
+        world.call(world.state_sync.heal)
         return self.store.looked
 
     def is_fresh(self, world=None):
@@ -105,7 +105,7 @@ def place(pair, *requests):
 
 def claim_on(pair, consumer, host, leaving=None, **words):
     one = request(instance_uuid=consumer, **words)
-    pair.one.call(pair.one.desk.claim, one, host, host, None, leaving)
+    pair.one.call(pair.one.claim_service.claim, one, host, host, None, leaving)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def claim_on(pair, consumer, host, leaving=None, **words):
 def test_claims_follow_without_a_look(pair, work):
     work(pair)
     pair.arrive()
-    assert not pair.two.scheduler.fresh.wake.is_set()
+    assert not pair.two.scheduler.replica_sync.wake.is_set()
     assert pair.store.looked == []
     assert pair.is_fresh()
     assert pair.is_fresh(pair.one)
@@ -218,10 +218,10 @@ def two_commits(pair):
 def test_news_that_overtook_others_are_read(pair):
     first, second = two_commits(pair)
     pair.arrive(second)
-    assert pair.two.scheduler.fresh.wake.is_set()
+    assert pair.two.scheduler.replica_sync.wake.is_set()
     assert A not in pair.two.cluster.node(HOST_0).claims
     assert pair.heal() == [[HOST_0]]
-    assert not pair.two.scheduler.fresh.wake.is_set()
+    assert not pair.two.scheduler.replica_sync.wake.is_set()
     assert pair.is_fresh()
     pair.arrive(first)
     assert pair.heal() == []
@@ -247,7 +247,7 @@ def test_news_that_come_again_are_old(pair):
 def test_own_work_that_others_know_nothing_of_is_no_obstacle(pair):
     """Both claim on one node at the same time: each has the other's claim from its news, or reads it."""
     claim_on(pair, A, 'host-0')
-    pair.two.call(pair.two.desk.claim, request(instance_uuid=B), 'host-0', 'host-0')
+    pair.two.call(pair.two.claim_service.claim, request(instance_uuid=B), 'host-0', 'host-0')
     pair.arrive()
     assert pair.heal() == [[HOST_0]]
     assert pair.is_fresh()
@@ -264,8 +264,8 @@ def test_a_node_that_is_not_known_here(pair):
 def test_news_of_a_node_that_left_meanwhile(pair):
     claim_on(pair, A, 'host-0')
     late = pair.told()
-    pair.one.call(pair.one.books.remove_node, 'host-0', 'host-0')
-    pair.two.books.refresh()
+    pair.one.call(pair.one.state_sync.remove_node, 'host-0', 'host-0')
+    pair.two.state_sync.refresh()
     pair.arrive(*late)
     assert pair.heal() == [[HOST_0]]
     assert pair.is_fresh()
@@ -275,7 +275,7 @@ def test_who_lost_does_not_count_the_winner_twice(pair):
     """The loser has the true use of the node, with the winner's claim in it; the winner's news come then."""
     claim_on(pair, A, 'host-0', vcpus=5)
     with pytest.raises(errors.ComputeResourcesUnavailable):
-        pair.two.call(pair.two.desk.claim, request(instance_uuid=B, vcpus=5), 'host-0', 'host-0')
+        pair.two.call(pair.two.claim_service.claim, request(instance_uuid=B, vcpus=5), 'host-0', 'host-0')
     assert pair.two.cluster.node(HOST_0).usage('VCPU').used == 5
     pair.arrive()
     assert pair.two.cluster.node(HOST_0).usage('VCPU').used == 5
@@ -301,12 +301,12 @@ def test_a_commit_that_breaks_is_read(pair, caplog):
 
 
 def confirm(pair):
-    pair.one.call(pair.one.books.instances_added, 'host-0', [A])
+    pair.one.call(pair.one.state_sync.instances_added, 'host-0', [A])
 
 
 def expire(pair):
     pair.one.now_s += 7200
-    pair.one.call(pair.one.books.expire)
+    pair.one.call(pair.one.state_sync.expire)
 
 
 @pytest.mark.parametrize(
@@ -324,12 +324,18 @@ def expire(pair):
         ),
         pytest.param(confirm, [HOST_0], id='confirmed by its host'),
         pytest.param(
-            lambda pair: pair.one.call(pair.one.desk.confirm_claim, A, 'host-0'), [HOST_0], id='confirmed'
+            lambda pair: pair.one.call(pair.one.claim_service.confirm_claim, A, 'host-0'),
+            [HOST_0],
+            id='confirmed',
         ),
-        pytest.param(lambda pair: pair.one.call(pair.one.desk.abort_claim, A), [HOST_0], id='aborted'),
+        pytest.param(
+            lambda pair: pair.one.call(pair.one.claim_service.abort_claim, A), [HOST_0], id='aborted'
+        ),
         pytest.param(expire, [HOST_0], id='expired'),
         pytest.param(
-            lambda pair: pair.one.call(pair.one.books.remove_node, 'host-0', 'host-0'), [HOST_0], id='removed'
+            lambda pair: pair.one.call(pair.one.state_sync.remove_node, 'host-0', 'host-0'),
+            [HOST_0],
+            id='removed',
         ),
     ],
 )
@@ -355,34 +361,34 @@ def test_a_report_of_nothing_new_is_no_news(pair):
     'work, seen',
     [
         pytest.param(
-            lambda books: books.set_service('host-1', True, 'broken', None, NOW),
+            lambda state_sync: state_sync.set_service('host-1', True, 'broken', None, NOW),
             lambda cluster: cluster.hosts.disabled.tolist() == [False, True],
             id='service',
         ),
         pytest.param(
-            lambda books: books.set_aggregates([aggregate(3, ['host-1'])]),
+            lambda state_sync: state_sync.set_aggregates([aggregate(3, ['host-1'])]),
             lambda cluster: cluster.hosts.aggregates.get(3) == aggregate(3, ['host-1']),
             id='aggregate',
         ),
         pytest.param(
-            lambda books: books.delete_aggregate(7),
+            lambda state_sync: state_sync.delete_aggregate(7),
             lambda cluster: cluster.hosts.aggregates.get(7) is None,
             id='aggregate that went',
         ),
         pytest.param(
-            lambda books: books.instances_are('host-1', [C]),
+            lambda state_sync: state_sync.instances_are('host-1', [C]),
             lambda cluster: cluster.told('host-1') == {C},
             id='instance list',
         ),
     ],
 )
 def test_small_tables(pair, work, seen):
-    pair.one.call(pair.one.books.set_aggregates, [aggregate(7, ['host-0'])])
+    pair.one.call(pair.one.state_sync.set_aggregates, [aggregate(7, ['host-0'])])
     pair.arrive()
     pair.heal()
     pair.forget()
     assert not seen(pair.two.cluster)
-    pair.one.call(work, pair.one.books)
+    pair.one.call(work, pair.one.state_sync)
     assert [(news.tables, news.looks) for news in pair.told()] == [(True, {})]
     pair.arrive()
     assert pair.heal() == [[]]
@@ -393,7 +399,7 @@ def test_small_tables(pair, work, seen):
 
 
 def test_what_is_too_much_is_dropped_and_counted():
-    heard = Freshness(World().cluster)
+    heard = ReplicaSync(World().cluster)
     for _ in range(WAITING + 5):
         heard.hear(News(NOW))
     assert heard.figures.news_dropped == 5
@@ -403,7 +409,7 @@ def test_what_is_too_much_is_dropped_and_counted():
 
 def test_requests_have_their_turn_between_news():
     turns = []
-    heard = Freshness(World().cluster, turn=lambda: turns.append('news'), at_once_s=0.0)
+    heard = ReplicaSync(World().cluster, turn=lambda: turns.append('news'), at_once_s=0.0)
     for _ in range(3):
         heard.hear(News(NOW))
     assert turns == ['news'], 'one message to the loop stands for all'
@@ -419,7 +425,7 @@ def test_a_look_reads_some_nodes():
     pair = Pair(hosts=2 * SOME + 50)
     pair.arrive(News(NOW, looks={node.uuid: 99 for node in pair.two.cluster}))
     looks = []
-    while pair.two.scheduler.fresh.wake.is_set():
+    while pair.two.scheduler.replica_sync.wake.is_set():
         looks += [len(nodes) for nodes in pair.heal()]
     assert looks == [SOME, SOME, 50]
 
@@ -452,28 +458,31 @@ def test_figures(pair):
 
 def everything(world, later_s):
     """Much of what may happen in an hour, on hosts 0 to 9."""
-    books, desk = world.books, world.desk
+    state_sync, claim_service = world.state_sync, world.claim_service
     world.now_s += later_s / 2
-    world.call(desk.abort_claim, A)
-    world.call(desk.confirm_claim, B, 'host-1')
+    world.call(claim_service.abort_claim, A)
+    world.call(claim_service.confirm_claim, B, 'host-1')
     for number in range(6):
         world.call(
-            desk.claim, request(instance_uuid=uuid_of(f'later {number}')), f'host-{number}', f'host-{number}'
+            claim_service.claim,
+            request(instance_uuid=uuid_of(f'later {number}')),
+            f'host-{number}',
+            f'host-{number}',
         )
-    world.call(desk.claim, request(instance_uuid=C), 'host-6', 'host-6', None, 'host-2')
-    world.call(books.remove_node, 'host-3', 'host-3')
-    world.call(books.remove_node, 'host-4', 'host-4')
+    world.call(claim_service.claim, request(instance_uuid=C), 'host-6', 'host-6', None, 'host-2')
+    world.call(state_sync.remove_node, 'host-3', 'host-3')
+    world.call(state_sync.remove_node, 'host-4', 'host-4')
     world.now_s += later_s / 2
     world.report(report('host-4', vcpus=3), report('host-10'))
     world.report(report('host-5', vcpus=99), report('host-7', node_uuid=uuid_of('rebuilt')))
     world.report(report('host-8', instances=frozenset([uuid_of('stranger')]), vcpus_used=1))
-    world.call(books.set_service, 'host-6', True, 'broken', False, world.now_s)
-    world.call(books.set_service, 'host-8', False, None, True, world.now_s)
+    world.call(state_sync.set_service, 'host-6', True, 'broken', False, world.now_s)
+    world.call(state_sync.set_service, 'host-8', False, None, True, world.now_s)
     world.call(
-        books.set_aggregates, [aggregate(1, ['host-9']), aggregate(3, ['host-0', 'host-10'], zone='x')]
+        state_sync.set_aggregates, [aggregate(1, ['host-9']), aggregate(3, ['host-0', 'host-10'], zone='x')]
     )
-    world.call(books.delete_aggregate, 2)
-    world.call(books.instances_are, 'host-9', [uuid_of('told')])
+    world.call(state_sync.delete_aggregate, 2)
+    world.call(state_sync.instances_are, 'host-9', [uuid_of('told')])
 
 
 def all_of(cluster):
@@ -521,14 +530,16 @@ def test_one_that_was_cut_off_for_an_hour_knows_all_after_one_look(opened):
     others, alone = (World(opened(), rules(), pending_ttl_s=None) for _ in range(2))
     others.report(*(report(f'host-{number}', vcpus=8) for number in range(10)))
     for number, one in enumerate((A, B, C)):
-        others.call(others.desk.claim, request(instance_uuid=one), f'host-{number}', f'host-{number}')
-    others.call(others.books.set_aggregates, [aggregate(1, ['host-0']), aggregate(2, ['host-1'])])
-    alone.books.refresh()
-    watch = Watch(
+        others.call(
+            others.claim_service.claim, request(instance_uuid=one), f'host-{number}', f'host-{number}'
+        )
+    others.call(others.state_sync.set_aggregates, [aggregate(1, ['host-0']), aggregate(2, ['host-1'])])
+    alone.state_sync.refresh()
+    watch = StorePoller(
         alone.cluster,
         alone.store,
         lambda: alone.settings,
-        lambda method, *args: alone.call(getattr(alone.books, method), *args),
+        lambda method, *args: alone.call(getattr(alone.state_sync, method), *args),
         figures=alone.scheduler.figures,
     )
     watch.look()
@@ -537,7 +548,7 @@ def test_one_that_was_cut_off_for_an_hour_knows_all_after_one_look(opened):
     everything(others, 3600.0)
     # It goes on deciding meanwhile, by what it knows; the store alone judges.
     alone.now_s += 3000.0
-    alone.call(alone.desk.claim, request(instance_uuid=uuid_of('mine')), 'host-1', 'host-1')
+    alone.call(alone.claim_service.claim, request(instance_uuid=uuid_of('mine')), 'host-1', 'host-1')
     assert all_of(alone.cluster) != all_of(fresh(opened()))
     watch._next_full = watch._next_expiry = 0.0  # an hour has passed
     alone.now_s = others.now_s

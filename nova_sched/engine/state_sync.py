@@ -19,21 +19,21 @@ from nova_sched import errors
 from nova_sched.claims import Placement, Policy, ServiceFacts
 from nova_sched.claims.order import Meant
 from nova_sched.engine import outsiders
-from nova_sched.engine.freshness import Freshness
+from nova_sched.engine.replica_sync import ReplicaSync
 from nova_sched.objects.claim import PLANNED
 
 LOG = logging.getLogger(__name__)
 
 
-class Books:
+class StateSync:
     """What the engine knows, in step with what the store keeps. Its methods run in the loop only."""
 
-    def __init__(self, cluster, store, settings, clock, fresh=None):
+    def __init__(self, cluster, store, settings, clock, replica_sync=None):
         self._cluster = cluster
         self._store = store
         self._settings = settings
         self._clock = clock
-        self._fresh = Freshness(cluster) if fresh is None else fresh
+        self._replica_sync = ReplicaSync(cluster) if replica_sync is None else replica_sync
         self._lists = {}  # host -> instances, as the store has them from messages
 
     # From the store.
@@ -49,7 +49,7 @@ class Books:
 
     def heal(self):
         """Take over what others told of, as far as it did not follow on what is known here."""
-        self._fresh.look(self.catch_up)
+        self._replica_sync.look(self.catch_up)
 
     def _take_over(self, changes):
         for service in changes.services or ():
@@ -161,7 +161,7 @@ class Books:
         """Take over the nodes that commits of ours have brought behind fences."""
         nodes = sorted({uuid for outcome in outcomes for uuid in outcome.fences})
         if nodes:
-            self._fresh.changed(nodes)
+            self._replica_sync.changed(nodes)
             self.catch_up(nodes, {})
 
     def look_again(self):
@@ -184,7 +184,7 @@ class Books:
         nodes = {claim.node_uuid for claim in claims}
         if tokens := {token for claim in claims for token in claim.fences}:
             nodes |= {node.uuid for node in self._cluster if not tokens.isdisjoint(node.fences)}
-        self._fresh.changed(nodes)
+        self._replica_sync.changed(nodes)
         if claims:
             LOG.info('Released %d claims that %s', len(claims), why)
 
@@ -205,7 +205,7 @@ class Books:
         """Keep an operator's word on a host (None: as it was), and its last sign of life."""
         word = ServiceFacts(host, disabled, disabled_reason, forced_down, seen_s)
         self._cluster.set_service(**dataclasses.asdict(self._store.set_service(word)))
-        self._fresh.tables_changed()
+        self._replica_sync.tables_changed()
 
     def remove_node(self, host, nodename, since_s=math.inf):
         """Forget a node and its claims. Raises NodeNotFound; Outdated for one that has come after
@@ -217,7 +217,7 @@ class Books:
                 raise errors.NodeNotFound(f'{nodename} on host {host}')
             raise errors.Outdated(f'The removal of node {nodename}', 'the node has come back since')
         self._cluster.remove(node.uuid)
-        self._fresh.changed([node.uuid])
+        self._replica_sync.changed([node.uuid])
 
     def node(self, host, nodename):
         """The node, which may have come to another scheduler a moment ago. Raises NodeNotFound."""
@@ -238,11 +238,11 @@ class Books:
     def set_aggregates(self, aggregates):
         for aggregate in aggregates:
             self._set_aggregate(aggregate.id, aggregate)
-        self._fresh.tables_changed()
+        self._replica_sync.tables_changed()
 
     def delete_aggregate(self, aggregate_id):
         self._set_aggregate(aggregate_id, None)
-        self._fresh.tables_changed()
+        self._replica_sync.tables_changed()
 
     def _set_aggregate(self, aggregate_id, aggregate):
         moved = self._store.set_aggregate(aggregate_id, aggregate)
@@ -253,7 +253,7 @@ class Books:
         """Read nodes whose fences this scheduler has changed, and warn of outsiders there."""
         if nodes:
             before = outsiders.carried(self._cluster, nodes)
-            self._fresh.changed(nodes)
+            self._replica_sync.changed(nodes)
             self.catch_up(sorted(nodes), {})
             outsiders.tell(self._cluster, self._store, before)
 
@@ -290,7 +290,7 @@ class Books:
         is_news = instances != self._lists.get(host) or instances != self._cluster.told(host)
         if is_news and self._store.set_instances(host, instances, since_s):
             self._take_list(host, instances)
-            self._fresh.tables_changed()
+            self._replica_sync.tables_changed()
 
     def _take_list(self, host, instances):
         self._lists[host] = instances
@@ -308,7 +308,7 @@ class Books:
         """Take over the nodes of claims that the store has changed."""
         if claims:
             nodes = sorted({claim.node_uuid for claim in claims})
-            self._fresh.changed(nodes)
+            self._replica_sync.changed(nodes)
             self.catch_up(nodes, {})
 
     def _release_confirmed(self, host, gone, since_s):

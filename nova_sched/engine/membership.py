@@ -25,7 +25,7 @@ SILENT_S = 12.0  # and counts as gone when it has not for so long
 KEPT_S = 3600.0  # its row is kept for so long after that
 
 
-class Crowd:
+class SchedulerMembership:
     """This process among the others; without a ``store`` (SqlSchedulers) it is alone.
 
     ``clock`` is the store's. ``standing`` is its place among those alive, in order of their UUIDs, and their

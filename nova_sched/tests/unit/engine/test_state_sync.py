@@ -32,7 +32,7 @@ class TestRefresh:
         world.store.set_service(ServiceFacts('host-1', True, 'broken', True, NOW + 7))
         world.store.set_aggregate(1, aggregate(1, ['host-0'], availability_zone='z'))
         world.store.set_instances('host-1', frozenset([B]))
-        world.books.refresh()
+        world.state_sync.refresh()
         hosts = world.cluster.hosts
         assert used(world) == [2, 0, 1]
         assert (hosts.disabled.tolist(), hosts.forced_down.tolist()) == (
@@ -44,25 +44,25 @@ class TestRefresh:
         assert hosts.count_instances([A, B]).tolist() == [1, 1, 0]
 
     def test_what_went_is_forgotten(self, world):
-        world.call(world.books.set_aggregates, [aggregate(1, ['host-1']), aggregate(2, ['host-1'])])
+        world.call(world.state_sync.set_aggregates, [aggregate(1, ['host-1']), aggregate(2, ['host-1'])])
         world.place(asks(A), asks(B))
         world.store.remove_node(node())
         world.store.set_aggregate(1, None)
         world.store.set_aggregate(2, aggregate(2, ['host-1'], ssd='true'))
-        world.books.refresh()
+        world.state_sync.refresh()
         assert [one.host for one in world.cluster] == ['host-1']
         assert [one.metadata for one in world.cluster.hosts.aggregates] == [{'ssd': 'true'}]
 
     def test_a_node_that_was_rebuilt_under_its_old_name(self, world):
         world.store.report([report('host-1', node_uuid=uuid_of('new'), vcpus=9)], NOW)
-        world.books.refresh()
+        world.state_sync.refresh()
         assert {one.uuid for one in world.cluster} == {node(), uuid_of('new')}
         assert world.cluster.find('host-1', 'host-1').uuid == uuid_of('new')
 
     def test_nodes_that_changed_names(self, world):
         for host, uuid in (('host-2', node('host-0')), ('host-0', node('host-1'))):
             world.store.report([report(host, node_uuid=uuid)], NOW)
-        world.books.refresh()
+        world.state_sync.refresh()
         assert {one.uuid: one.host for one in world.cluster} == {
             node('host-0'): 'host-2',
             node('host-1'): 'host-0',
@@ -70,24 +70,24 @@ class TestRefresh:
 
     def test_nothing_new_changes_nothing(self, world):
         world.place(asks(A))
-        world.books.refresh()
+        world.state_sync.refresh()
         before = picture(world.cluster)
-        world.books.refresh()
+        world.state_sync.refresh()
         assert picture(world.cluster) == before
 
     def test_an_old_list_is_no_news(self, world):
         """A list from messages that did not change since does not win over a report that came later."""
-        world.call(world.books.instances_added, 'host-0', [A])
+        world.call(world.state_sync.instances_added, 'host-0', [A])
         world.report(report(vcpus=4, instances=frozenset([B])))
         world.store.set_instances('host-1', frozenset([C]))
-        world.books.refresh()
+        world.state_sync.refresh()
         assert world.cluster.hosts.count_instances([A, B, C]).tolist() == [1, 1]
         assert world.cluster.told('host-0') == {B}
 
     def test_a_new_list_is_news(self, world):
         world.report(report(vcpus=4, instances=frozenset([B])))
         world.store.set_instances('host-0', frozenset([A]))
-        world.books.refresh()
+        world.state_sync.refresh()
         assert world.cluster.told('host-0') == {A}
         world.report(report(vcpus=4, instances=frozenset([B])))
         assert world.cluster.told('host-0') == {B}
@@ -96,7 +96,7 @@ class TestRefresh:
         for host in ('host-0', 'host-1'):
             commit(world.store, claim(uuid_of(host), node(host)))
         world.store.set_service(ServiceFacts('host-1', True))
-        world.books.catch_up([node('host-1'), node('gone')], {node('host-0'): NOW + 9})
+        world.state_sync.catch_up([node('host-1'), node('gone')], {node('host-0'): NOW + 9})
         assert used(world) == [0, 1]
         assert world.cluster.hosts.disabled.tolist() == [False, True]
         assert world.cluster.hosts.seen_s.tolist() == [NOW + 9, NOW]
@@ -112,21 +112,21 @@ class TestOwnCommits:
         world.store.rivals = [[Placement((claim(B, node()), claim(C, node('host-1'))))]]
         world.place(asks(A, force_hosts=['host-0']))
         assert used(world) == [1, 0]
-        world.books.refresh()
+        world.state_sync.refresh()
         assert used(world) == [2, 1]
 
     def test_what_nobody_confirmed_ends(self, world):
         world.place(asks(A), asks(B), asks(C))
-        world.call(world.books.instances_added, 'host-0', [A, B])
-        world.call(world.books.instances_added, 'host-1', [A, B])
+        world.call(world.state_sync.instances_added, 'host-0', [A, B])
+        world.call(world.state_sync.instances_added, 'host-1', [A, B])
         world.now_s += 10**9
-        world.call(world.books.expire)
+        world.call(world.state_sync.expire)
         assert sorted(consumer for consumer, _ in states(world)) == sorted([A, B])
 
     def test_not_before_its_time(self, world):
         world.place(asks(A))
         world.now_s = world.store.claims()[0].expires_s - 1
-        world.call(world.books.expire)
+        world.call(world.state_sync.expire)
         assert len(states(world)) == 1
 
 
@@ -145,7 +145,7 @@ class TestOwner:
         ],
     )
     def test_who_may_report_a_node(self, world, words, silent_s, down, refused):
-        world.call(world.books.set_service, 'host-0', False, None, down, 0.0)
+        world.call(world.state_sync.set_service, 'host-0', False, None, down, 0.0)
         world.now_s += silent_s
         future = world.send_report(report(**words))
         world.turn_until(future)
@@ -155,35 +155,35 @@ class TestOwner:
 
 class TestNodesAndServices:
     def test_set_service(self, world):
-        world.call(world.books.set_service, 'host-1', True, 'why', True, NOW + 5)
+        world.call(world.state_sync.set_service, 'host-1', True, 'why', True, NOW + 5)
         assert world.store.changes({}).services == (ServiceFacts('host-1', True, 'why', True, NOW + 5),)
         service = world.cluster.service('host-1')
         assert (service.disabled, service.disabled_reason, service.forced_down) == (True, 'why', True)
         assert world.cluster.hosts.seen_s.tolist() == [NOW, NOW + 5]
 
     def test_what_is_not_said_of_a_service_stays(self, world):
-        world.call(world.books.set_service, 'host-1', True, 'why', True, NOW + 5)
-        world.call(world.books.set_service, 'host-1', None, None, None, NOW + 9)
+        world.call(world.state_sync.set_service, 'host-1', True, 'why', True, NOW + 5)
+        world.call(world.state_sync.set_service, 'host-1', None, None, None, NOW + 9)
         assert world.store.changes({}).services == (ServiceFacts('host-1', True, 'why', True, NOW + 9),)
-        world.call(world.books.set_service, 'host-1', False, None, None, 0.0)
+        world.call(world.state_sync.set_service, 'host-1', False, None, None, 0.0)
         service = world.cluster.service('host-1')
         assert (service.disabled, service.disabled_reason, service.forced_down) == (False, None, True)
 
     def test_remove_node(self, world):
         world.place(asks(A), asks(B))
-        world.call(world.books.remove_node, 'host-0', 'host-0')
+        world.call(world.state_sync.remove_node, 'host-0', 'host-0')
         assert [one.host for one in world.cluster] == ['host-1']
         assert all(host == 'host-1' for _, host in states(world))
         with pytest.raises(errors.NodeNotFound, match='host-0 on host host-0'):
-            world.call(world.books.remove_node, 'host-0', 'host-0')
+            world.call(world.state_sync.remove_node, 'host-0', 'host-0')
 
     def test_aggregates(self, world):
         one, two = aggregate(1, ['host-0'], availability_zone='z'), aggregate(2, ['host-1'])
-        world.call(world.books.set_aggregates, [one, two])
+        world.call(world.state_sync.set_aggregates, [one, two])
         assert world.store.changes({}).aggregates == (one, two)
         assert world.cluster.hosts.in_zone('z', 'nova').tolist() == [True, False]
-        world.call(world.books.delete_aggregate, 1)
-        world.call(world.books.delete_aggregate, 99)
+        world.call(world.state_sync.delete_aggregate, 1)
+        world.call(world.state_sync.delete_aggregate, 99)
         assert world.store.changes({}).aggregates == (two,)
         assert not world.cluster.hosts.has_zone('z')
 
@@ -198,41 +198,41 @@ class TestInstances:
         return world
 
     def test_added(self, world):
-        world.call(world.books.instances_added, 'host-0', [A, C])
+        world.call(world.state_sync.instances_added, 'host-0', [A, C])
         assert states(world) == {(A, 'host-0'): CONFIRMED, (B, 'host-0'): PENDING, (C, 'host-1'): PENDING}
-        world.call(world.books.instances_added, 'host-0', [uuid_of('stranger')])
+        world.call(world.state_sync.instances_added, 'host-0', [uuid_of('stranger')])
         assert world.cluster.told('host-0') == {A, C, uuid_of('stranger')}
 
     def test_exactly(self, world):
-        world.call(world.books.instances_added, 'host-0', [A])
-        world.call(world.books.instances_are, 'host-0', [B])
+        world.call(world.state_sync.instances_added, 'host-0', [A])
+        world.call(world.state_sync.instances_are, 'host-0', [B])
         assert states(world) == {(B, 'host-0'): CONFIRMED, (C, 'host-1'): PENDING}
-        world.call(world.books.instances_are, 'host-0', [])
+        world.call(world.state_sync.instances_are, 'host-0', [])
         assert states(world) == {(C, 'host-1'): PENDING}
         assert used(world) == [0, 1]
 
     def test_nobody_listens_without_track_instances(self, world):
-        world.call(world.books.instances_added, 'host-0', [A])
+        world.call(world.state_sync.instances_added, 'host-0', [A])
         before = states(world), world.cluster.told('host-0')
         world.settings = dataclasses.replace(world.settings, track_instances=False)
-        world.call(world.books.instances_added, 'host-0', [B])
-        world.call(world.books.instances_are, 'host-0', [])
-        world.call(world.books.instance_gone, 'host-0', A)
+        world.call(world.state_sync.instances_added, 'host-0', [B])
+        world.call(world.state_sync.instances_are, 'host-0', [])
+        world.call(world.state_sync.instance_gone, 'host-0', A)
         assert (states(world), world.cluster.told('host-0')) == before
 
     def test_a_claim_that_waits_is_not_ended_by_a_list(self, world):
-        world.call(world.books.instances_are, 'host-0', [])
+        world.call(world.state_sync.instances_are, 'host-0', [])
         assert states(world) == {(A, 'host-0'): PENDING, (B, 'host-0'): PENDING, (C, 'host-1'): PENDING}
 
     def test_gone(self, world):
-        world.call(world.books.instances_added, 'host-0', [A])
+        world.call(world.state_sync.instances_added, 'host-0', [A])
         for uuid in (A, B, C, uuid_of('stranger')):
-            world.call(world.books.instance_gone, 'host-0', uuid)
+            world.call(world.state_sync.instance_gone, 'host-0', uuid)
         assert states(world) == {(B, 'host-0'): PENDING, (C, 'host-1'): PENDING}
         assert world.cluster.hosts.count_instances([A]).tolist() == [0, 0]
 
     def test_of_an_unknown_host(self, world):
-        world.call(world.books.instances_added, 'host-9', [uuid_of('early')])
+        world.call(world.state_sync.instances_added, 'host-9', [uuid_of('early')])
         world.report(report('host-9'))
         assert world.cluster.hosts.count_instances([uuid_of('early')]).tolist() == [0, 0, 1]
 
@@ -240,18 +240,18 @@ class TestInstances:
         for number in range(2):
             world.report(report('metal', nodename=f'node {number}', vcpus=1))
         world.place(asks(uuid_of('bare'), force_nodes=['node 1']))
-        world.call(world.books.instances_added, 'metal', [uuid_of('bare')])
+        world.call(world.state_sync.instances_added, 'metal', [uuid_of('bare')])
         assert states(world)[uuid_of('bare'), 'metal'] == CONFIRMED
-        world.call(world.books.instance_gone, 'metal', uuid_of('bare'))
+        world.call(world.state_sync.instance_gone, 'metal', uuid_of('bare'))
         assert (uuid_of('bare'), 'metal') not in states(world)
 
     def test_the_same_message_again_changes_nothing(self, world):
-        world.call(world.books.instances_added, 'host-0', [A])
+        world.call(world.state_sync.instances_added, 'host-0', [A])
         before = world.store.heads()
-        world.call(world.books.instances_added, 'host-0', [A])
-        world.call(world.books.instances_are, 'host-0', [A])
+        world.call(world.state_sync.instances_added, 'host-0', [A])
+        world.call(world.state_sync.instances_are, 'host-0', [A])
         assert world.store.heads() == before
 
     def test_the_list_is_kept(self, world):
-        world.call(world.books.instances_added, 'host-0', [A])
+        world.call(world.state_sync.instances_added, 'host-0', [A])
         assert fresh(world.store).told('host-0') == {A}

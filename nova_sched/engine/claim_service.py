@@ -23,11 +23,12 @@ from nova_sched.objects.claim import RESIZE
 from nova_sched.state.membership import group_now
 
 
-class Desk:
+class ClaimService:
     """Where compute nodes and conductors change claims one by one. Its methods run in the loop only."""
 
-    def __init__(self, cluster, store, books, fresh, seating, settings):
-        self._cluster, self._store, self._books, self._fresh = cluster, store, books, fresh
+    def __init__(self, cluster, store, state_sync, replica_sync, seating, settings):
+        self._cluster, self._store = cluster, store
+        self._state_sync, self._replica_sync = state_sync, replica_sync
         self._seating, self._settings = seating, settings
 
     def claims_of(self, consumer_uuid):
@@ -48,7 +49,7 @@ class Desk:
         if meant.name is not None and (done := self._was_left(request, host, nodename, meant)):
             return done
         for _ in range(self._settings().max_claim_attempts):
-            node = self._books.node(host, nodename)
+            node = self._state_sync.node(host, nodename)
             if new and (there := self._running(node, self._cluster.claims_of(request.instance_uuid))):
                 return there
             try:
@@ -72,7 +73,7 @@ class Desk:
         claims = self._store.claims(request.instance_uuid)
         if any(meant.covers(claim) for claim in claims):
             return None
-        node = self._books.node(host, nodename)
+        node = self._state_sync.node(host, nodename)
         there = [claim for claim in claims if claim.node_uuid == node.uuid and not claim.is_confirmed]
         if not there:
             raise errors.ClaimNotFound(f'{meant.name} of instance {request.instance_uuid}')
@@ -84,7 +85,7 @@ class Desk:
         running = [claim for claim in claims if claim.is_confirmed]
         if not running:
             return None
-        self._books.catch_up(sorted({claim.node_uuid for claim in running}), {})
+        self._state_sync.catch_up(sorted({claim.node_uuid for claim in running}), {})
         now = [one for one in self._cluster.claims_of(running[0].consumer_uuid) if one.is_confirmed]
         for claim in now:
             if claim.node_uuid != node.uuid:
@@ -118,22 +119,22 @@ class Desk:
             marks = {'request_id': request_id, **(request.seat.marks(node.row) if request.seat else {})}
             booking = self._cluster.book(node, request, lifetime_s, move, **marks)
             known = ended if booking.before is None else [*ended, booking.before]
-            placement = self._books.placement([booking.claim], [request], releases, known, new)
+            placement = self._state_sync.placement([booking.claim], [request], releases, known, new)
             (outcome,) = self._store.commit([placement])
         except Exception:
             self._undo(booking, ended)
             raise
         if outcome.won and new and _was_there(outcome):
             self._undo(booking, ended)
-            self._books.catch_up([node.uuid], {})
+            self._state_sync.catch_up([node.uuid], {})
             return None, True
         if outcome.won:
-            self._books.follow(outcome)
-            self._fresh.committed([(placement.claims, ended, outcome.generations)])
-            self._books.refenced([outcome])
+            self._state_sync.follow(outcome)
+            self._replica_sync.committed([(placement.claims, ended, outcome.generations)])
+            self._state_sync.refenced([outcome])
             return self._cluster.node(node.uuid).claims[request.instance_uuid], False
         self._undo(booking, ended)
-        self._books.learn([outcome])
+        self._state_sync.learn([outcome])
         return None, bool(outcome.fresh or outcome.gone)
 
     def _check_age(self, consumer, meant):
@@ -190,11 +191,11 @@ class Desk:
         Returns its claims there; raises ClaimNotFound.
         """
         claims = self._store.claims(consumer_uuid)
-        nodes = self._books.nodes_of(host, claims)
+        nodes = self._state_sync.nodes_of(host, claims)
         there = [claim for claim in claims if claim.node_uuid in nodes]
         if not any(map(meant.covers, there)):
             raise _not_meant(there, meant, f'instance {consumer_uuid} on host {host}')
-        self._books.caught_up_with(self._store.finish(consumer_uuid, sorted(nodes), meant))
+        self._state_sync.caught_up_with(self._store.finish(consumer_uuid, sorted(nodes), meant))
         found = [claim for claim in self._store.claims(consumer_uuid) if claim.node_uuid in nodes]
         if not found:
             raise errors.ClaimNotFound(f'instance {consumer_uuid} on host {host}')
@@ -210,21 +211,23 @@ class Desk:
             open_ones = [one for one in self._store.claims(consumer_uuid) if one.move or one.resizing]
             raise _not_meant(open_ones, meant, f'a move or resize of instance {consumer_uuid}')
         found = self._store.claims(consumer_uuid)
-        self._books.caught_up_with([*changed, *found])
+        self._state_sync.caught_up_with([*changed, *found])
         return found
 
     def abort_claim(self, consumer_uuid, host=None, meant=ANY):
         """End the instance's claims: on one host, or everywhere. Returns them; raises ClaimNotFound."""
         claims = self._store.claims(consumer_uuid)
-        nodes = None if host is None else self._books.nodes_of(host, claims)
+        nodes = None if host is None else self._state_sync.nodes_of(host, claims)
         keys = [claim.key for claim in claims if nodes is None or claim.node_uuid in nodes]
         ended = self._store.release(keys, meant=meant) if keys else []
         if not ended:
             there = [claim for claim in claims if claim.key in keys]
             what = f'instance {consumer_uuid}' + (f' on host {host}' if host else '')
             raise _not_meant(there, meant, what)
-        self._books.dropped(ended, 'were aborted')
-        self._books.caught_up_with([claim for claim in claims if claim.key not in {one.key for one in ended}])
+        self._state_sync.dropped(ended, 'were aborted')
+        self._state_sync.caught_up_with(
+            [claim for claim in claims if claim.key not in {one.key for one in ended}]
+        )
         return ended
 
 

@@ -18,14 +18,14 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.engine import Settings
-from nova_sched.engine.patience import BUSY, Patience
+from nova_sched.engine.store_retry import BUSY, StoreRetry
 
 AWAY, TAKEN = errors.StoreUnavailable('away'), errors.StoreBusy('a deadlock')
 
 
 def patience():
     loop = types.SimpleNamespace(hurried=False, pause=lambda seconds: None)
-    return Patience(loop, Settings, random.Random(1), types.SimpleNamespace(busy=0))
+    return StoreRetry(loop, Settings, random.Random(1), types.SimpleNamespace(busy=0))
 
 
 def working(*troubles):
