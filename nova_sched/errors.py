@@ -13,7 +13,7 @@
 """Every error of nova_sched, as types that carry facts.
 
 SchedError
-+- NoValidHost               nothing passed; ``trail`` tells what removed what
++- NoValidHost               nothing passed; ``steps`` tells what removed what
 |  +- TooManyConflicts       hosts passed, but others took them first, each time
 |  +- Superseded             a later request for the same instance was answered already
 |  +- AlreadyRunning         the instance runs on a host, and the request is no move from there
@@ -73,15 +73,15 @@ class SchedError(Exception):
 
 
 class NoValidHost(SchedError):
-    """No node passed; ``reason`` is for users, ``trail`` and ``details`` (a mapping) for the operator."""
+    """No node passed; ``reason`` is for users, ``steps`` and ``details`` (a mapping) for the operator."""
 
     reason: str
     facts = ('reason',)
     message = 'No valid host was found. {reason}'
 
-    def __init__(self, reason, trail=(), details=None):
+    def __init__(self, reason, steps=(), details=None):
         super().__init__(reason)
-        self.trail = trail
+        self.steps = steps
         self.details = details
 
 

@@ -25,16 +25,16 @@ from nova_sched.db import engine as db_engine
 from nova_sched.db import limits as db_limits
 from nova_sched.db import schema
 from nova_sched.db.candidates import SqlCandidates
+from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.db.schedulers import SqlSchedulers
-from nova_sched.db.trails import SqlTrails
 from nova_sched.engine import Settings, catalog
 from nova_sched.engine.candidates import MemoryCandidates
 from nova_sched.engine.clock import StoreClock
+from nova_sched.engine.decision_log import DecisionLog, MemoryDecisionLog
 from nova_sched.engine.membership import SchedulerMembership
 from nova_sched.engine.news import Herald
 from nova_sched.engine.received import Arrivals
 from nova_sched.engine.scheduler import Scheduler
-from nova_sched.engine.trails import MemoryTrails, Trails
 from nova_sched.groups.exact.worker import Solver
 from nova_sched.groups.limits import Limits
 from nova_sched.groups.topology import Topology
@@ -120,18 +120,18 @@ def database(conf):
 
 
 def stores(conf):
-    """Where claims, trails, candidates and schedulers are kept. Raises StoreUnavailable or BadConfig.
+    """The stores of claims, decisions, candidates and schedulers. Raises StoreUnavailable or BadConfig.
 
     A scheduler that shares nothing is in no list.
     """
     if conf.claims.store == 'memory':
-        return MemoryClaimStore(), MemoryTrails(), MemoryCandidates(), None
+        return MemoryClaimStore(), MemoryDecisionLog(), MemoryCandidates(), None
     engine = database(conf)
-    return SqlClaimStore(engine), SqlTrails(engine), SqlCandidates(engine), SqlSchedulers(engine)
+    return SqlClaimStore(engine), SqlDecisionLog(engine), SqlCandidates(engine), SqlSchedulers(engine)
 
 
-def scheduler(conf, store, trails=None, candidates=None, schedulers=None, bus=None):
-    """A scheduler over a claim store, and over stores of trails and candidates; it is not started.
+def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None, bus=None):
+    """A scheduler over a claim store, and over stores of decision records and candidates; it is not started.
 
     With a store of ``schedulers`` it is one of many, and tells the others its news over the ``bus``.
     """
@@ -145,7 +145,7 @@ def scheduler(conf, store, trails=None, candidates=None, schedulers=None, bus=No
         settings=lambda: settings(conf),
         random=random.Random(),
         max_batch=conf.scheduler.max_batch,
-        trails=Trails(trails),
+        decision_log=DecisionLog(decision_log),
         candidates=candidates,
         clock=clock,
         news=Herald(tell, lambda: membership.is_alone, clock),

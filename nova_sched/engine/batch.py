@@ -19,9 +19,9 @@ from typing import Any
 
 from nova_sched import errors
 from nova_sched.engine import explain, slices
+from nova_sched.engine.decision_log import PLACED, REFUSED, record
 from nova_sched.engine.loop import Message
 from nova_sched.engine.seating import MEMBER, Unseated, group_of, is_member, member_of
-from nova_sched.engine.trails import PLACED, REFUSED, trail
 
 LOG = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Batches:
         state_sync,
         replica_sync,
         store_retry,
-        trails,
+        decision_log,
         figures,
         settings,
         clock,
@@ -69,10 +69,10 @@ class Batches:
         seating,
     ):
         self._cluster, self._store, self._placer, self._state_sync = cluster, store, placer, state_sync
-        self._replica_sync, self._store_retry, self._trails, self._figures = (
+        self._replica_sync, self._store_retry, self._decision_log, self._figures = (
             replica_sync,
             store_retry,
-            trails,
+            decision_log,
             figures,
         )
         self._settings, self._clock, self._standing, self._seating = settings, clock, standing, seating
@@ -139,13 +139,13 @@ class Batches:
             details = explain.bare(error.reason, len(self._cluster), len(message.work.requests))
         else:
             what = explain.in_short(details)
-        self._log(message, error.trail, what)
+        self._log(message, error.steps, what)
         self._keep(message.work, REFUSED, details, settings)
 
     def _decide(self, message, requests, settings, doubted):
         """The decision, if it has claims to commit; None if the message has its answer, or is ``doubted``."""
         order, begin_s = message.work, time.perf_counter()
-        noted = self._trails.sampled(settings.explain_sample)
+        noted = self._decision_log.sampled(settings.explain_sample)
         try:
             chosen_by = slices.settings_for(settings, self._standing(), message.attempts)
             decision = self._placer.decide(
@@ -241,14 +241,14 @@ class Batches:
         self._figures.placed += len(decision.rows)
         message.answer(answer)
         # Nobody waits for the rest.
-        self._log(message, decision.trail, 'chose ' + ', '.join(hosts))
+        self._log(message, decision.steps, 'chose ' + ', '.join(hosts))
         if decision.noted:
             self._keep(message.work, PLACED, explain.placement(decision, answer), settings)
 
     def _keep(self, order, outcome, details, settings):
-        """Have the trail of a decision kept."""
+        """Record a decision."""
         if settings.explain_retention_s:
-            self._trails.keep(trail(order, outcome, self._clock(), details))
+            self._decision_log.keep(record(order, outcome, self._clock(), details))
 
     def _commit(self, decisions):
         """Each decision's outcome. If the store cannot take them, none of them stays booked."""
@@ -284,11 +284,11 @@ class Batches:
         self._figures.refused += 1
         error = errors.TooManyConflicts(message.attempts + 1)
         message.fail(error)
-        self._log(message, decision.trail, 'others took each first')
+        self._log(message, decision.steps, 'others took each first')
         self._keep(message.work, REFUSED, explain.conflict(decision, error.reason), settings)
         return False
 
-    def _log(self, message, trail, what):
+    def _log(self, message, steps, what):
         """One line for each decision, and its time among the figures."""
         order, took_s = message.work, time.monotonic() - message.since_s
         self._figures.answered_s.append(took_s)
@@ -298,7 +298,7 @@ class Batches:
             len(order.requests),
             order.requests[0].instance_uuid,
             len(self._cluster),
-            trail[-1].left if trail else 0,
+            steps[-1].left if steps else 0,
             what,
             message.attempts + 1,
             took_s * 1000,

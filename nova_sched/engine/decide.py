@@ -32,7 +32,7 @@ class Step(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class Field:
-    """The hosts that are still in the running, and the trail of what removed the others.
+    """The hosts that are still in the running, and the steps that removed the others.
 
     ``alive`` is a bool for each row, or None while nobody was removed.
     """
@@ -40,7 +40,7 @@ class Field:
     size: int
     alive: np.ndarray | None = None
     left: int = 0
-    trail: tuple[Step, ...] = ()
+    steps: tuple[Step, ...] = ()
 
     def __post_init__(self):
         self.left = self.size
@@ -51,7 +51,7 @@ class Field:
         if verdict is not True:
             self.alive = verdict if self.alive is None else self.alive & verdict
             self.left = int(np.count_nonzero(self.alive))
-        self.trail += (Step(name, seen, self.left),)
+        self.steps += (Step(name, seen, self.left),)
 
     def rows(self):
         return np.arange(self.size) if self.alive is None else np.flatnonzero(self.alive)

@@ -72,12 +72,12 @@ def replay(rules, hosts, request):
     field = Watched(len(hosts))
     narrow(field, hosts, request)
     told = [_judged(step, hosts, rows, narrowed(step.name, hosts, request))
-            for step, rows in zip(field.trail, field.gone, strict=True)]  # fmt: skip
+            for step, rows in zip(field.steps, field.gone, strict=True)]  # fmt: skip
     for rule in chain(rules, request):
         if not field.left:
             break
         ask(rule, field, hosts, request)
-        told.append(told_by(rule, field.trail[-1], hosts, request, field.gone[-1]))
+        told.append(told_by(rule, field.steps[-1], hosts, request, field.gone[-1]))
     return told
 
 
@@ -183,10 +183,10 @@ def refusal(field, rules, hosts, request, found=0, asked=1):
         told = replay(rules, hosts, request)
     except Exception:
         LOG.exception('A refusal cannot be explained')
-        told = [Judged(*step) for step in field.trail]
+        told = [Judged(*step) for step in field.steps]
     text = reason(told, len(hosts), found, asked)
-    trail = tuple(Step(one.name, one.seen, one.left) for one in told)
-    return errors.NoValidHost(text, trail, _details(text, len(hosts), asked, found, told))
+    steps = tuple(Step(one.name, one.seen, one.left) for one in told)
+    return errors.NoValidHost(text, steps, _details(text, len(hosts), asked, found, told))
 
 
 def _details(reason, hosts, asked, found, told, placed=()):

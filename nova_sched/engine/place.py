@@ -50,8 +50,8 @@ class Decision:
     requests: list = dataclasses.field(default_factory=list)
     bookings: list = dataclasses.field(default_factory=list)
     lifted: list = dataclasses.field(default_factory=list)
-    first: tuple = ()  # the trail of the first instance, which all rules were asked for
-    trail: tuple = ()
+    first: tuple = ()  # the steps of the first instance, which all rules were asked for
+    steps: tuple = ()
     ranked: list = dataclasses.field(default_factory=list)  # for each instance, if it was wanted at once
     winners: list = dataclasses.field(default_factory=list)
 
@@ -189,8 +189,8 @@ class Placer:
         hosts = self._cluster.hosts
         request = self._with_group(request, decision)
         field = survivors(self._rules, hosts, request, index, before)
-        decision.trail = field.trail or decision.trail
-        decision.first = decision.first or field.trail
+        decision.steps = field.steps or decision.steps
+        decision.first = decision.first or field.steps
         if request.seat is not None and not _is_free(request.seat, field):
             raise Unseated(request)
         if not field.left:

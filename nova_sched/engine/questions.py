@@ -18,7 +18,7 @@ import numpy as np
 from nova_sched import errors
 from nova_sched.engine import capacity, explain
 from nova_sched.engine.decide import Field, Note, chain, narrow, survivors, weigh
-from nova_sched.engine.trails import PLACED, REFUSED
+from nova_sched.engine.decision_log import PLACED, REFUSED
 
 LOG = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Questions:
     def dry_run(self, requests):
         """What would become of a request for these instances.
 
-        ``outcome`` is `placed` or `refused`; the rest is as in the trail of a decision, where of each filter
+        ``outcome`` is `placed` or `refused`; the rest is as in the record of a decision, where of each filter
         there is a reason even if it left enough hosts.
         """
         hosts, settings = self._hosts, self._settings()

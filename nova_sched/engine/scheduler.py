@@ -21,6 +21,7 @@ from nova_sched.engine.batch import Batches, Order
 from nova_sched.engine.candidates import Candidates
 from nova_sched.engine.claim_service import ClaimService
 from nova_sched.engine.clock import StoreClock
+from nova_sched.engine.decision_log import DecisionLog
 from nova_sched.engine.figures import Figures, Minute
 from nova_sched.engine.groups import Groups
 from nova_sched.engine.loop import Loop
@@ -35,7 +36,6 @@ from nova_sched.engine.spots import Library
 from nova_sched.engine.state_sync import StateSync
 from nova_sched.engine.store_poller import StorePoller
 from nova_sched.engine.store_retry import StoreRetry
-from nova_sched.engine.trails import Trails
 from nova_sched.groups.topology import Locator, Topology
 
 LOG = logging.getLogger(__name__)
@@ -49,8 +49,8 @@ class Scheduler:
     ``settings`` is a function that returns the current Settings. ``clock`` (seconds since the epoch) stands
     in for the store's, where time is simulated. ``pauses`` knows when this process stood still. ``topology``
     has the levels that groups know of, ``solver`` finds what is hard to place (groups.exact.worker). Without
-    ``trails`` they are kept in this process, and so are ``candidates`` without a store of them. ``news`` (a
-    Herald) tells other schedulers what is done here, ``membership`` knows them.
+    ``decision_log`` decisions are recorded in this process; ``candidates`` are kept there without a store of
+    them. ``news`` (a Herald) tells other schedulers what is done here, ``membership`` knows them.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Scheduler:
         random,
         clock=None,
         max_batch=64,
-        trails=None,
+        decision_log=None,
         candidates=None,
         news=None,
         membership=None,
@@ -101,7 +101,7 @@ class Scheduler:
         )
         self.groups = Groups(cluster, store, plans, library, topology, self.call, settings, clock, solver)
         self.questions = Questions(cluster, self._placer, settings, clock)
-        self.trails = trails or Trails()
+        self.decision_log = decision_log or DecisionLog()
         self._batches = Batches(
             cluster,
             store,
@@ -109,7 +109,7 @@ class Scheduler:
             self.state_sync,
             self.replica_sync,
             self._store_retry,
-            self.trails,
+            self.decision_log,
             self.figures,
             settings,
             clock,
@@ -137,7 +137,7 @@ class Scheduler:
         self.state_sync.refresh()
         self.pauses.start()
         self.loop.start()
-        self.trails.start()
+        self.decision_log.start()
         self.replica_sync.herald.start()
         self._store_poller.start()
 
@@ -151,7 +151,7 @@ class Scheduler:
         self.loop.stop()
         self._store_poller.join()
         self.replica_sync.herald.stop()
-        self.trails.stop()
+        self.decision_log.stop()
         self.groups.close()
         self.pauses.stop()
         self._membership.leave()
@@ -228,7 +228,7 @@ class Scheduler:
         return self.call(getattr(self.state_sync, method), *args)
 
     def _forget(self):
-        self.trails.forget(self._clock() - self._settings().explain_retention_s)
+        self.decision_log.forget(self._clock() - self._settings().explain_retention_s)
         self.candidates.forget()
         self._membership.forget()
         self._store.forget_groups()

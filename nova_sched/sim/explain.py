@@ -26,11 +26,11 @@ SMALL = Flavor('small', 1, 1024)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Explained:
-    """``trail`` is the engine's: (rule, hosts that it saw, hosts that it left), in order."""
+    """``steps`` is the engine's: (rule, hosts that it saw, hosts that it left), in order."""
 
     asked: str
     reason: str
-    trail: tuple
+    steps: tuple
 
 
 def refusal(scheduler, zone):
@@ -47,7 +47,7 @@ def refusal(scheduler, zone):
         scheduler.place(translate.requests(spec, [server]), claim=False)
     except errors.NoValidHost as error:
         asked = f'a server with {flavor} in {zone}, on a CPU with AVX-512, from an image for aarch64'
-        return Explained(asked, error.reason, error.trail)
+        return Explained(asked, error.reason, error.steps)
     return None
 
 

@@ -215,8 +215,8 @@ def _explained(console, result):
     heading(console, 'One refusal, filter by filter')
     console.print(f'Asked for: {explained.asked}.', highlight=False)
     table = _table('filter', '>hosts seen', '>removed', '>left', '')
-    for name, seen, left in explained.trail:
-        share = _share((left, explained.trail[0][1]))
+    for name, seen, left in explained.steps:
+        share = _share((left, explained.steps[0][1]))
         removed, style = (str(seen - left), 'bold') if left < seen else ('', 'dim')
         table.add_row(name, str(seen), removed, str(left), Text(bar(share), 'cyan'), style=style)
     console.print(table)
@@ -262,7 +262,7 @@ def as_dict(result):
         and {
             'asked': explained.asked,
             'reason': explained.reason,
-            'trail': [{'filter': name, 'seen': seen, 'left': left} for name, seen, left in explained.trail],
+            'trail': [{'filter': name, 'seen': seen, 'left': left} for name, seen, left in explained.steps],
         },
         'violations': result.violations,
     }

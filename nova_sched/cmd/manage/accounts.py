@@ -157,7 +157,7 @@ def capacity(found):
     return '\n'.join(lines)
 
 
-def trails(found):
+def decisions(found):
     """What is kept of a request, decision by decision."""
     return '\n\n'.join(map(_trail, found))
 

@@ -13,7 +13,7 @@
 
 from nova_sched import errors
 from nova_sched.cmd.manage import accounts, asking, specs, store, tables
-from nova_sched.db.trails import SqlTrails
+from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.rpc import client
 
 NOUN = 'explain'
@@ -81,12 +81,12 @@ def show(args, conf):
     Keys with --format json: of each decision about the request request_id, time, asked (instances, flavor,
     resources, extra_specs, image, zone, policy, project_id, user_id), and those of 'explain dry-run'.
     """
-    trails = SqlTrails(store.ready(conf)).read(args.request_id)
-    if not trails:
+    records = SqlDecisionLog(store.ready(conf)).read(args.request_id)
+    if not records:
         raise errors.NotFound(f'A decision about request {args.request_id}')
-    for one in trails:
+    for one in records:
         one['time'] = tables.moment(one['time'])
-    _show(args, trails, accounts.trails)
+    _show(args, records, accounts.decisions)
     return 0
 
 

@@ -71,4 +71,4 @@ class Explain:
         server group, ``project_id``, ``user_id``. Why a filter removed hosts is told in refusals only.
         Raises StoreUnavailable.
         """
-        return self._scheduler.trails.show(words.name(request_id, 'request_id'))
+        return self._scheduler.decision_log.show(words.name(request_id, 'request_id'))

@@ -130,7 +130,7 @@ class Daemon:
         version, method = message['version'], message['method']
         return self.raw(method, version, message.get('namespace'), fanout, context, **message['args'])
 
-    def trails(self, request_id):
+    def decisions(self, request_id):
         """What is kept of the decisions about a request, as soon as anything is."""
         return eventually(lambda: self.explain.show(request_id))
 

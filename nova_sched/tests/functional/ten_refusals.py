@@ -170,7 +170,7 @@ def build(daemon):
 
 
 def refuse(daemon, refusal):
-    """Send one of the ten. Returns the error that its caller sees, and the trail that is kept of it."""
+    """Send one of the ten. Returns the error that its caller sees, and the record that is kept of it."""
     request_id = f'req-{uuid_of(refusal.cause)}'
     context = RequestContext(request_id=request_id, overwrite=False)
     error = outcome(
@@ -178,7 +178,7 @@ def refuse(daemon, refusal):
             spec(**refusal.words), [uuid_of(TWINS[2])], context=context
         )
     )
-    return error, daemon.trails(request_id)[-1]
+    return error, daemon.decisions(request_id)[-1]
 
 
 def main():
@@ -191,9 +191,9 @@ def main():
     ):
         build(daemon)
         for refusal in TEN:
-            error, trail = refuse(daemon, refusal)
-            trail['time'] = tables.moment(trail['time'])
-            print(f'== {refusal.cause}\n\n{error}\n\n{accounts.trails([trail])}\n')
+            error, record = refuse(daemon, refusal)
+            record['time'] = tables.moment(record['time'])
+            print(f'== {refusal.cause}\n\n{error}\n\n{accounts.decisions([record])}\n')
 
 
 if __name__ == '__main__':

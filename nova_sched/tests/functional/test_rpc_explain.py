@@ -122,12 +122,17 @@ def test_capacity(daemon):
 def test_a_refusal_is_kept(daemon):
     daemon.add('a')
     error = select(daemon, 'large', vcpus=99)
-    (trail,) = daemon.trails('req-large')
-    assert (trail['request_id'], trail['outcome'], trail['reason']) == ('req-large', 'refused', error.reason)
-    assert (trail['asked']['instances'], trail['asked']['resources']['VCPU']) == ([uuid_of('large')], 99)
+    (record,) = daemon.decisions('req-large')
+    told = record['request_id'], record['outcome'], record['reason']
+    assert told == (
+        'req-large',
+        'refused',
+        error.reason,
+    )
+    assert (record['asked']['instances'], record['asked']['resources']['VCPU']) == ([uuid_of('large')], 99)
     # A second try of the same request is another decision.
     select(daemon, 'large', vcpus=98)
-    eventually(lambda: len(daemon.trails('req-large')) == 2)
+    eventually(lambda: len(daemon.decisions('req-large')) == 2)
 
 
 def test_what_is_not_kept_is_nothing(daemon):
@@ -140,8 +145,8 @@ def test_a_success_is_kept_if_it_is_sampled(daemon):
         select(daemon, 'not')
     with settings({'explain.sample': 1.0}):
         select(daemon, 'sampled')
-    (trail,) = daemon.trails('req-sampled')
-    assert (trail['outcome'], trail['placed'][0]['instance_uuid']) == ('placed', uuid_of('sampled'))
+    (record,) = daemon.decisions('req-sampled')
+    assert (record['outcome'], record['placed'][0]['instance_uuid']) == ('placed', uuid_of('sampled'))
     assert daemon.explain.show('req-not') == []
 
 
@@ -150,8 +155,8 @@ def test_the_next_process_knows_it_too(bus_url, tmp_path):
     with running(bus_url, tmp_path) as first:  # called past the bus, where other daemons listen as well
         outcome(lambda: first.service.scheduler.place(asked, context=context('nowhere')))
     with running(bus_url, tmp_path) as second:
-        (trail,) = second.service.scheduler.trails.show('req-nowhere')
-    assert 'No compute node has reported yet.' in trail['reason']
+        (record,) = second.service.scheduler.decision_log.show('req-nowhere')
+    assert 'No compute node has reported yet.' in record['reason']
 
 
 def test_questions_beside_decisions(daemon):

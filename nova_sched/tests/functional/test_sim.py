@@ -133,11 +133,11 @@ def test_a_real_trace(scheduler):
 
 def test_an_impossible_request_is_explained(scheduler):
     explained = play(scheduler, [arrival(1)], nodes=8, zones=2, racks=2).explained
-    trail = {name: (seen, left) for name, seen, left in explained.trail}
+    trail = {name: (seen, left) for name, seen, left in explained.steps}
     assert trail['RequestedZone'] == (8, 4)
     assert trail['RequiredTraits'] == (4, 2)
-    assert explained.trail[-1][2] == 0
-    assert explained.trail[-1][0] in explained.reason
+    assert explained.steps[-1][2] == 0
+    assert explained.steps[-1][0] in explained.reason
 
 
 @pytest.mark.parametrize(

@@ -29,19 +29,19 @@ def cloud(bus_url, tmp_path_factory):
 
 @pytest.mark.parametrize('refusal', ten_refusals.TEN, ids=lambda refusal: refusal.cause)
 def test_the_true_cause_is_named(cloud, refusal):
-    error, trail = ten_refusals.refuse(cloud, refusal)
+    error, record = ten_refusals.refuse(cloud, refusal)
     assert isinstance(error, errors.NoValidHost)
     assert error.reason.startswith('There are not enough hosts available. Of 8 hosts, ')
-    removed = sum(one['seen'] - one['left'] for one in trail['filters'][:-1])
+    removed = sum(one['seen'] - one['left'] for one in record['filters'][:-1])
     assert f'{refusal.rule} removed the last {8 - removed}: {refusal.why}.' in error.reason
     hosts = [host for names in ten_refusals.ZONES.values() for host in names]
     assert [host for host in hosts if host in error.reason] == []
     # The operator gets the same, and the names.
-    assert trail['reason'] == error.reason
-    assert (trail['filters'][-1]['filter'], trail['filters'][-1]['why']) == (refusal.rule, refusal.why)
-    assert set(trail['filters'][-1]['removed']) <= set(hosts)
-    trail['time'] = tables.moment(trail['time'])
-    assert ' '.join(error.reason.split()) in ' '.join(accounts.trails([trail]).split())
+    assert record['reason'] == error.reason
+    assert (record['filters'][-1]['filter'], record['filters'][-1]['why']) == (refusal.rule, refusal.why)
+    assert set(record['filters'][-1]['removed']) <= set(hosts)
+    record['time'] = tables.moment(record['time'])
+    assert ' '.join(error.reason.split()) in ' '.join(accounts.decisions([record]).split())
 
 
 def test_there_are_ten_causes():

@@ -22,11 +22,11 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf import CONF
 from nova_sched.db import schema
 from nova_sched.db.candidates import SqlCandidates
+from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.db.schedulers import SqlSchedulers
-from nova_sched.db.trails import SqlTrails
 from nova_sched.engine import Settings
 from nova_sched.engine.candidates import MemoryCandidates
-from nova_sched.engine.trails import MemoryTrails
+from nova_sched.engine.decision_log import MemoryDecisionLog
 from nova_sched.groups.limits import Limits
 from nova_sched.rpc.client import ClaimsClient
 from nova_sched.tests.builders import uuid_of
@@ -69,9 +69,11 @@ def test_settings(option, value, setting, found):
     'kept, kinds',
     [
         pytest.param(
-            'memory', [MemoryClaimStore, MemoryTrails, MemoryCandidates, type(None)], id='in memory'
+            'memory', [MemoryClaimStore, MemoryDecisionLog, MemoryCandidates, type(None)], id='in memory'
         ),
-        pytest.param('sql', [SqlClaimStore, SqlTrails, SqlCandidates, SqlSchedulers], id='in a database'),
+        pytest.param(
+            'sql', [SqlClaimStore, SqlDecisionLog, SqlCandidates, SqlSchedulers], id='in a database'
+        ),
     ],
 )
 def test_everything_is_kept_alike(tmp_path, kept, kinds):

@@ -20,7 +20,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.cmd.manage import accounts, commands, specs
-from nova_sched.db.trails import SqlTrails
+from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.tests.builders import NOW, now
 from nova_sched.tests.reference import wire
 from nova_sched.tests.test_layers import PACKAGE
@@ -96,7 +96,7 @@ def cells(text):
 
 @pytest.fixture
 def trails(database):
-    return SqlTrails(database)
+    return SqlDecisionLog(database)
 
 
 # show

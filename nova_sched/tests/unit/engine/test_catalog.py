@@ -214,4 +214,4 @@ def test_an_adopted_rule_takes_part():
     chain = catalog.Rules((), catalog.filters(['OutOfTreeFilter'], [f'{PLUGINS}.everything']), ())
     field = survivors(chain, hosts(3), request())
     assert field.rows().tolist() == [1]
-    assert field.trail == (('OutOfTreeFilter', 3, 1),)
+    assert field.steps == (('OutOfTreeFilter', 3, 1),)

@@ -33,7 +33,7 @@ def bools(digits):
 class TestField:
     def test_at_first_everybody_is_in(self):
         field = Field(3)
-        assert (field.rows().tolist(), field.left, field.trail) == ([0, 1, 2], 3, ())
+        assert (field.rows().tolist(), field.left, field.steps) == ([0, 1, 2], 3, ())
 
     @pytest.mark.parametrize(
         'verdicts, rows, lefts',
@@ -50,9 +50,9 @@ class TestField:
         for number, verdict in enumerate(verdicts):
             field.keep(f'rule {number}', verdict if verdict is True else bools(verdict))
         assert (field.rows().tolist(), field.left) == (rows, len(rows))
-        assert [step.name for step in field.trail] == [f'rule {number}' for number in range(len(verdicts))]
-        assert [step.left for step in field.trail] == lefts
-        assert [step.seen for step in field.trail] == [3, *lefts[:-1]]
+        assert [step.name for step in field.steps] == [f'rule {number}' for number in range(len(verdicts))]
+        assert [step.left for step in field.steps] == lefts
+        assert [step.seen for step in field.steps] == [3, *lefts[:-1]]
 
     def test_a_verdict_on_the_rows_that_are_left(self):
         field = Field(4)
@@ -61,7 +61,7 @@ class TestField:
         assert field.rows().tolist() == [0, 3]
         field.keep_rows('third', field.rows(), True)
         assert field.rows().tolist() == [0, 3]
-        assert field.trail[1:] == (('second', 3, 2), ('third', 2, 2))
+        assert field.steps[1:] == (('second', 3, 2), ('third', 2, 2))
 
     def test_a_mask_is_not_written_to(self):
         mask, field = bools('110'), Field(3)
@@ -139,7 +139,7 @@ def test_narrow(words, left, steps):
     field = Field(len(seen))
     narrow(field, seen, request(**words))
     assert ''.join(names(seen, field.rows())) == left
-    assert [step.name for step in field.trail] == steps
+    assert [step.name for step in field.steps] == steps
     assert field.left == len(left)
 
 
@@ -152,12 +152,12 @@ class TestSurvivors:
         )
         field = survivors(chain, seen, request())
         assert names(seen, field.rows()) == ['host-2']
-        assert field.trail == (('first', 4, 3), ('second', 3, 2), ('third', 2, 1))
+        assert field.steps == (('first', 4, 3), ('second', 3, 2), ('third', 2, 1))
 
     def test_nobody_is_asked_when_nothing_is_left(self):
         late = Named('host-0', name='late')
         field = survivors(rules([Named(name='none'), late], always_on=[]), hosts(2), request())
-        assert (field.left, field.trail, late.asked) == (0, (('none', 2, 0),), 0)
+        assert (field.left, field.steps, late.asked) == (0, (('none', 2, 0),), 0)
 
     def test_an_empty_cluster(self):
         rule = Named('host-0')
@@ -190,7 +190,7 @@ class TestSurvivors:
         )
         field = survivors(chain, hosts(2), request(**words))
         assert [
-            step.name for step in field.trail if step.name != 'force_hosts' and step.name != 'force_nodes'
+            step.name for step in field.steps if step.name != 'force_hosts' and step.name != 'force_nodes'
         ] == asked
 
     def test_a_rule_that_runs_once_is_asked_about_the_first_instance_only(self):
@@ -207,14 +207,14 @@ class TestSurvivors:
         first = survivors(rules([Named('host-1', 'host-2')], always_on=[]), seen, request())
         later = survivors(rules([], always_on=[]), seen, request(ignore_hosts=['host-1']), 1, first)
         assert names(seen, later.rows()) == ['host-1', 'host-2']
-        assert (later.left, later.trail) == (2, ())
+        assert (later.left, later.steps) == (2, ())
 
     def test_a_rule_that_opens_each_host_sees_survivors_only(self):
         opened = Opened('host-1', 'host-3')
         field = survivors(rules([Named('host-1', 'host-2'), opened], always_on=[]), hosts(4), request())
         assert opened.seen == ['host-1', 'host-2']
         assert field.rows().tolist() == [1]
-        assert field.trail[-1] == ('Opened', 2, 1)
+        assert field.steps[-1] == ('Opened', 2, 1)
 
 
 raws = st.none() | st.lists(st.integers(-5, 5), min_size=4, max_size=4)

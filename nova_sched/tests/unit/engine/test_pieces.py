@@ -94,7 +94,7 @@ class TestOneScheduler:
         before = picture(made)
         with pytest.raises(errors.NoValidHost) as refused:
             place(made, *(asks(uuid_of(str(number))) for number in range(5)))
-        assert refused.value.trail[-1] == ('NUMATopologyFilter', 2, 0)
+        assert refused.value.steps[-1] == ('NUMATopologyFilter', 2, 0)
         assert picture(made) == before
 
     @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ class TestSeveralInstances:
             f'{memory_mb} MiB of memory asked',
         ) as refused:
             place(cluster(2, memory_mb=1024), requests(3, memory_mb=memory_mb))
-        assert refused.value.trail[-1] == ('ResourceCapacity', 2, 0)
+        assert refused.value.steps[-1] == ('ResourceCapacity', 2, 0)
         assert refused.value.details['found'] == found
 
     @pytest.mark.parametrize(

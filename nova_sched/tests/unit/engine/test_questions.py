@@ -48,8 +48,8 @@ def dry_run(made, *asked):
     assert picture(made.cluster) == before
     assert made.store.claims() == [claim for node in made.cluster for claim in node.claims.values()]
     assert (made.scheduler.figures.placed, made.scheduler.figures.refused) == figures
-    made.scheduler.trails.flush()
-    assert made.scheduler.trails.show(None) == []
+    made.scheduler.decision_log.flush()
+    assert made.scheduler.decision_log.show(None) == []
     assert json.loads(json.dumps(found)) == found
     return found
 

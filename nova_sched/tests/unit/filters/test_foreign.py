@@ -76,7 +76,7 @@ def test_in_the_chain_it_sees_only_the_survivors():
     left = survivors(chain, hosts(memory_mb=[100, 600, 600, 600]), request(memory_mb=512))
     assert left.rows().tolist() == [1, 2]
     assert asked_about == ['host-1', 'host-2', 'host-3']
-    assert [tuple(step) for step in left.trail] == [
+    assert [tuple(step) for step in left.steps] == [
         ('RamFilter', 4, 3),
         ('Nosy', 3, 2),
         ('AllHostsFilter', 2, 2),

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Trails of decisions in the database: written in batches, read by request, dropped by age."""
+"""Decision records in the database: written in batches, read by request, dropped by age."""
 
 import json
 import uuid
@@ -29,14 +29,14 @@ READ = (
 OVERDUE = sa.select(TRAILS.c.uuid).where(TRAILS.c.time_s < sa.bindparam('before_s')).limit(CHUNK)
 
 
-class SqlTrails:
+class SqlDecisionLog:
     """Each method raises StoreUnavailable if the database is away."""
 
     def __init__(self, engine):
         self._engine = engine
 
-    def write(self, trails):
-        """Keep trails: JSON-able mappings with ``request_id`` and ``time`` (seconds since the epoch)."""
+    def write(self, records):
+        """Keep records: JSON-able mappings with ``request_id`` and ``time`` (seconds since the epoch)."""
         rows = [
             {
                 'uuid': str(uuid.uuid4()),
@@ -44,18 +44,18 @@ class SqlTrails:
                 'time_s': one['time'],
                 'trail': json.dumps(one),
             }
-            for one in trails
+            for one in records
         ]
         with transaction(self._engine) as connection:
             connection.execute(sa.insert(TRAILS), rows)
 
     def read(self, request_id):
-        """The trails of a request, oldest first."""
+        """The records of a request, oldest first."""
         with transaction(self._engine) as connection:
             return [json.loads(text) for text in connection.scalars(READ, {'request_id': request_id})]
 
     def forget(self, before_s):
-        """Drop the trails of before that time."""
+        """Drop the records of before that time."""
         found = CHUNK
         while found == CHUNK:
             with transaction(self._engine) as connection:

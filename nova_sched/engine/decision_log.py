@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Trails of decisions: what operators can ask for later, written beside the loop and never waited for."""
+"""Decision records: what operators can ask for later, written beside the loop and never waited for."""
 
 import collections
 import logging
@@ -23,13 +23,13 @@ LOG = logging.getLogger(__name__)
 
 PLACED, REFUSED = 'placed', 'refused'
 GATHER_S = 0.2  # what comes within this time is written together
-BATCH = 100  # trails written in one transaction
-WAITING = 2000  # trails that wait to be written, at most
-REMEMBERED = 1000  # trails that a process without a database keeps
-TOLD = 10  # instances that a trail names
+BATCH = 100  # records written in one transaction
+WAITING = 2000  # records that wait to be written, at most
+REMEMBERED = 1000  # records that a process without a database keeps
+TOLD = 10  # instances that a record names
 
 
-def trail(order, outcome, now_s, details):
+def record(order, outcome, now_s, details):
     """What is kept of a decision, as plain values: who asked for what at that time, and what came of it."""
     return {
         'request_id': order.request_id,
@@ -56,43 +56,43 @@ def asked(requests):
     }
 
 
-class MemoryTrails:
-    """The latest trails, in this process alone."""
+class MemoryDecisionLog:
+    """The latest records, in this process alone."""
 
     def __init__(self, size=REMEMBERED):
         self._lock = threading.Lock()
         self._kept: collections.deque = collections.deque(maxlen=size)
 
-    def write(self, trails):
+    def write(self, records):
         with self._lock:
-            self._kept.extend(trails)
+            self._kept.extend(records)
 
     def read(self, request_id):
-        """The trails of a request, oldest first."""
+        """The records of a request, oldest first."""
         with self._lock:
             return [one for one in self._kept if one['request_id'] == request_id]
 
     def forget(self, before_s):
-        """Drop the trails of before that time."""
+        """Drop the records of before that time."""
         with self._lock:
             while self._kept and self._kept[0]['time'] < before_s:
                 self._kept.popleft()
 
 
-class Trails:
-    """Hands trails to where they are kept, by a thread of its own.
+class DecisionLog:
+    """Hands records to where they are kept, by a thread of its own.
 
-    When more than ``waiting`` wait, or the store is away, trails are ``lost``: counted and said, never waited
-    for. ``batch`` of them are written in one transaction. ``chance`` gives numbers from 0 to 1.
+    When more than ``waiting`` wait, or the store is away, records are ``lost``: counted and logged, without
+    a wait. ``batch`` of them are written in one transaction. ``chance`` gives numbers from 0 to 1.
     """
 
     def __init__(self, store=None, chance=random.random, waiting=WAITING, batch=BATCH):
-        self._store = MemoryTrails() if store is None else store
+        self._store = MemoryDecisionLog() if store is None else store
         self._chance = chance
         self._waiting, self._batch = waiting, batch
         self._queue: queue.SimpleQueue = queue.SimpleQueue()
         self._leaving = threading.Event()
-        self._thread = threading.Thread(target=self._run, name='nova-sched-trails', daemon=True)
+        self._thread = threading.Thread(target=self._run, name='nova-sched-decision-log', daemon=True)
         self.lost = 0
         self._told = 0  # how many of the lost ones were said to be
         self._away = False
@@ -111,21 +111,21 @@ class Trails:
         """Whether a decision that found its hosts is among the given share (0 to 1)."""
         return share > 0 and self._chance() < share
 
-    def keep(self, trail):
-        """Have a trail kept. One without a request id could not be asked for, and is not."""
-        if not trail['request_id']:
+    def keep(self, record):
+        """Keep a record. One without a request id could not be asked for, and is not."""
+        if not record['request_id']:
             return
         if self._queue.qsize() >= self._waiting:
             self.lost += 1
         else:
-            self._queue.put(trail)
+            self._queue.put(record)
 
     def show(self, request_id):
-        """The trails of a request that are kept, oldest first. Raises StoreUnavailable."""
+        """The records of a request that are kept, oldest first. Raises StoreUnavailable."""
         return self._store.read(request_id)
 
     def forget(self, before_s):
-        """Drop the trails of before that time. Raises StoreUnavailable."""
+        """Drop the records of before that time. Raises StoreUnavailable."""
         self._store.forget(before_s)
 
     def flush(self, first=()):
@@ -141,7 +141,7 @@ class Trails:
         if batch:
             self._write(batch)
         if self.lost > self._told and not self._away:
-            LOG.warning('%d trails of decisions were lost', self.lost - self._told)
+            LOG.warning('%d decision records were lost', self.lost - self._told)
             self._told = self.lost
 
     def _run(self):
@@ -159,8 +159,8 @@ class Trails:
         except errors.StoreUnavailable as error:
             self.lost += len(batch)
             if not self._away:
-                LOG.warning('%s; trails of decisions are lost until it does', error)
+                LOG.warning('%s; decision records are lost until it does', error)
             self._away = True
         except Exception:
             self.lost += len(batch)
-            LOG.exception('%d trails of decisions cannot be kept', len(batch))
+            LOG.exception('%d decision records cannot be kept', len(batch))

@@ -18,7 +18,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.engine.batch import Order
-from nova_sched.engine.trails import MemoryTrails, Trails, trail
+from nova_sched.engine.decision_log import DecisionLog, MemoryDecisionLog, record
 from nova_sched.tests.builders import NOW, report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Miser
 from nova_sched.tests.unit.engine.test_scheduler import wait_for
@@ -31,7 +31,7 @@ def one(request_id='req-1', time=NOW, **facts):
     return {'request_id': request_id, 'time': time, **facts}
 
 
-class Away(MemoryTrails):
+class Away(MemoryDecisionLog):
     """A store that is away, or breaks, while ``error`` is set; ``batches`` are those that it took."""
 
     def __init__(self, error=None):
@@ -48,28 +48,28 @@ class Away(MemoryTrails):
 
 class TestMemory:
     def test_by_request_oldest_first(self):
-        made = MemoryTrails()
+        made = MemoryDecisionLog()
         made.write([one(n=1), one('req-2', n=2)])
         made.write([one(n=3)])
         assert [found['n'] for found in made.read('req-1')] == [1, 3]
         assert made.read('req-9') == []
 
     def test_the_oldest_go_first(self):
-        made = MemoryTrails(size=2)
+        made = MemoryDecisionLog(size=2)
         made.write([one(n=1), one(n=2), one(n=3)])
         assert [found['n'] for found in made.read('req-1')] == [2, 3]
 
     def test_by_age(self):
-        made = MemoryTrails()
+        made = MemoryDecisionLog()
         made.write([one(time=NOW - 2, n=1), one(time=NOW, n=2)])
         made.forget(NOW)
         assert [found['n'] for found in made.read('req-1')] == [2]
 
 
-class TestTrails:
+class TestDecisionLog:
     def test_what_waits_is_written_in_batches(self):
         store = Away()
-        made = Trails(store, batch=2)
+        made = DecisionLog(store, batch=2)
         for n in range(5):
             made.keep(one(n=n))
         assert store.batches == []
@@ -79,47 +79,47 @@ class TestTrails:
 
     def test_one_that_nobody_could_ask_for_is_not_kept(self):
         store = Away()
-        made = Trails(store)
+        made = DecisionLog(store)
         made.keep(one(None))
         made.flush()
         assert store.batches == []
 
     def test_too_many_are_lost_and_said_to_be_once(self, caplog):
-        made = Trails(waiting=3)
+        made = DecisionLog(waiting=3)
         for n in range(5):
             made.keep(one(n=n))
         made.flush()
         made.flush()
         assert [found['n'] for found in made.show('req-1')] == [0, 1, 2]
         assert made.lost == 2
-        assert caplog.messages == ['2 trails of decisions were lost']
+        assert caplog.messages == ['2 decision records were lost']
 
     def test_a_store_that_is_away_loses_them_and_is_said_to_be_once(self, caplog):
         store = Away(errors.StoreUnavailable('gone'))
-        made = Trails(store)
+        made = DecisionLog(store)
         for _ in range(3):
             made.keep(one())
             made.flush()
         assert made.lost == 3
         assert caplog.messages == [
-            'The database does not answer: gone; trails of decisions are lost until it does'
+            'The database does not answer: gone; decision records are lost until it does'
         ]
         store.error = None
         made.keep(one())
         made.flush()
         assert len(made.show('req-1')) == 1
-        assert caplog.messages[1:] == ['3 trails of decisions were lost']
+        assert caplog.messages[1:] == ['3 decision records were lost']
 
     def test_a_store_that_breaks_ends_nothing(self, caplog):
         store = Away(ZeroDivisionError())
-        made = Trails(store)
+        made = DecisionLog(store)
         made.keep(one())
         made.flush()
         store.error = None
         made.keep(one())
         made.flush()
         assert (made.lost, len(made.show('req-1'))) == (1, 1)
-        assert '1 trails of decisions cannot be kept' in caplog.text
+        assert '1 decision records cannot be kept' in caplog.text
 
     @pytest.mark.parametrize(
         'share, chance, sampled',
@@ -131,18 +131,18 @@ class TestTrails:
         ],
     )
     def test_sampled(self, share, chance, sampled):
-        assert Trails(chance=lambda: chance).sampled(share) == sampled
+        assert DecisionLog(chance=lambda: chance).sampled(share) == sampled
 
     def test_a_thread_writes_and_the_last_ones_too(self):
         store = Away()
-        made = Trails(store)
+        made = DecisionLog(store)
         made.start()
         made.keep(one(n=1))
         wait_for(lambda: store.batches)
         made.keep(one(n=2))
         made.stop()
         assert [found['n'] for found in made.show('req-1')] == [1, 2]
-        assert 'nova-sched-trails' not in [thread.name for thread in threading.enumerate()]
+        assert 'nova-sched-decision-log' not in [thread.name for thread in threading.enumerate()]
 
 
 class TestScheduler:
@@ -157,8 +157,8 @@ class TestScheduler:
         context = types.SimpleNamespace(request_id='req-1')
         future = made.loop.send('place', Order(list(requests), alternates, claim, context))
         made.turn_until(future)
-        made.scheduler.trails.flush()
-        return made.scheduler.trails.show('req-1')
+        made.scheduler.decision_log.flush()
+        return made.scheduler.decision_log.show('req-1')
 
     def test_a_refusal(self):
         made = self.world()
@@ -224,11 +224,11 @@ class TestScheduler:
         self.decide(made, request(vcpus=9))
         made.now_s += 101
         made.scheduler._forget()  # the watch's own tests show that it does
-        assert made.scheduler.trails.show('req-1') == []
+        assert made.scheduler.decision_log.show('req-1') == []
 
     def test_many_instances_name_the_first(self):
         order = Order([request(instance_uuid=uuid_of(str(n))) for n in range(50)])
-        assert trail(order, 'placed', NOW, {})['asked']['instances'] == [uuid_of(str(n)) for n in range(10)]
+        assert record(order, 'placed', NOW, {})['asked']['instances'] == [uuid_of(str(n)) for n in range(10)]
 
 
 def test_a_refusal_after_lost_races_is_kept():
@@ -236,7 +236,7 @@ def test_a_refusal_after_lost_races_is_kept():
     made.report(report())
     future = made.loop.send('place', Order([request()], context=types.SimpleNamespace(request_id='req-1')))
     made.turn_until(future)
-    made.scheduler.trails.flush()
-    (kept,) = made.scheduler.trails.show('req-1')
+    made.scheduler.decision_log.flush()
+    (kept,) = made.scheduler.decision_log.show('req-1')
     assert (kept['outcome'], kept['hosts'], kept['found']) == ('refused', 1, 0)
     assert kept['reason'] == future.exception(0).reason

@@ -11,8 +11,8 @@
 # under the License.
 """The store of trails on database servers."""
 
-from nova_sched.tests.unit.db import trails
+from nova_sched.tests.unit.db import decision_log
 
 
-class TestTrails(trails.Trails):
+class TestDecisionLog(decision_log.DecisionLog):
     pass

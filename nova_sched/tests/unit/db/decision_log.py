@@ -1,0 +1,52 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What the store of trails keeps on every database: tests that each database runs.
+
+A module of tests brings the fixture ``database``: an engine on the newest schema, with empty tables.
+"""
+
+import pytest
+
+from nova_sched.db.decision_log import CHUNK, SqlDecisionLog
+from nova_sched.tests.builders import NOW
+
+
+def one(request_id='req-1', time=NOW, **facts):
+    return {'request_id': request_id, 'time': time, 'outcome': 'refused', **facts}
+
+
+class DecisionLog:
+    @pytest.fixture
+    def decision_log(self, database):
+        return SqlDecisionLog(database)
+
+    def test_what_was_written_is_read_by_request_oldest_first(self, decision_log):
+        late, early, other = one(time=NOW + 0.5, n=[1, None]), one(n={'a': 'ü'}), one('req-2')
+        decision_log.write([late, other])
+        decision_log.write([early])
+        assert decision_log.read('req-1') == [early, late]
+        assert decision_log.read('req-2') == [other]
+        assert decision_log.read('REQ-1') == decision_log.read('req-3') == []
+
+    def test_a_long_trail(self, decision_log):
+        long = one(why='x' * 100_000)
+        decision_log.write([long])
+        assert decision_log.read('req-1') == [long]
+
+    def test_old_ones_are_dropped(self, decision_log):
+        decision_log.write([one(time=NOW - 1, n=number) for number in range(CHUNK + 3)])
+        decision_log.write([one(time=NOW), one('req-2', time=NOW - 2)])
+        decision_log.forget(NOW)
+        assert decision_log.read('req-1') == [one(time=NOW)]
+        assert decision_log.read('req-2') == []
+        decision_log.forget(NOW)
+        assert len(decision_log.read('req-1')) == 1
