@@ -29,17 +29,17 @@ from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine import Settings, catalog
 from nova_sched.engine.candidates import MemoryCandidates
+from nova_sched.engine.changes import ChangePublisher
 from nova_sched.engine.clock import StoreClock
 from nova_sched.engine.decision_log import DecisionLog, MemoryDecisionLog
 from nova_sched.engine.membership import SchedulerMembership
-from nova_sched.engine.news import Herald
 from nova_sched.engine.received import Arrivals
 from nova_sched.engine.scheduler import Scheduler
 from nova_sched.groups.exact.worker import Solver
 from nova_sched.groups.limits import Limits
 from nova_sched.groups.topology import Topology
 from nova_sched.rpc import endpoints
-from nova_sched.rpc.ears import Ears
+from nova_sched.rpc.change_listener import ChangeListener
 from nova_sched.rpc.news import NewsClient
 from nova_sched.state.cluster import Cluster
 
@@ -148,7 +148,7 @@ def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None, 
         decision_log=DecisionLog(decision_log),
         candidates=candidates,
         clock=clock,
-        news=Herald(tell, lambda: membership.is_alone, clock),
+        news=ChangePublisher(tell, lambda: membership.is_alone, clock),
         membership=membership,
         topology=Topology(conf.topology.levels, conf.topology.orders),
         solver=Solver() if conf.groups.solver else None,
@@ -205,7 +205,7 @@ class SchedulerService(oslo_service.ServiceBase):
         if self._leaving.is_set():
             return
         if made[-1] is not None:
-            self._ears = Ears(self._bus, self._conf.host, self.scheduler)
+            self._ears = ChangeListener(self._bus, self._conf.host, self.scheduler)
             self._ears.start()
         arrivals = Arrivals(self.scheduler.clock, self.scheduler.pauses)
         doors = endpoints.all_of(self.scheduler)

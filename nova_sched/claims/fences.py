@@ -41,16 +41,16 @@ NOTHING = Change({}, {})
 class Fences:
     """The fences on some nodes, as claims come and go there.
 
-    The nodes' ``ledgers`` have the tokens that each carries. Every claim with a token is on a node that
+    The nodes' ``usages`` have the tokens that each carries. Every claim with a token is on a node that
     carries it: whoever knows all of these nodes, and the claims there, knows whether it was the last one.
     ``nodes`` are all that one of ``tokens`` is on, or that a new fence is about; ``tenants`` are all claims
     there: (consumer, node UUID, tokens).
     """
 
-    def __init__(self, ledgers, nodes=(), tenants=(), tokens=()):
+    def __init__(self, usages, nodes=(), tenants=(), tokens=()):
         self.changed = set()  # nodes whose tokens are not what they were
         self._put: dict = {}  # token -> the Fence that was to be put up, or spread
-        self._ledgers, self._tokens = ledgers, frozenset(tokens)
+        self._usages, self._tokens = usages, frozenset(tokens)
         self._tenants: dict = {node: {} for node in nodes}  # node -> consumer -> its tokens
         for consumer, node, its in tenants:
             self._tenants[node][consumer] = frozenset(its)
@@ -69,10 +69,10 @@ class Fences:
         marks = self._without(loose - borne)
         self._put |= {fence.token: fence for fence in put}
         for fence in put:
-            for node in fence.nodes & self._ledgers.keys() if fence.token in borne else ():
+            for node in fence.nodes & self._usages.keys() if fence.token in borne else ():
                 if self._has_outsiders(tenants, node, fence.token):
                     return None
-                marks[node] = marks.get(node, self._ledgers[node].fences) | {fence.token}
+                marks[node] = marks.get(node, self._usages[node].fences) | {fence.token}
         kept = self._kept({fence.token for fence in put}, {node for _, node in changes})
         return Change(tenants, marks, kept) if self._enters(changes, marks) else None
 
@@ -83,11 +83,11 @@ class Fences:
         if token not in _tokens(self._tenants):
             return NOTHING
         self._put[token] = fence
-        marks = {node: self._ledgers[node].fences | {token} for node in self._ledgers.keys() & fence.nodes}
+        marks = {node: self._usages[node].fences | {token} for node in self._usages.keys() & fence.nodes}
         if fence.domain is not None:
             marks |= {
-                node: ledger.fences - {token}
-                for node, ledger in self._ledgers.items()
+                node: usage.fences - {token}
+                for node, usage in self._usages.items()
                 if node not in fence.nodes and token not in _tokens({node: self._tenants.get(node, {})})
             }
         kept = self._kept({token}) if marks else frozenset()
@@ -101,16 +101,16 @@ class Fences:
         """Make it so."""
         self._tenants = change.tenants
         for node, tokens in change.marks.items():
-            ledger = self._ledgers[node]
-            if ledger.fences != tokens:
-                ledger.fences, ledger.changed = tokens, True
+            usage = self._usages[node]
+            if usage.fences != tokens:
+                usage.fences, usage.changed = tokens, True
                 self.changed.add(node)
         for node in change.kept:
-            self._ledgers[node].changed = True
+            self._usages[node].changed = True
 
     def _kept(self, tokens, written=frozenset()):
         """For each token a node that carries it, unless one of those is ``written`` anyway."""
-        carriers = [{node for node, one in self._ledgers.items() if token in one.fences} for token in tokens]
+        carriers = [{node for node, one in self._usages.items() if token in one.fences} for token in tokens]
         return frozenset(min(nodes) for nodes in carriers if nodes and nodes.isdisjoint(written))
 
     @property
@@ -125,14 +125,14 @@ class Fences:
         return self._tokens - self._alive() if self._tokens else self._tokens
 
     def _alive(self):
-        return {token for ledger in self._ledgers.values() for token in ledger.fences}
+        return {token for usage in self._usages.values() for token in usage.fences}
 
     def _concerned(self, changes):
         """Whether any of the claims or nodes has to do with fences. Hardly any has, so this is quick."""
         for (_, node), (old, new) in changes.items():
             if (old is not None and old.fences) or (new is not None and new.fences):
                 return True
-            if node in self._ledgers and self._ledgers[node].fences:
+            if node in self._usages and self._usages[node].fences:
                 return True
         return False
 
@@ -157,19 +157,19 @@ class Fences:
 
     def _without(self, tokens):
         """node UUID -> the tokens that it carries when these end, where that is a difference."""
-        marked = {node: ledger.fences for node, ledger in self._ledgers.items() if ledger.fences & tokens}
+        marked = {node: usage.fences for node, usage in self._usages.items() if usage.fences & tokens}
         return {node: carries - tokens for node, carries in marked.items()}
 
     def _has_outsiders(self, tenants, node, token):
         there = tenants[node].values()
-        return bool(self._ledgers[node].foreign_instances) or any(token not in tokens for tokens in there)
+        return bool(self._usages[node].foreign_instances) or any(token not in tokens for tokens in there)
 
     def _enters(self, changes, marks):
         """Whether each claim that comes to a node, or is behind others than before, is behind the node's."""
         for (_, node), (old, new) in changes.items():
-            if new is None or (old is not None and old.fences == new.fences) or node not in self._ledgers:
+            if new is None or (old is not None and old.fences == new.fences) or node not in self._usages:
                 continue
-            carries = marks.get(node, self._ledgers[node].fences)
+            carries = marks.get(node, self._usages[node].fences)
             if (carries or new.fences) and carries != frozenset(new.fences):
                 return False
         return True

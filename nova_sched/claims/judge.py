@@ -19,7 +19,7 @@ from nova_sched.objects.claim import PENDING, PLANNED, Claim
 
 
 @dataclasses.dataclass(slots=True)
-class Ledger:
+class NodeUsage:
     """One node during a judgement: its inventories, use by resource class, generation, and host.
 
     ``pieces_at`` is the generation at which CPUs, pages or devices were last taken there, or reported anew.
@@ -94,22 +94,23 @@ class Held:
             self.added[key] = self._claims[key[0]][key[1]] = claim.stamped(self.removed.get(key), now_s)
 
 
-def judge(placements, ledgers, held, circles=None, records=None, fences=None, now_s=0.0):
+def judge(placements, usages, held, circles=None, records=None, fences=None, now_s=0.0):
     """Judge placements one after the other; returns an Outcome for each.
 
-    ``ledgers`` (node UUID to Ledger), ``held`` (Held), ``circles`` (group UUID to Circle) and ``records``
-    (UUID to Record, None where there is none) cover every node, consumer, policy and record that the
-    placements name, and every node where such a consumer holds a claim; ``fences`` (Fences) cover what they
-    put up. All are brought to what they are afterwards; ``now_s`` is when that is. Raises Loose.
+    ``usages`` (node UUID to NodeUsage), ``held`` (Held), ``circles`` (group UUID to ServerGroupMembers)
+    and ``records`` (UUID to Record, None where there is none) cover every node, consumer, policy and
+    record that the placements name, and every node where such a consumer holds a claim;
+    ``fences`` (Fences) cover what they put up. All are brought to what they are afterwards; ``now_s`` is when
+    that is. Raises Loose.
     """
-    court = _Court(ledgers, held, circles, records, fences)
+    court = _BatchValidator(usages, held, circles, records, fences)
     won = [court.judge(placement) for placement in placements]
     held.stamp(now_s)
     for _, node in (*held.added, *held.removed):
-        ledgers[node].changed = True
-    fenced = {node: ledgers[node].fences for node in court.fences.changed}
+        usages[node].changed = True
+    fenced = {node: usages[node].fences for node in court.fences.changed}
     return [
-        _outcome(placement, one, ledgers, held, court.records, fenced)
+        _outcome(placement, one, usages, held, court.records, fenced)
         for placement, one in zip(placements, won, strict=True)
     ]
 
@@ -150,14 +151,14 @@ def elsewhere(placement, held):
     ]
 
 
-class _Court:
+class _BatchValidator:
     """What one batch is judged by, as it changes from placement to placement."""
 
-    def __init__(self, ledgers, held, circles, records, fences):
-        self._ledgers, self._held = ledgers, held
+    def __init__(self, usages, held, circles, records, fences):
+        self._usages, self._held = usages, held
         self._circles = {} if circles is None else circles
         self.records = {} if records is None else records
-        self.fences = Fences(ledgers) if fences is None else fences
+        self.fences = Fences(usages) if fences is None else fences
         self._kept = set[str]()
 
     def judge(self, placement):
@@ -233,8 +234,8 @@ class _Court:
             left, entered = (one and one.group_uuid for one in (old, new))
             if left in self._circles and left != entered:
                 moves.setdefault(left, []).append((consumer, node, None))
-            if entered in self._circles and left != entered and node in self._ledgers:
-                moves.setdefault(entered, []).append((consumer, node, self._ledgers[node].host))
+            if entered in self._circles and left != entered and node in self._usages:
+                moves.setdefault(entered, []).append((consumer, node, self._usages[node].host))
         after = {group: self._circles[group].after(some) for group, some in moves.items()}
         for group, some in moves.items():
             for consumer, node, host in some:
@@ -251,26 +252,26 @@ class _Court:
         amounts to find out.
         """
         return all(
-            node not in self._ledgers
-            or (self._ledgers[node].pieces_at <= generation and node not in self._kept)
+            node not in self._usages
+            or (self._usages[node].pieces_at <= generation and node not in self._kept)
             for node, generation in placement.generations.items()
         )
 
     def _book(self, changes):
         """Bring the changes about if they fit; say whether they did."""
-        ledgers, booked = self._ledgers, []
+        usages, booked = self._usages, []
         for (_, node), (old, _) in changes.items():
             if old is not None:
-                ledgers[node].take(old.resources, -1)
+                usages[node].take(old.resources, -1)
                 booked.append((node, old.resources, 1))
         for (_, node), (_, new) in changes.items():
             if new is None:
                 continue
-            if node not in ledgers or not ledgers[node].fits(new.resources):
+            if node not in usages or not usages[node].fits(new.resources):
                 for undone, resources, sign in booked:
-                    ledgers[undone].take(resources, sign)
+                    usages[undone].take(resources, sign)
                 return False
-            ledgers[node].take(new.resources)
+            usages[node].take(new.resources)
             booked.append((node, new.resources, -1))
         for key, (_, new) in changes.items():
             self._held.put(key, new)
@@ -304,9 +305,9 @@ def _same(one, other):
     return dataclasses.replace(one, definition=None) == dataclasses.replace(other, definition=None)
 
 
-def _outcome(placement, won, ledgers, held, records, fenced):
+def _outcome(placement, won, usages, held, records, fenced):
     nodes = {claim.node_uuid for claim in placement.claims} | {node for _, node in placement.releases}
-    known = {node: ledgers[node] for node in nodes if node in ledgers}
+    known = {node: usages[node] for node in nodes if node in usages}
     if won:
         raised = {
             node: (one.generation, one.generation + one.changed)

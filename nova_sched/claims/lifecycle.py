@@ -17,18 +17,18 @@ from nova_sched.claims.order import ANY
 from nova_sched.claims.reconcile import keeps_source
 
 
-def amend(claims, change, ledgers, held, now_s):
+def amend(claims, change, usages, held, now_s):
     """Let ``change`` make of each claim another one, or None; returns those that it changed, as they were."""
     changed = [(claim, after) for claim in claims if (after := change(claim)) != claim]
     for before, after in changed:
-        ledger = ledgers[before.node_uuid]
-        ledger.take(before.resources, -1)
+        usage = usages[before.node_uuid]
+        usage.take(before.resources, -1)
         if after is not None:
-            ledger.take(after.resources)
+            usage.take(after.resources)
         held.put(before.key, after)
     held.stamp(now_s)
     for _, node in (*held.added, *held.removed):
-        ledgers[node].changed = True
+        usages[node].changed = True
     return [before for before, _ in changed]
 
 

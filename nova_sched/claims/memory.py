@@ -18,12 +18,12 @@ import time
 
 from nova_sched import errors
 from nova_sched.claims import Changes, ClaimStore, Fence, NodeFacts, domains
-from nova_sched.claims.circle import Circle
 from nova_sched.claims.fences import Fences
-from nova_sched.claims.judge import Held, Ledger, judge, stale
+from nova_sched.claims.judge import Held, NodeUsage, judge, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
 from nova_sched.claims.order import ANY
 from nova_sched.claims.reconcile import absent, keeps_source, newest, settle
+from nova_sched.claims.server_group_members import ServerGroupMembers
 from nova_sched.objects.claim import PLANNED, Claim
 
 
@@ -96,14 +96,14 @@ class MemoryClaimStore(ClaimStore):
             nodes = {claim.node_uuid for one in placements for claim in one.claims}
             nodes |= {node for consumer in consumers for node in held.of(consumer)}
             fenced = {node for one in placements for fence in one.fences for node in fence.nodes}
-            ledgers, fences = self._fences(nodes, found, fenced)
+            usages, fences = self._fences(nodes, found, fenced)
             circles = {
                 policy.group_uuid: self._circle(policy) for one in placements for policy in one.policies
             }
             guards = {one.guarded_by for one in placements} - {None}
             records = {uuid: self._records.get(uuid) for uuid in guards}
-            outcomes = judge(placements, ledgers, held, circles, records, fences, self.now_s())
-            self._write(held, ledgers, fences)
+            outcomes = judge(placements, usages, held, circles, records, fences, self.now_s())
+            self._write(held, usages, fences)
             self._records |= {uuid: record for uuid, record in records.items() if record is not None}
             return [
                 outcome
@@ -113,44 +113,46 @@ class MemoryClaimStore(ClaimStore):
             ]
 
     def _fences(self, nodes, claims, fenced=()):
-        """The ledgers of nodes, and their fences: with what it takes to end those of the claims."""
+        """The usages of nodes, and their fences: with what it takes to end those of the claims."""
         tokens = {token for claim in claims for token in claim.fences}
         watched = set(fenced) | (self._fenced if tokens else set())
-        ledgers = self._ledgers(watched.union(nodes))
-        watched &= ledgers.keys()
+        usages = self._usages(watched.union(nodes))
+        watched &= usages.keys()
         tenants = [(*claim.key, claim.fences) for node in watched for claim in self._claims[node].values()]
-        return ledgers, Fences(ledgers, watched, tenants, tokens)
+        return usages, Fences(usages, watched, tenants, tokens)
 
-    def _ledgers(self, nodes):
-        return {uuid: self._ledger(uuid) for uuid in nodes if uuid in self._nodes}
+    def _usages(self, nodes):
+        return {uuid: self._usage(uuid) for uuid in nodes if uuid in self._nodes}
 
-    def _ledger(self, uuid):
+    def _usage(self, uuid):
         facts = self._nodes[uuid]
         known = facts.report.inventories, dict(facts.foreign), facts.generation, facts.report.host
         fenced = {'fences': facts.fences, 'foreign_instances': facts.foreign_instances}
-        ledger = Ledger(*known, self._pieces_at[uuid], **fenced)
+        usage = NodeUsage(*known, self._pieces_at[uuid], **fenced)
         for claim in self._claims[uuid].values():
-            ledger.take(claim.resources)
-        return ledger
+            usage.take(claim.resources)
+        return usage
 
     def _circle(self, policy):
         members = (claim for claims in self._claims.values() for claim in claims.values()
                    if claim.group_uuid == policy.group_uuid)  # fmt: skip
-        return Circle(policy, [(*one.key, self._nodes[one.node_uuid].report.host) for one in members])
+        return ServerGroupMembers(
+            policy, [(*one.key, self._nodes[one.node_uuid].report.host) for one in members]
+        )
 
     def _fresh(self, placement, circles, held):
         return tuple(self._facts(uuid) for uuid in stale(placement, circles, held) if uuid in self._nodes)
 
-    def _write(self, held, ledgers, fences):
+    def _write(self, held, usages, fences):
         for key in held.removed:
             self._drop(key)
         for claim in held.added.values():
             self._put(claim)
             if claim.all_parts:
                 self._pieces_at[claim.node_uuid] = self._nodes[claim.node_uuid].generation + 1
-        self._mark({node: ledgers[node].fences for node in fences.changed})
+        self._mark({node: usages[node].fences for node in fences.changed})
         self._keep_domains(fences)
-        self._touch({node for node, ledger in ledgers.items() if ledger.changed})
+        self._touch({node for node, usage in usages.items() if usage.changed})
 
     def _mark(self, fences):
         """Let nodes carry these tokens."""
@@ -163,10 +165,10 @@ class MemoryClaimStore(ClaimStore):
     def _amend(self, claims, change):
         """Change claims, see ``amend``; returns those that were changed, as they were."""
         held = Held(claims)
-        ledgers, fences = self._fences({claim.node_uuid for claim in claims}, claims)
-        changed = amend(claims, change, ledgers, held, self.now_s())
+        usages, fences = self._fences({claim.node_uuid for claim in claims}, claims)
+        changed = amend(claims, change, usages, held, self.now_s())
         fences.adopt(fences.after(held.changes))
-        self._write(held, ledgers, fences)
+        self._write(held, usages, fences)
         return changed
 
     def _unfence(self, ended, raised=frozenset()):
@@ -176,9 +178,9 @@ class MemoryClaimStore(ClaimStore):
         """
         if not any(claim.fences for claim in ended):
             return set()
-        ledgers, fences = self._fences((), ended)
+        usages, fences = self._fences((), ended)
         fences.adopt(fences.after({claim.key: (claim, None) for claim in ended}))
-        self._mark({node: ledgers[node].fences for node in fences.changed})
+        self._mark({node: usages[node].fences for node in fences.changed})
         self._keep_domains(fences)
         self._touch(fences.changed - raised)
         return fences.changed
@@ -301,9 +303,9 @@ class MemoryClaimStore(ClaimStore):
         with self._lock:
             wanted = Fence(token, frozenset(nodes), domain)
             fence = dataclasses.replace(wanted, nodes=self._nodes_of(wanted))
-            ledgers, fences = self._fences(fence.nodes, (), self._fenced)
+            usages, fences = self._fences(fence.nodes, (), self._fenced)
             fences.adopt(fences.spread(fence))
-            self._write(Held(()), ledgers, fences)
+            self._write(Held(()), usages, fences)
             return sorted(fences.changed)
 
     def forget_groups(self):

@@ -87,7 +87,7 @@ def end_fences(sessions):
         # Who brings one of them to more nodes at this moment has a claim behind it.
         with contextlib.suppress(Loose), sessions.transaction() as connection:
             nodes = groups.marked(connection, loose)
-            ledgers = sql_nodes.lock(connection, nodes)
-            fences = groups.read_fences(connection, ledgers, nodes, loose)
+            usages = sql_nodes.lock(connection, nodes)
+            fences = groups.read_fences(connection, usages, nodes, loose)
             fences.adopt(fences.swept())
-            sql_nodes.write(connection, ledgers, Held(()), fences)
+            sql_nodes.write(connection, usages, Held(()), fences)

@@ -37,13 +37,13 @@ from nova_sched.claims import (
 )
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
-from nova_sched.claims.circle import Circle
 from nova_sched.claims.fences import Change, Fences, Loose
 from nova_sched.claims.judge import Held, judge, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
 from nova_sched.claims.order import ANY
 from nova_sched.claims.purge import end_fences, forget_groups
 from nova_sched.claims.reconcile import newest
+from nova_sched.claims.server_group_members import ServerGroupMembers
 from nova_sched.claims.taken import second_of_a_name
 from nova_sched.db import clock
 from nova_sched.db.engine import Sessions
@@ -123,19 +123,19 @@ class SqlClaimStore(ClaimStore):
             placements = sql_domains.filled(connection, self.locator, placements)
             put = [fence for one in placements for fence in one.fences]
             watched = groups.watched(connection, tokens, put)
-            ledgers, now_s = self._lock(connection, nodes | watched)
+            usages, now_s = self._lock(connection, nodes | watched)
             # Behind the lock: what another scheduler did before it counts.
             found = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
-            self._end_orphans(connection, found, nodes - ledgers.keys())
-            held = Held(claim for claim in found if claim.node_uuid in ledgers)
+            self._end_orphans(connection, found, nodes - usages.keys())
+            held = Held(claim for claim in found if claim.node_uuid in usages)
             sql_domains.check(connection, self.locator, placements)
-            fences = groups.read_fences(connection, ledgers, watched, tokens)
+            fences = groups.read_fences(connection, usages, watched, tokens)
             after = dict(records)
-            outcomes = judge(placements, ledgers, held, circles, after, fences, now_s)
+            outcomes = judge(placements, usages, held, circles, after, fences, now_s)
             losers = [one for one, outcome in zip(placements, outcomes, strict=True) if not outcome.won]
             if not ask and self._hold_claims(connection, losers):
                 raise _Lost
-            sql_nodes.write(connection, ledgers, held, fences)
+            sql_nodes.write(connection, usages, held, fences)
             sql_new.refuse_confirmed(connection, placements, held)
             self._raise_groups(connection, held, circles)
             groups.write_records(connection, records, after)
@@ -148,9 +148,9 @@ class SqlClaimStore(ClaimStore):
             return clock.read(connection)
 
     def _lock(self, connection, nodes):
-        """The ledgers of nodes, and the time."""
-        ledgers, now_s = sql_nodes.lock_at(connection, nodes)
-        return ledgers, now_s if self.clock is None else self.clock()
+        """The usages of nodes, and the time."""
+        usages, now_s = sql_nodes.lock_at(connection, nodes)
+        return usages, now_s if self.clock is None else self.clock()
 
     def _end_orphans(self, connection, claims, gone):
         """End claims on nodes that are gone: with them, their consumers could not be claimed for."""
@@ -173,7 +173,7 @@ class SqlClaimStore(ClaimStore):
         members: dict[str, list] = {uuid: [] for uuid in policies}
         for group, *member in sql.rows(connection, sql.MEMBERS_OF, policies):
             members[group].append(member)
-        return {uuid: Circle(policy, members[uuid]) for uuid, policy in policies.items()}
+        return {uuid: ServerGroupMembers(policy, members[uuid]) for uuid, policy in policies.items()}
 
     def _raise_groups(self, connection, held, circles):
         entered = {claim.group_uuid for claim in held.added.values()} & circles.keys()
@@ -243,12 +243,12 @@ class SqlClaimStore(ClaimStore):
             if not seen:
                 return []
             watched = groups.watched(connection, tokens)
-            ledgers, now_s = self._lock(connection, watched | {claim.node_uuid for claim in seen})
-            found = [claim for claim in read(connection) if claim.node_uuid in ledgers]
-            held, fences = Held(found), groups.read_fences(connection, ledgers, watched, tokens)
-            changed = amend(found, changing(found), ledgers, held, now_s)
+            usages, now_s = self._lock(connection, watched | {claim.node_uuid for claim in seen})
+            found = [claim for claim in read(connection) if claim.node_uuid in usages]
+            held, fences = Held(found), groups.read_fences(connection, usages, watched, tokens)
+            changed = amend(found, changing(found), usages, held, now_s)
             fences.adopt(fences.after(held.changes))
-            sql_nodes.write(connection, ledgers, held, fences)
+            sql_nodes.write(connection, usages, held, fences)
         return changed
 
     def forget_groups(self):
@@ -287,11 +287,11 @@ class SqlClaimStore(ClaimStore):
             placements = sql_domains.filled(connection, self.locator, [wanted])
             (fence,) = placements[0].fences
             watched = groups.watched(connection, tokens)
-            ledgers = sql_nodes.lock(connection, watched | fence.nodes)
+            usages = sql_nodes.lock(connection, watched | fence.nodes)
             sql_domains.check(connection, self.locator, placements)
-            fences = groups.read_fences(connection, ledgers, watched, tokens)
+            fences = groups.read_fences(connection, usages, watched, tokens)
             fences.adopt(fences.spread(fence))
-            sql_nodes.write(connection, ledgers, Held(()), fences)
+            sql_nodes.write(connection, usages, Held(()), fences)
         return sorted(fences.changed)
 
     def domains(self):
@@ -335,11 +335,11 @@ class SqlClaimStore(ClaimStore):
     def _remove_node(self, meant, tokens):
         with self._sessions.transaction() as connection:
             watched = groups.watched(connection, tokens)
-            ledgers = sql_nodes.lock(connection, watched)
+            usages = sql_nodes.lock(connection, watched)
             nodes, gone = sql_nodes.forget(connection, *meant)
-            fences = groups.read_fences(connection, ledgers, watched, tokens)
+            fences = groups.read_fences(connection, usages, watched, tokens)
             fences.adopt(fences.after({claim.key: (claim, None) for claim in gone}))
-            sql_nodes.write(connection, ledgers, Held(()), fences)
+            sql_nodes.write(connection, usages, Held(()), fences)
         return bool(nodes)
 
     # Services, aggregates, instance lists.
@@ -373,14 +373,14 @@ class SqlClaimStore(ClaimStore):
                 return []
             hosts = domains.moved_hosts(*(one and sql.aggregate(one) for one in (there, row)))
             come = sql_domains.entering(connection, self.locator, hosts)
-            ledgers = sql_nodes.lock(connection, come)
+            usages = sql_nodes.lock(connection, come)
             sql_domains.hold(connection)
             come = sql_domains.entering(connection, self.locator, hosts)
-            if not come.keys() <= ledgers.keys():
+            if not come.keys() <= usages.keys():
                 raise Loose(())
-            fences = Fences(ledgers)
+            fences = Fences(usages)
             fences.adopt(Change({}, come))
-            sql_nodes.write(connection, ledgers, Held(()), fences)
+            sql_nodes.write(connection, usages, Held(()), fences)
         return sorted(fences.changed)
 
     def set_instances(self, host, instances, since_s=math.inf):

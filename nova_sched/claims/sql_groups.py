@@ -106,23 +106,23 @@ def carried(connection):
     return {row.uuid: sql.tokens(row.fences) for row in connection.execute(MARKED)}
 
 
-def read_fences(connection, ledgers, nodes, tokens):
-    """The fences on nodes, which are ``watched`` and were locked by now with all their ledgers.
+def read_fences(connection, usages, nodes, tokens):
+    """The fences on nodes, which are ``watched`` and were locked by now with all their usages.
 
     Raises Loose if others have brought one of the tokens to more nodes before the lock.
     """
     if tokens:
         sql_domains.hold(connection)  # no report brings one of them to a node from here on
-    if not marked(connection, tokens) <= ledgers.keys():
+    if not marked(connection, tokens) <= usages.keys():
         raise Loose(tokens)
-    there = nodes & ledgers.keys()
+    there = nodes & usages.keys()
     tenants = TENANTS.run(connection, there) if there else ()
     return Fences(
-        ledgers, there, [(consumer, node, sql.tokens(text)) for consumer, node, text in tenants], tokens
+        usages, there, [(consumer, node, sql.tokens(text)) for consumer, node, text in tenants], tokens
     )
 
 
-def write_fences(connection, ledgers, changed):
+def write_fences(connection, usages, changed):
     """Write the tokens that nodes carry now."""
-    rows = [{'uuid': node, 'fences': sql.fences_text(ledgers[node].fences)} for node in sorted(changed)]
+    rows = [{'uuid': node, 'fences': sql.fences_text(usages[node].fences)} for node in sorted(changed)]
     sql.WRITE_FENCES.run(connection, rows)

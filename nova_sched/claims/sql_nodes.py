@@ -23,28 +23,28 @@ from nova_sched.state.report import Report
 
 
 def lock(connection, nodes):
-    """UUID -> Ledger: the true state of the nodes, which nobody else changes before this transaction ends."""
+    """UUID -> NodeUsage: the usage of the nodes, which are locked until this transaction ends."""
     return lock_at(connection, nodes)[0]
 
 
 def lock_at(connection, nodes):
     """The same, and the time by the database's clock when the last of them was locked; 0 without any."""
     found, now_s = {}, 0.0
-    for uuid, *rest, read_s in sql.LOCK_LEDGERS.run(connection, nodes):
-        found[uuid], now_s = sql.ledger(*rest), max(now_s, read_s)
+    for uuid, *rest, read_s in sql.LOCK_USAGES.run(connection, nodes):
+        found[uuid], now_s = sql.usage(*rest), max(now_s, read_s)
     return found, now_s
 
 
-def write(connection, ledgers, held, fences):
-    """Write what has changed: claims (Held), the ledgers of their nodes, and fences (Fences)."""
+def write(connection, usages, held, fences):
+    """Write what has changed: claims (Held), the usages of their nodes, and fences (Fences)."""
     replace_claims(connection, held.removed.values(), held.added.values())
-    changed = [{'uuid': uuid, 'used': sql.use_text(ledger)}
-               for uuid, ledger in sorted(ledgers.items()) if ledger.changed]  # fmt: skip
+    changed = [{'uuid': uuid, 'used': sql.use_text(usage)}
+               for uuid, usage in sorted(usages.items()) if usage.changed]  # fmt: skip
     sql.WRITE_USES.run(connection, changed)
     taken = {claim.node_uuid for claim in held.added.values() if claim.all_parts}
-    pieces = [{'uuid': uuid, 'pieces_at': ledgers[uuid].generation + 1} for uuid in sorted(taken)]
+    pieces = [{'uuid': uuid, 'pieces_at': usages[uuid].generation + 1} for uuid in sorted(taken)]
     sql.WRITE_PIECES.run(connection, pieces)
-    groups.write_fences(connection, ledgers, fences.changed)
+    groups.write_fences(connection, usages, fences.changed)
     sql_domains.write(connection, fences)
 
 

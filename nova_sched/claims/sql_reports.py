@@ -17,7 +17,7 @@ import json
 from nova_sched.claims import sql_domains, sql_nodes
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
-from nova_sched.claims.judge import Held, Ledger
+from nova_sched.claims.judge import Held, NodeUsage
 from nova_sched.claims.reconcile import absent, keeps_source
 from nova_sched.claims.taken import take
 from nova_sched.db.tables import NODES
@@ -75,15 +75,15 @@ def _end_fences(connection, rows, taken, gone, watched, tokens):
         changes |= {claim.key: (claim, put.get(claim.key)) for claim in one.ended}
     if not any(old.fences for old, _ in changes.values()):
         return
-    ledgers = {row.uuid: Ledger({}, json.loads(row.used), row.generation, fences=sql.tokens(row.fences))
+    usages = {row.uuid: NodeUsage({}, json.loads(row.used), row.generation, fences=sql.tokens(row.fences))
                for row in rows.values()}  # fmt: skip
-    fences = groups.read_fences(connection, dict(ledgers), watched, tokens)
+    fences = groups.read_fences(connection, dict(usages), watched, tokens)
     fences.adopt(fences.after(changes))
     for one in taken:
         if one.uuid in fences.changed:
-            one.carry(ledgers.pop(one.uuid).fences)
-    fences.changed &= ledgers.keys()
-    sql_nodes.write(connection, ledgers, Held(()), fences)
+            one.carry(usages.pop(one.uuid).fences)
+    fences.changed &= usages.keys()
+    sql_nodes.write(connection, usages, Held(()), fences)
 
 
 def _write(connection, taken):

@@ -19,7 +19,7 @@ import operator
 import sqlalchemy as sa
 
 from nova_sched.claims import ServiceFacts
-from nova_sched.claims.judge import Ledger
+from nova_sched.claims.judge import NodeUsage
 from nova_sched.db import bulk, clock
 from nova_sched.db.tables import (
     AGGREGATES,
@@ -43,7 +43,7 @@ CLAIM_FIELDS = tuple(field.name for field in dataclasses.fields(Claim))
 
 # For many rows, a statement for all of them.
 JUDGED_BY = 'inventories', 'used', 'generation', 'host', 'pieces_at', 'fences', 'foreign_instances'
-LOCK_LEDGERS = bulk.Select(NODES, 'uuid', *JUDGED_BY, lock=True, clock=True)
+LOCK_USAGES = bulk.Select(NODES, 'uuid', *JUDGED_BY, lock=True, clock=True)
 CONSUMERS_WITH_CLAIMS = bulk.Select(CLAIMS, 'consumer_uuid', key='consumer_uuid')
 PUT_CLAIMS, END_CLAIMS = bulk.Insert(CLAIMS), bulk.Delete(CLAIMS)
 WRITE_USES = bulk.Update(NODES, 'used', also='generation = generation + 1')
@@ -171,8 +171,8 @@ def inventories_text(report):
     )
 
 
-def use_text(ledger):
-    return _json({name: amount for name, amount in ledger.used.items() if amount})
+def use_text(usage):
+    return _json({name: amount for name, amount in usage.used.items() if amount})
 
 
 def fences_text(tokens):
@@ -184,9 +184,9 @@ def tokens(text):
     return frozenset(json.loads(text)) if text else frozenset()
 
 
-def ledger(inventories, used, generation, host, pieces_at, fences, foreign_instances):
-    """A node's ledger, from the texts in its row: the columns JUDGED_BY."""
-    made = Ledger(_inventories(inventories), json.loads(used), generation, host, pieces_at)
+def usage(inventories, used, generation, host, pieces_at, fences, foreign_instances):
+    """A node's usage, from the texts in its row: the columns JUDGED_BY."""
+    made = NodeUsage(_inventories(inventories), json.loads(used), generation, host, pieces_at)
     made.fences, made.foreign_instances = tokens(fences), foreign_instances
     return made
 

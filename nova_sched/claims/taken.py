@@ -15,7 +15,7 @@ import dataclasses
 import json
 
 from nova_sched.claims import NodeFacts
-from nova_sched.claims.judge import Ledger
+from nova_sched.claims.judge import NodeUsage
 from nova_sched.claims.reconcile import settle
 from nova_sched.claims.statements import fences_text, inventories_text, tokens, use_text
 from nova_sched.db.tables import NODES
@@ -80,16 +80,16 @@ def take(report, row, text_before, claims, moving, first, now_s, told=None):
     mine = {claim.consumer_uuid: claim for claim in claims}
     settled = settle(report, mine, moving, now_s)
     put = settled.changed(mine)
-    ledger = Ledger({}, dict(settled.foreign), 0)
+    usage = NodeUsage({}, dict(settled.foreign), 0)
     for claim in settled.claims.values():
-        ledger.take(claim.resources)
+        usage.take(claim.resources)
     text = report.to_json()
     values = {
         'uuid': report.node_uuid,
         'host': report.host,
         'nodename': report.nodename,
         'inventories': inventories_text(report),
-        'used': use_text(ledger),
+        'used': use_text(usage),
         'foreign_use': json.dumps(settled.foreign, sort_keys=True),
         'foreign_instances': settled.foreign_instances,
         'fences': None if row is None else row.fences,

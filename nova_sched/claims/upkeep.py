@@ -25,7 +25,7 @@ from nova_sched.claims import Policy, findings
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
 from nova_sched.claims.findings import Node, Snapshot
-from nova_sched.claims.judge import Ledger
+from nova_sched.claims.judge import NodeUsage
 from nova_sched.claims.purge import end_fences, forget_groups
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.engine import Sessions
@@ -136,7 +136,7 @@ class Upkeep:
             with self._sessions.transaction() as connection:
                 claims = sql.read_claims(connection, BY_UUID, chunk)
                 nodes = {claim.node_uuid for claim in claims}
-                there = {row.uuid for row in sql.LOCK_LEDGERS.run(connection, nodes)}
+                there = {row.uuid for row in sql.LOCK_USAGES.run(connection, nodes)}
                 _end(connection, [claim for claim in claims if claim.node_uuid not in there])
             # A node that came back at just that moment may have counted them.
             for uuid in sorted(nodes - there):
@@ -191,7 +191,7 @@ def _node(row, text):
 def _lock_claims(connection, statement, given):
     """Claims as they are once nobody else can change them: their nodes are locked, in the order of all."""
     nodes = {claim.node_uuid for claim in sql.read_claims(connection, statement, given)}
-    sql.LOCK_LEDGERS.run(connection, nodes)
+    sql.LOCK_USAGES.run(connection, nodes)
     found = sql.read_claims(connection, statement, given)
     return [claim for claim in found if claim.node_uuid in nodes]
 
@@ -207,10 +207,10 @@ def _add_up(connection, nodes, changed=False):
     claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, nodes))
     wrong = []
     for row in rows:
-        ledger = Ledger({}, json.loads(row.foreign_use), row.generation)
+        usage = NodeUsage({}, json.loads(row.foreign_use), row.generation)
         for claim in claims.get(row.uuid, ()):
-            ledger.take(claim.resources)
-        used = sql.use_text(ledger)
+            usage.take(claim.resources)
+        used = sql.use_text(usage)
         if changed or json.loads(used) != json.loads(row.used):
             wrong.append({'uuid': row.uuid, 'used': used})
     sql.WRITE_USES.run(connection, wrong)

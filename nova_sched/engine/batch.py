@@ -21,7 +21,7 @@ from nova_sched import errors
 from nova_sched.engine import explain, slices
 from nova_sched.engine.decision_log import PLACED, REFUSED, record
 from nova_sched.engine.loop import Message
-from nova_sched.engine.seating import MEMBER, Unseated, group_of, is_member, member_of
+from nova_sched.engine.member_resolver import MEMBER, ReplanRequired, group_of, is_member, member_of
 
 LOG = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Batches:
         settings,
         clock,
         standing,
-        seating,
+        member_resolver,
     ):
         self._cluster, self._store, self._placer, self._state_sync = cluster, store, placer, state_sync
         self._replica_sync, self._store_retry, self._decision_log, self._figures = (
@@ -75,7 +75,12 @@ class Batches:
             decision_log,
             figures,
         )
-        self._settings, self._clock, self._standing, self._seating = settings, clock, standing, seating
+        self._settings, self._clock, self._standing, self._member_resolver = (
+            settings,
+            clock,
+            standing,
+            member_resolver,
+        )
 
     def place(self, messages):
         """Decide each on what the earlier ones left, commit all claims at once, answer each."""
@@ -161,7 +166,7 @@ class Batches:
             if order.claim and decision.claims:
                 return decision
             self._only_asked(message, decision, settings)
-        except Unseated as error:
+        except ReplanRequired as error:
             message.fail(error)
         except errors.NoValidHost as error:
             if message.looked:
@@ -180,11 +185,11 @@ class Batches:
     def _seat(self, messages):
         """The messages that can be decided, with their requests: those of top groups' members have seats.
 
-        All are seated before anything is booked. A look at a group may bring nodes back to what the store
+        All are resolved before anything is booked. A look at a group may bring nodes back to what the store
         says, and change rows.
         """
         looks: dict = {}
-        for work in (self._look, self._seated):
+        for work in (self._look, self._resolved):
             found = [(message, done) for message in messages
                      if (done := self._try(message, work, looks)) is not None]  # fmt: skip
             messages = [message for message, _ in found]
@@ -194,7 +199,7 @@ class Batches:
         """What the work makes of the message's order; None if the message has failed."""
         try:
             return work(message.work, *args)
-        except (Unseated, errors.SchedError) as error:
+        except (ReplanRequired, errors.SchedError) as error:
             message.fail(error)
         except Exception as error:
             LOG.exception('Request %s failed on a top group', message.work.request_id)
@@ -208,13 +213,13 @@ class Batches:
             raise errors.MemberRefused(str(members[0].hint(MEMBER)), 'several servers cannot be one member')
         for request in members:
             if group_of(request) not in looks:
-                looks[group_of(request)] = self._store_retry.until_done(self._seating.look, request)
+                looks[group_of(request)] = self._store_retry.until_done(self._member_resolver.look, request)
         return True
 
-    def _seated(self, order, looks):
+    def _resolved(self, order, looks):
         """The order's requests, as those of top groups' members where they are such."""
         return [
-            self._seating.seated(request, order.settled, looks[group_of(request)])
+            self._member_resolver.resolved(request, order.settled, looks[group_of(request)])
             if is_member(request)
             else request
             for request in order.requests

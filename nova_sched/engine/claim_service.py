@@ -18,7 +18,7 @@ import numpy as np
 from nova_sched import errors
 from nova_sched.claims.order import ANY
 from nova_sched.engine import catalog
-from nova_sched.engine.seating import Unseated, is_member
+from nova_sched.engine.member_resolver import ReplanRequired, is_member
 from nova_sched.objects.claim import RESIZE
 from nova_sched.state.membership import group_now
 
@@ -26,10 +26,10 @@ from nova_sched.state.membership import group_now
 class ClaimService:
     """Where compute nodes and conductors change claims one by one. Its methods run in the loop only."""
 
-    def __init__(self, cluster, store, state_sync, replica_sync, seating, settings):
+    def __init__(self, cluster, store, state_sync, replica_sync, member_resolver, settings):
         self._cluster, self._store = cluster, store
         self._state_sync, self._replica_sync = state_sync, replica_sync
-        self._seating, self._settings = seating, settings
+        self._member_resolver, self._settings = member_resolver, settings
 
     def claims_of(self, consumer_uuid):
         return self._store.claims(consumer_uuid)
@@ -96,7 +96,7 @@ class ClaimService:
         """What stands then, None if it was lost; and whether something was learnt by that."""
         if not new:
             self._check_age(request.instance_uuid, meant)
-        request = self._seated(node, request)
+        request = self._resolved(node, request)
         releases, ended = [], []
         for claim in self._of_member(request):
             releases.append(claim.key)
@@ -116,7 +116,10 @@ class ClaimService:
         try:
             self._check_policy(node, request)
             lifetime_s = self._settings().pending_ttl_s
-            marks = {'request_id': request_id, **(request.seat.marks(node.row) if request.seat else {})}
+            marks = {
+                'request_id': request_id,
+                **(request.member_placement.marks(node.row) if request.member_placement else {}),
+            }
             booking = self._cluster.book(node, request, lifetime_s, move, **marks)
             known = ended if booking.before is None else [*ended, booking.before]
             placement = self._state_sync.placement([booking.claim], [request], releases, known, new)
@@ -143,16 +146,16 @@ class ClaimService:
             if claim.changed_s > meant.since_s and not (meant.name and claim.is_named(meant.name)):
                 raise errors.Outdated(f'A claim for instance {consumer}', 'another one was made since')
 
-    def _seated(self, node, request):
+    def _resolved(self, node, request):
         """The request as that of a top group's member, if it is one and may be on the node."""
         if not is_member(request):
             return request
         try:
-            request = self._seating.seated(request)
-        except Unseated:
+            request = self._member_resolver.resolved(request)
+        except ReplanRequired:
             raise errors.ComputeResourcesUnavailable(node.uuid, 'its group has to be planned anew') from None
-        is_there = request.instance_uuid in node.claims or node.row == request.seat.row
-        if not is_there and not request.seat.allowed[node.row]:
+        is_there = request.instance_uuid in node.claims or node.row == request.member_placement.row
+        if not is_there and not request.member_placement.allowed[node.row]:
             raise errors.ComputeResourcesUnavailable(
                 node.uuid, 'the policies of its group do not allow it there'
             )
@@ -160,9 +163,13 @@ class ClaimService:
 
     def _of_member(self, request):
         """What ends when a member of a top group is claimed for: its planned claim."""
-        if request.seat is None:
+        if request.member_placement is None:
             return ()
-        return [claim for claim in self._cluster.claims_of(request.seat.consumer) if not claim.is_confirmed]
+        return [
+            claim
+            for claim in self._cluster.claims_of(request.member_placement.consumer)
+            if not claim.is_confirmed
+        ]
 
     def _check_policy(self, node, request):
         """Raise ComputeResourcesUnavailable for what the store would refuse without a reason."""

@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
 
 @dataclasses.dataclass(slots=True)
-class Field:
+class CandidateSet:
     """The hosts that are still in the running, and the steps that removed the others.
 
     ``alive`` is a bool for each row, or None while nobody was removed.
@@ -65,43 +65,45 @@ class Field:
         self.keep(name, verdict)
 
 
-def narrow(field, hosts, request):
+def narrow(candidates, hosts, request):
     """Keep what the caller allows: a destination, hosts not to ignore, hosts to force."""
-    if request.seat is not None:
-        field.keep('top_group', request.seat.allowed)
+    if request.member_placement is not None:
+        candidates.keep('top_group', request.member_placement.allowed)
     wanted = request.destination
     if wanted is not None:
         if wanted.host or wanted.node:
             names = [wanted.host] if wanted.host else hosts.rows_of_host
-            field.keep('requested_destination', hosts.named(names, [wanted.node] if wanted.node else None))
+            candidates.keep(
+                'requested_destination', hosts.named(names, [wanted.node] if wanted.node else None)
+            )
         if wanted.cell_uuid and not wanted.allow_cross_cell_move:
-            field.keep('requested_cell', hosts.in_cell(wanted.cell_uuid))
+            candidates.keep('requested_cell', hosts.in_cell(wanted.cell_uuid))
     if request.ignore_hosts:
-        field.keep('ignore_hosts', ~hosts.named_loosely(request.ignore_hosts))
+        candidates.keep('ignore_hosts', ~hosts.named_loosely(request.ignore_hosts))
     if request.force_hosts:
-        field.keep('force_hosts', hosts.named_loosely(request.force_hosts))
+        candidates.keep('force_hosts', hosts.named_loosely(request.force_hosts))
     if request.force_nodes:
-        field.keep('force_nodes', hosts.named(hosts.rows_of_host, request.force_nodes))
+        candidates.keep('force_nodes', hosts.named(hosts.rows_of_host, request.force_nodes))
 
 
 def survivors(rules, hosts, request, index=0, before=None):
-    """The field after all rules. ``index`` is the instance's place in its request.
+    """The candidates after all rules. ``index`` is the instance's place in its request.
 
-    Later instances of a request start from ``before``, the field that the one before them left, and
+    Later instances of a request start from ``before``, the candidates that the one before them left, and
     skip the rules that run once. A rebuild check asks only the rules made for it, and no forced
     host is asked for more than what is always on.
     """
-    field = Field(len(hosts))
+    candidates = CandidateSet(len(hosts))
     if index and before is not None:
-        field.alive, field.left = before.alive, before.left
+        candidates.alive, candidates.left = before.alive, before.left
     else:
-        narrow(field, hosts, request)
+        narrow(candidates, hosts, request)
     for rule in chain(rules, request):
-        if not field.left:
+        if not candidates.left:
             break
         if rule.run_filter_for_index(index):
-            ask(rule, field, hosts, request)
-    return field
+            ask(rule, candidates, hosts, request)
+    return candidates
 
 
 def chain(rules, request):
@@ -113,17 +115,17 @@ def chain(rules, request):
     return rules.always + rules.filters
 
 
-def ask(rule, field, hosts, request):
+def ask(rule, candidates, hosts, request):
     """Apply one filter: by its mask, or to the surviving rows only if it must open each."""
     if type(rule).judge is Filter.judge:
         value = rule.depends_on(request)
         if value is None:
-            field.keep(rule.name, rule.mask(hosts, request))
+            candidates.keep(rule.name, rule.mask(hosts, request))
         else:
-            field.keep(rule.name, hosts.kept.get((rule, value), lambda: rule.mask(hosts, request)))
+            candidates.keep(rule.name, hosts.kept.get((rule, value), lambda: rule.mask(hosts, request)))
     else:
-        rows = field.rows()
-        field.keep_rows(rule.name, rows, rule.judge(hosts, request, rows))
+        rows = candidates.rows()
+        candidates.keep_rows(rule.name, rows, rule.judge(hosts, request, rows))
 
 
 class Note(NamedTuple):

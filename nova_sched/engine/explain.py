@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from nova_sched import errors
-from nova_sched.engine.decide import Field, Step, ask, chain, narrow
+from nova_sched.engine.decide import CandidateSet, Step, ask, chain, narrow
 from nova_sched.filters.understood import Understood
 
 LOG = logging.getLogger(__name__)
@@ -54,8 +54,8 @@ class Judged:
         return {'filter': facts.pop('name'), **facts, 'removed': list(self.removed)}
 
 
-class Watched(Field):
-    """A field that notes which rows each step removed."""
+class Watched(CandidateSet):
+    """A candidates that notes which rows each step removed."""
 
     def __init__(self, size):
         super().__init__(size)
@@ -69,15 +69,15 @@ class Watched(Field):
 
 def replay(rules, hosts, request):
     """What each rule says of the request, in order, up to the one that leaves nobody: list of Judged."""
-    field = Watched(len(hosts))
-    narrow(field, hosts, request)
+    candidates = Watched(len(hosts))
+    narrow(candidates, hosts, request)
     told = [_judged(step, hosts, rows, narrowed(step.name, hosts, request))
-            for step, rows in zip(field.steps, field.gone, strict=True)]  # fmt: skip
+            for step, rows in zip(candidates.steps, candidates.gone, strict=True)]  # fmt: skip
     for rule in chain(rules, request):
-        if not field.left:
+        if not candidates.left:
             break
-        ask(rule, field, hosts, request)
-        told.append(told_by(rule, field.steps[-1], hosts, request, field.gone[-1]))
+        ask(rule, candidates, hosts, request)
+        told.append(told_by(rule, candidates.steps[-1], hosts, request, candidates.gone[-1]))
     return told
 
 
@@ -174,8 +174,8 @@ def in_short(details):
     return f'{found}none after {last["filter"]}' + (f': {last["why"]}' if last['why'] else '')
 
 
-def refusal(field, rules, hosts, request, found=0, asked=1):
-    """The error for a request of which nothing was left in ``field``, with all that is known of the cause.
+def refusal(candidates, rules, hosts, request, found=0, asked=1):
+    """The error for a request that left nothing in ``candidates``, with all that is known of the cause.
 
     Its ``details`` are those of ``_details``.
     """
@@ -183,7 +183,7 @@ def refusal(field, rules, hosts, request, found=0, asked=1):
         told = replay(rules, hosts, request)
     except Exception:
         LOG.exception('A refusal cannot be explained')
-        told = [Judged(*step) for step in field.steps]
+        told = [Judged(*step) for step in candidates.steps]
     text = reason(told, len(hosts), found, asked)
     steps = tuple(Step(one.name, one.seen, one.left) for one in told)
     return errors.NoValidHost(text, steps, _details(text, len(hosts), asked, found, told))

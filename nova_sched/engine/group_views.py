@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from nova_sched.engine import outsiders
-from nova_sched.engine.spots import consumer_of, spots
+from nova_sched.engine.member_state import consumer_of, member_states
 from nova_sched.groups.arrays import policies
 from nova_sched.objects.claim import PENDING, PLANNED
 from nova_sched.state.aggregates import zones
@@ -85,11 +85,11 @@ class Sight:
     def foresee(self, draft, hosts):
         """What a plan would make of the group: a View that is nowhere but in this answer."""
         levels, members = self._plans.levels(), []
-        for spot, host in zip(draft.spots, hosts.tolist(), strict=True):
-            node = self._cluster.node(draft.survey.nodes[host])
-            here = spot.on(node.uuid)
+        for member, host in zip(draft.member_states, hosts.tolist(), strict=True):
+            node = self._cluster.node(draft.group_problem.nodes[host])
+            here = member.on(node.uuid)
             state = here.state if here else PLANNED
-            members.append(self._member(draft.known, spot, state, node, levels))
+            members.append(self._member(draft.known, member, state, node, levels))
         known = draft.known
         view = view_of(known.record, COMPLETE, known, tuple(members))
         return self.with_changes(dataclasses.replace(view, dry_run=True), draft, hosts)
@@ -106,14 +106,16 @@ class Sight:
         """Where the group is, by these claims."""
         levels = self._plans.levels()
         members = []
-        for spot in spots(known, claims):
+        for state in member_states(known, claims):
             # While an instance is somewhere, that is where it is, be it bound for another place.
-            claim = next(iter(spot.held), spot.planned)
+            claim = next(iter(state.held), state.planned)
             node = claim and self._cluster.node(claim.node_uuid)
-            members.append(self._member(known, spot, claim.state if node else UNPLACED, node, levels))
+            members.append(self._member(known, state, claim.state if node else UNPLACED, node, levels))
         view = view_of(known.record, status_of(known.record, known, claims), known, tuple(members))
         moving = tuple(
-            _to_make(spot, self._cluster) for spot in spots(known, claims) if spot.held and spot.planned
+            _to_make(state, self._cluster)
+            for state in member_states(known, claims)
+            if state.held and state.planned
         )
         shared = self._shared({token for claim in claims for token in claim.fences})
         return dataclasses.replace(view, dry_run=dry_run, moves=moving, warnings=(*view.warnings, *shared))
@@ -133,19 +135,19 @@ class Sight:
             if count
         ]
 
-    def _member(self, known, spot, state, node, levels):
-        member = MemberView(
-            path=spot.member,
+    def _member(self, known, member, state, node, levels):
+        view = MemberView(
+            path=member.member,
             state=state,
-            member_uuid=consumer_of(known.uuid, spot.member),
-            instance_uuid=spot.held[0].consumer_uuid if spot.held else None,
+            member_uuid=consumer_of(known.uuid, member.member),
+            instance_uuid=member.held[0].consumer_uuid if member.held else None,
         )
         if node is None:
-            return member
+            return view
         hosts = self._cluster.hosts
         found = zones(hosts.aggregates.of(node.host)) or {self._settings().default_zone}
         return dataclasses.replace(
-            member,
+            view,
             host=node.host,
             nodename=node.nodename,
             node_uuid=node.uuid,
@@ -187,28 +189,30 @@ def status_of(record, known, claims):
 
 
 def _resized(draft):
-    return [f'Member {spot.member} is built already, as it was described before: resize it'
-            for spot in draft.spots if spot.held and spot.member in draft.changed]  # fmt: skip
+    return [f'Member {state.member} is built already, as it was described before: resize it'
+            for state in draft.member_states if state.held and state.member in draft.changed]  # fmt: skip
 
 
 def _astray(draft, hosts, cluster):
     """Servers on their way to hosts where the plan does not want them, in words."""
     found = []
-    for spot, host in zip(draft.spots, hosts.tolist(), strict=True):
-        if spot.bound is not None and spot.bound.node_uuid != draft.survey.nodes[host]:
-            going, staying = (cluster.node(uuid) for uuid in (spot.bound.node_uuid, draft.survey.nodes[host]))
+    for state, host in zip(draft.member_states, hosts.tolist(), strict=True):
+        if state.bound is not None and state.bound.node_uuid != draft.group_problem.nodes[host]:
+            going, staying = (
+                cluster.node(uuid) for uuid in (state.bound.node_uuid, draft.group_problem.nodes[host])
+            )
             found.append(
-                f'Member {spot.member} is on its way to {_host(going)}, but it is to be on {_host(staying)}: '
-                'revert its move'
+                f'Member {state.member} is on its way to {_host(going)}, but it is to be on '
+                f'{_host(staying)}: revert its move'
             )
     return found
 
 
-def _to_make(spot, cluster):
+def _to_make(state, cluster):
     """The move that is still to be made."""
-    source, target = (cluster.node(claim.node_uuid) for claim in (spot.built, spot.planned))
+    source, target = (cluster.node(claim.node_uuid) for claim in (state.built, state.planned))
     why_so = 'its group was planned anew'
-    return Move(spot.member, _host(source), _host(target), spot.built.consumer_uuid, why_so)
+    return Move(state.member, _host(source), _host(target), state.built.consumer_uuid, why_so)
 
 
 def _host(node):
@@ -217,15 +221,25 @@ def _host(node):
 
 def _moves(draft, hosts, cluster):
     """The moves of instances that a plan needs, without those that are under way."""
-    sites, found = draft.survey.sites, []
-    broken = _broken(draft.survey.problem, np.where(sites.is_built, sites.built, hosts))
-    for spot, host in zip(draft.spots, hosts.tolist(), strict=True):
-        there = spot.on(draft.survey.nodes[host])
-        if spot.held and (there is None or there.state == PLANNED):
-            source, target = (cluster.node(uuid) for uuid in (spot.built.node_uuid, draft.survey.nodes[host]))
-            own = [words for policy, words in broken if spot.member in (*policy.a, *policy.b)]
+    sites, found = draft.group_problem.sites, []
+    broken = _broken(draft.group_problem.problem, np.where(sites.is_built, sites.built, hosts))
+    for state, host in zip(draft.member_states, hosts.tolist(), strict=True):
+        there = state.on(draft.group_problem.nodes[host])
+        if state.held and (there is None or there.state == PLANNED):
+            source, target = (
+                cluster.node(uuid) for uuid in (state.built.node_uuid, draft.group_problem.nodes[host])
+            )
+            own = [words for policy, words in broken if state.member in (*policy.a, *policy.b)]
             why_so = '; '.join(own) or 'the policies of its group'
-            found.append(Move(spot.member, _host(source), _host(target), spot.built.consumer_uuid, why_so))
+            found.append(
+                Move(
+                    state.member,
+                    _host(source),
+                    _host(target),
+                    state.built.consumer_uuid,
+                    why_so,
+                )
+            )
     return tuple(found)
 
 

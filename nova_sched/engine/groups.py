@@ -22,7 +22,7 @@ from oslo_utils import uuidutils
 from nova_sched import errors
 from nova_sched.claims import Record
 from nova_sched.engine.group_views import Sight, status_of, view_of
-from nova_sched.engine.spots import Known, read
+from nova_sched.engine.member_state import LoadedGroup, read
 from nova_sched.groups import joint, moves
 from nova_sched.groups.reasons import imagined
 from nova_sched.groups.topology import warnings
@@ -86,7 +86,7 @@ class Groups:
             updated_s=now_s,
             expires_s=self._expiry(now_s, ttl_s),
         )
-        known = Known.of(record, definition, source, allowance)
+        known = LoadedGroup.of(record, definition, source, allowance)
         try:
             return self._plan(known, dry_run)
         except _Changed:
@@ -118,7 +118,7 @@ class Groups:
                 updated_s=now_s,
                 expires_s=self._expiry(now_s, ttl_s),
             )
-            known = Known.of(record, definition, source, allowance)
+            known = LoadedGroup.of(record, definition, source, allowance)
             try:
                 return self._plan(known, dry_run, may_move=True, changed=_changed(old, known))
             except _Changed:
@@ -195,7 +195,7 @@ class Groups:
 
         Raises InvalidRequest for a member that makes no sense as a request.
         """
-        Known.of(Record(uuid=uuidutils.generate_uuid()), definition, {}, allowance)
+        LoadedGroup.of(Record(uuid=uuidutils.generate_uuid()), definition, {}, allowance)
         nests = self._topology.nests(self._call(self._plans.levels))
         return imagined.contradiction(definition, self._topology, nests, solver=self._solver)
 
@@ -214,22 +214,23 @@ class Groups:
     def settle(self, request):
         """Plan the members that are not built once more, so that one of them, whose request this is, can
         be."""
-        seat = request.seat
+        placement = request.member_placement
         for _ in range(self._settings().plan_attempts):
             try:
-                known = self._alive(self._find(seat.top_group))
+                known = self._alive(self._find(placement.top_group))
             except (errors.GroupNotFound, errors.IncompatibleObject) as error:
-                raise errors.MemberRefused(seat.member, str(error)) from None
+                raise errors.MemberRefused(placement.member, str(error)) from None
             try:
                 self._plan(known, asked=request)
             except _Changed:
                 continue
             except errors.GroupRefused as refusal:
                 why_not = (
-                    f'Member {seat.member} cannot be where it was planned, and nowhere else: {refusal.reason}'
+                    f'Member {placement.member} cannot be where it was planned, and nowhere else: '
+                    f'{refusal.reason}'
                 )
                 raise errors.NoValidHost(why_not) from None
-            LOG.info('Planned group %s anew for member %s', seat.top_group, seat.member)
+            LOG.info('Planned group %s anew for member %s', placement.top_group, placement.member)
             return
         raise errors.TooManyConflicts(self._settings().plan_attempts)
 
@@ -287,13 +288,15 @@ class Groups:
         """Plan and claim once. None if others were quicker; ``caps`` has what was learnt of hosts then."""
         settings, expires_s, begin_s = self._settings(), known.record.expires_s, time.perf_counter()
         draft = self._call(self._plans.draft, known, caps, asked, changed)
-        seen = draft.survey
+        seen = draft.group_problem
         if seen.closed:
             raise _closed(seen.closed)
         found = moves.place(seen.problem, seen.sites, self._joint, settings.plan_limits, may_move)
         if found.hosts is None:
-            refusal = _refusal(found, draft.survey)
-            LOG.info('Refused group %s of %d members: %s', known.uuid, len(draft.spots), refusal.reason)
+            refusal = _refusal(found, draft.group_problem)
+            LOG.info(
+                'Refused group %s of %d members: %s', known.uuid, len(draft.member_states), refusal.reason
+            )
             raise refusal
         if dry_run:
             return self._call(self._sight.foresee, draft, found.hosts)
@@ -309,12 +312,14 @@ class Groups:
         LOG.info(
             'Planned group %s: %d members on %d hosts, %.1f ms',
             known.uuid,
-            len(draft.spots),
+            len(draft.member_states),
             len(set(found.hosts.tolist())),
             (time.perf_counter() - begin_s) * 1000,
         )
         self._call(self._library.keep, known)
-        if any(spot.planned and _differs(spot.planned.expires_s, expires_s) for spot in draft.spots):
+        if any(
+            state.planned and _differs(state.planned.expires_s, expires_s) for state in draft.member_states
+        ):
             self._call(self._plans.renew, known, expires_s)
         return self._call(self._sight.with_changes, self.show(known.uuid), draft, found.hosts)
 
@@ -326,11 +331,11 @@ class Groups:
         return f'What it was planned on was taken by others, {attempts} times in a row.', None
 
 
-def _refusal(found, survey):
+def _refusal(found, group_problem):
     """Why there is no plan; what was not proven, or only of a part of what hosts can take, is no proof."""
     details = found.reason.to_plain() if found.reason else {}
     words = found.reason.words if found.reason else 'No placement was found.'
-    return errors.GroupRefused(words, {**details, 'proven': bool(found.proven and survey.exact)})
+    return errors.GroupRefused(words, {**details, 'proven': bool(found.proven and group_problem.exact)})
 
 
 def _closed(closed):

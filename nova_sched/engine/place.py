@@ -22,8 +22,8 @@ import numpy as np
 from nova_sched import errors
 from nova_sched.engine import explain, slices
 from nova_sched.engine.decide import best, survivors, weigh
+from nova_sched.engine.member_resolver import ReplanRequired
 from nova_sched.engine.received import NOW, Received
-from nova_sched.engine.seating import Unseated
 from nova_sched.engine.selection import select
 from nova_sched.hardware import Overdrawn
 from nova_sched.objects.claim import PENDING
@@ -67,14 +67,14 @@ class Decision:
         return tuple(claim.key for claim in self.lifted if claim.consumer_uuid not in own)
 
 
-def _is_free(seat, field):
+def _is_free(placement, candidates):
     """Whether a member can be where it was planned; without a plan: whether there is anything to choose from.
 
     Who is built already and finds no other place is refused like anybody else.
     """
-    if seat.row is not None:
-        return bool(field.left) and (field.alive is None or bool(field.alive[seat.row]))
-    return bool(field.left) or seat.is_built
+    if placement.row is not None:
+        return bool(candidates.left) and (candidates.alive is None or bool(candidates.alive[placement.row]))
+    return bool(candidates.left) or placement.is_built
 
 
 def _is_move(request, claim, host):
@@ -161,8 +161,8 @@ class Placer:
             if request.is_rebuild:
                 continue
             before = [request.instance_uuid]
-            if request.seat is not None:
-                before.append(request.seat.consumer)
+            if request.member_placement is not None:
+                before.append(request.member_placement.consumer)
             for claim in itertools.chain(*map(self._cluster.claims_of, before)):
                 if not claim.is_confirmed:
                     self._cluster.drop(claim)
@@ -188,21 +188,21 @@ class Placer:
     def _choose(self, decision, request, index, before, spare, settings):
         hosts = self._cluster.hosts
         request = self._with_group(request, decision)
-        field = survivors(self._rules, hosts, request, index, before)
-        decision.steps = field.steps or decision.steps
-        decision.first = decision.first or field.steps
-        if request.seat is not None and not _is_free(request.seat, field):
-            raise Unseated(request)
-        if not field.left:
-            raise explain.refusal(field, self._rules, hosts, request, index, decision.asked)
-        rows = field.rows()
+        candidates = survivors(self._rules, hosts, request, index, before)
+        decision.steps = candidates.steps or decision.steps
+        decision.first = decision.first or candidates.steps
+        if request.member_placement is not None and not _is_free(request.member_placement, candidates):
+            raise ReplanRequired(request)
+        if not candidates.left:
+            raise explain.refusal(candidates, self._rules, hosts, request, index, decision.asked)
+        rows = candidates.rows()
         if request.group is not None and decision.asked > 1:
             rows = self._with_room_for_all(rows, request, decision)
         notes: list | None = [] if decision.noted and index < NOTED else None
         weights = weigh(self._rules.weighers, hosts, rows, request, notes)
         pick = self._standing(decision, request, rows)
-        if request.seat is not None and request.seat.row is not None:
-            pick = int(np.searchsorted(rows, request.seat.row))
+        if request.member_placement is not None and request.member_placement.row is not None:
+            pick = int(np.searchsorted(rows, request.member_placement.row))
         if pick is None:
             pick = self._pick(rows, weights, request, settings)
         row = int(rows[pick])
@@ -213,12 +213,16 @@ class Placer:
             places = [pick, *np.searchsorted(rows, beside).tolist()]
             decision.winners.append(explain.winners(weights, notes, places))
         if not request.is_rebuild:
-            marks = decision.marks if request.seat is None else decision.marks | request.seat.marks(row)
+            marks = (
+                decision.marks
+                if request.member_placement is None
+                else decision.marks | request.member_placement.marks(row)
+            )
             booking = self.book(hosts.nodes[row], request, settings.pending_ttl_s, marks)
             decision.bookings.append(booking)
         decision.rows.append(row)
         decision.requests.append(request)
-        return field
+        return candidates
 
     def _pick(self, rows, weights, request, settings):
         """The position of the host to take: among those that are this scheduler's own, if there are such."""

@@ -20,8 +20,8 @@ from oslo_utils import uuidutils
 
 from nova_sched import errors
 from nova_sched.claims import Fence
-from nova_sched.engine.spots import Known, Spot, rules, spots
-from nova_sched.engine.survey import Survey, survey, unsettled
+from nova_sched.engine.member_state import LoadedGroup, MemberState, member_states, rules
+from nova_sched.engine.problem_builder import GroupProblem, build_problem, unsettled
 from nova_sched.objects.claim import PLANNED
 
 LOG = logging.getLogger(__name__)
@@ -29,15 +29,16 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(slots=True)
 class Draft:
-    """A group as it was looked at for a plan: ``known``, its ``spots``, and the ``survey`` that a plan is of.
+    """A group as it was looked at for a plan: ``known``, its ``member_states``, and the ``group_problem``
+    to solve.
 
     ``left`` are planned claims of those that are no members any more; ``changed`` are members (paths) that
     another definition described in another way.
     """
 
-    known: Known
-    spots: list[Spot]
-    survey: Survey
+    known: LoadedGroup
+    member_states: list[MemberState]
+    group_problem: GroupProblem
     left: tuple = ()
     changed: frozenset[str] = frozenset()
 
@@ -97,25 +98,28 @@ class Plans:
             raise errors.GroupRefused(gone[0].upper() + gone[1:])
         claims = self.claims(known.uuid)
         levels = self.levels()  # of the rows that there are now
-        found = spots(known, claims)
+        found = member_states(known, claims)
         if asked is not None:
-            found = [_asking(spot, asked) if spot.member == asked.seat.member else spot for spot in found]
+            found = [
+                _asking(state, asked) if state.member == asked.member_placement.member else state
+                for state in found
+            ]
         found = self._behind_fences(known, found, claims, levels)
         left = tuple(claim for claim in claims
                      if claim.member not in known.definition.members and claim.state == PLANNED)  # fmt: skip
         hosts = self._cluster.hosts
         hosts.now_s = self._clock()
-        planned = [spot.planned for spot in found if spot.planned]
-        index = {spot.member: place for place, spot in enumerate(found)}
+        planned = [state.planned for state in found if state.planned]
+        index = {state.member: place for place, state in enumerate(found)}
         with self._lifted([*planned, *left]):
             kept = rules(self._cluster, known, known.definition.policies, index, claims, levels)
-            seen = survey(
+            seen = build_problem(
                 self._cluster, self._placer.rules, levels, found, kept, self._settings(), caps, claims
             )
         return Draft(known, found, seen, left, changed)
 
     def _behind_fences(self, known, found, claims, levels):
-        """The spots with requests that may enter the group's own domains, but for those that other members'
+        """The states with requests that may enter the group's own domains, but for those that other members'
         servers keep until they go."""
         fences = frozenset(one for claim in claims for one in claim.fences)
         lasting: dict = {}
@@ -124,11 +128,11 @@ class Plans:
                 row = self._cluster.node(claim.node_uuid).row
                 lasting |= known.insiders(known.kept_fences(claim, row, levels), row, levels)
         made = []
-        for spot in found:
-            closed = {one for one, members in lasting.items() if spot.member not in members}
-            kind = f'{spot.kind} outside of {",".join(sorted(closed))}' if closed else spot.kind
-            request = dataclasses.replace(spot.request, fences=fences - closed)
-            made.append(dataclasses.replace(spot, kind=kind, request=request))
+        for state in found:
+            closed = {one for one, members in lasting.items() if state.member not in members}
+            kind = f'{state.kind} outside of {",".join(sorted(closed))}' if closed else state.kind
+            request = dataclasses.replace(state.request, fences=fences - closed)
+            made.append(dataclasses.replace(state, kind=kind, request=request))
         return made
 
     @contextlib.contextmanager
@@ -145,34 +149,34 @@ class Plans:
     # Take.
 
     def take(self, draft, hosts, record, lifetime_s):
-        """Claim a plan: ``hosts`` has for each member the number of its host in the draft's survey.
+        """Claim a plan: ``hosts`` has for each member the number of its host in the draft's group_problem.
 
         ``record`` is what the group's becomes; its serial is that which it was looked at with. All is claimed
         or nothing. Raises StoreUnavailable.
         """
-        targets = [self._cluster.node(draft.survey.nodes[host]) for host in hosts]
+        targets = [self._cluster.node(draft.group_problem.nodes[host]) for host in hosts]
         if any(node is None for node in targets):
             return Taken(False)
         levels, known = self.levels(), draft.known
         ended, kept, new = list(draft.left), [], []
         walls: dict[str, Fence] = {}
-        for spot, node in zip(draft.spots, targets, strict=True):
-            tokens = known.tokens(spot.member, node.row, levels)
-            walls |= known.walls(spot.member, node.row, levels, self._cluster.hosts.nodes)
-            here = spot.on(node.uuid)
+        for state, node in zip(draft.member_states, targets, strict=True):
+            tokens = known.tokens(state.member, node.row, levels)
+            walls |= known.walls(state.member, node.row, levels, self._cluster.hosts.nodes)
+            here = state.on(node.uuid)
             if (
                 here is not None
                 and here.state == PLANNED
-                and (spot.member in draft.changed or asked_for(spot))
+                and (state.member in draft.changed or asked_for(state))
             ):
                 here = None  # it is planned for something else
-            if here is not None and here.state != PLANNED and spot.planned:
-                ended.append(spot.planned)
+            if here is not None and here.state != PLANNED and state.planned:
+                ended.append(state.planned)
             if here is not None:
                 kept += [] if here.fences == tokens else [dataclasses.replace(here, fences=tokens)]
             else:
-                ended += [spot.planned] if spot.planned else []
-                new.append((spot, node, tokens))
+                ended += [state.planned] if state.planned else []
+                new.append((state, node, tokens))
         kept += self._lingering(draft, targets, levels, walls)
         kept += _on_their_way(draft, kept)
         return self._commit(draft, (ended, kept, new, walls), record, lifetime_s)
@@ -181,9 +185,9 @@ class Plans:
         """Claims of servers where the plan does not want them, as they are until they go, where the fences
         that they are behind change."""
         found = []
-        for spot, node in zip(draft.spots, targets, strict=True):
-            for claim in spot.held:
-                if claim is not spot.on(node.uuid):
+        for state, node in zip(draft.member_states, targets, strict=True):
+            for claim in state.held:
+                if claim is not state.on(node.uuid):
                     row = self._cluster.node(claim.node_uuid).row
                     fences = draft.known.kept_fences(claim, row, levels, walls)
                     if set(fences) != set(claim.fences):
@@ -237,11 +241,11 @@ class Plans:
         marks = {'state': PLANNED, 'created_s': now_s, 'top_group': record.uuid}
         order = sorted(new, key=lambda one: (one[1].row, [-amount for amount in _size(one[0].request)]))
         taken: dict = {}
-        for spot, node, tokens in order:
-            key = spot.kind, node.uuid
-            request = dataclasses.replace(spot.request, instance_uuid=_consumer(spot, draft))
+        for state, node, tokens in order:
+            key = state.kind, node.uuid
+            request = dataclasses.replace(state.request, instance_uuid=_consumer(state, draft))
             try:
-                own = {'member': spot.member, 'fences': tokens, 'group_uuid': _server_group(request)}
+                own = {'member': state.member, 'fences': tokens, 'group_uuid': _server_group(request)}
                 booking = self._placer.book(node, request, lifetime_s, marks | own)
             except errors.ComputeResourcesUnavailable:
                 short[key] = taken.get(key, 0)
@@ -258,15 +262,15 @@ class Plans:
         found = {}
         by_member = {booking.claim.member: booking for booking in bookings}
         hosts = self._cluster.hosts
-        for spot, node, _ in new:
-            rules = unsettled(self._placer.rules, spot.request)
-            key = spot.kind, node.uuid
+        for state, node, _ in new:
+            rules = unsettled(self._placer.rules, state.request)
+            key = state.kind, node.uuid
             if not rules or key in found:
                 continue
-            booking = by_member[spot.member]
+            booking = by_member[state.member]
             self._cluster.drop(booking.held)
             rows = np.array([node.row])
-            verdicts = (rule.judge(hosts, spot.request, rows) for rule in rules)
+            verdicts = (rule.judge(hosts, state.request, rows) for rule in rules)
             if not all(verdict is True or bool(verdict[0]) for verdict in verdicts):
                 found[key] = taken[key] - 1
             self._cluster.add(booking.held)
@@ -356,26 +360,28 @@ class Plans:
 def _on_their_way(draft, kept):
     """Pending claims of servers whose other claims change: the store would take these for newer ones."""
     consumers, known = {claim.consumer_uuid for claim in kept}, {claim.uuid for claim in kept}
-    pending = [spot.bound for spot in draft.spots if spot.bound and spot.bound.consumer_uuid in consumers]
+    pending = [
+        state.bound for state in draft.member_states if state.bound and state.bound.consumer_uuid in consumers
+    ]
     return [claim for claim in pending if claim.uuid not in known]
 
 
 ASKED = 'asked for '
 
 
-def _asking(spot, asked):
-    """The member's spot, to be planned for an instance that comes: where others failed to be is no home."""
-    request = dataclasses.replace(asked, seat=None)
-    return dataclasses.replace(spot, kind=ASKED + spot.member, request=request, held=())
+def _asking(state, asked):
+    """The member's state, to be planned for an instance that comes: where others failed to be is no home."""
+    request = dataclasses.replace(asked, member_placement=None)
+    return dataclasses.replace(state, kind=ASKED + state.member, request=request, held=())
 
 
-def asked_for(spot):
+def asked_for(state):
     """Whether it is planned for what an instance asks for, and not for what the definition says."""
-    return spot.kind.startswith(ASKED)
+    return state.kind.startswith(ASKED)
 
 
-def _consumer(spot, draft):
-    return draft.known.requests[spot.member].instance_uuid
+def _consumer(state, draft):
+    return draft.known.requests[state.member].instance_uuid
 
 
 def _server_group(request):

@@ -17,7 +17,7 @@ import numpy as np
 
 from nova_sched import errors
 from nova_sched.engine import capacity, explain
-from nova_sched.engine.decide import Field, Note, chain, narrow, survivors, weigh
+from nova_sched.engine.decide import CandidateSet, Note, chain, narrow, survivors, weigh
 from nova_sched.engine.decision_log import PLACED, REFUSED
 
 LOG = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class Questions:
         return capacity.try_some(room, self._cluster)
 
 
-class _Verdicts(Field):
+class _Verdicts(CandidateSet):
     """Notes what each step says of one row."""
 
     def __init__(self, size, row):
@@ -124,10 +124,10 @@ class _Verdicts(Field):
 
 
 def _narrow(hosts, request, row):
-    field = _Verdicts(len(hosts), row)
-    narrow(field, hosts, request)
+    candidates = _Verdicts(len(hosts), row)
+    narrow(candidates, hosts, request)
     return [_told(name, PASSES) if passes else _told(name, REFUSES, explain.narrowed(name, hosts, request))
-            for name, passes in field.told]  # fmt: skip
+            for name, passes in candidates.told]  # fmt: skip
 
 
 def _verdict(rule, hosts, request, row):

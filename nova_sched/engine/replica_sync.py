@@ -21,8 +21,8 @@ import logging
 import threading
 import time
 
+from nova_sched.engine.changes import ChangePublisher, Commit
 from nova_sched.engine.figures import Figures
-from nova_sched.engine.news import Commit, Herald
 
 LOG = logging.getLogger(__name__)
 
@@ -40,18 +40,18 @@ class ReplicaSync:
     def __init__(
         self,
         cluster,
-        herald=None,
+        publisher=None,
         turn=lambda: None,
         figures=None,
         clock=time.time,
         at_once_s=AT_ONCE_S,
     ):
         self._cluster = cluster
-        self.herald = Herald() if herald is None else herald
+        self.publisher = ChangePublisher() if publisher is None else publisher
         self._turn = turn
         self._clock = clock
         self._at_once_s = at_once_s
-        self.figures = self.herald.figures = Figures() if figures is None else figures
+        self.figures = self.publisher.figures = Figures() if figures is None else figures
         self._waiting: collections.deque = collections.deque()
         self._has_turn = False
         # Nodes that must be read, each with the generation that it has by now, if that is known.
@@ -75,8 +75,8 @@ class ReplicaSync:
         left = (claim.node_uuid for _, ended, _ in done for claim in ended)
         looks |= dict.fromkeys(uuid for uuid in left if uuid not in raised)
         self.must_look(looks)
-        if self.herald.is_heard and (nodes or looks):
-            self.herald.tell([self._commit(nodes, done)] if nodes else (), looks)
+        if self.publisher.is_heard and (nodes or looks):
+            self.publisher.tell([self._commit(nodes, done)] if nodes else (), looks)
 
     def _commit(self, nodes, done):
         claims = (claim for made, ended, _ in done for claim in (*made, *ended))
@@ -88,18 +88,18 @@ class ReplicaSync:
         """Tell of a node's report, before it is taken over here."""
         uuid = facts.report.node_uuid
         if self._generation(uuid) != facts.generation:
-            self.herald.tell(looks={uuid: facts.generation})
+            self.publisher.tell(looks={uuid: facts.generation})
 
     def changed(self, nodes):
         """Tell of nodes that the store changed in another way; we have to see ourselves what they are now."""
         looks = dict.fromkeys(nodes)
         if looks:
             self.must_look(looks)
-            self.herald.tell(looks=looks)
+            self.publisher.tell(looks=looks)
 
     def tables_changed(self):
         """Tell of services, aggregates or instance lists."""
-        self.herald.tell(tables=True)
+        self.publisher.tell(tables=True)
 
     # What others did.
 

@@ -25,14 +25,14 @@ from nova_sched.engine.decision_log import DecisionLog
 from nova_sched.engine.figures import Figures, Minute
 from nova_sched.engine.groups import Groups
 from nova_sched.engine.loop import Loop
+from nova_sched.engine.member_resolver import MemberResolver, ReplanRequired
+from nova_sched.engine.member_state import Library
 from nova_sched.engine.membership import SchedulerMembership
 from nova_sched.engine.pauses import STILL_S, Pauses
 from nova_sched.engine.place import Placer
 from nova_sched.engine.plans import Plans
 from nova_sched.engine.questions import Questions
 from nova_sched.engine.replica_sync import ReplicaSync
-from nova_sched.engine.seating import Seating, Unseated
-from nova_sched.engine.spots import Library
 from nova_sched.engine.state_sync import StateSync
 from nova_sched.engine.store_poller import StorePoller
 from nova_sched.engine.store_retry import StoreRetry
@@ -50,7 +50,7 @@ class Scheduler:
     in for the store's, where time is simulated. ``pauses`` knows when this process stood still. ``topology``
     has the levels that groups know of, ``solver`` finds what is hard to place (groups.exact.worker). Without
     ``decision_log`` decisions are recorded in this process; ``candidates`` are kept there without a store of
-    them. ``news`` (a Herald) tells other schedulers what is done here, ``membership`` knows them.
+    them. ``news`` (a ChangePublisher) tells other schedulers what is done here, ``membership`` knows them.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class Scheduler:
         plans = Plans(
             cluster, store, self.state_sync, self._placer, self.replica_sync, topology, settings, clock
         )
-        seating = Seating(cluster, plans, library)
+        member_resolver = MemberResolver(cluster, plans, library)
         self.claim_service = ClaimService(
-            cluster, store, self.state_sync, self.replica_sync, seating, settings
+            cluster, store, self.state_sync, self.replica_sync, member_resolver, settings
         )
         self.groups = Groups(cluster, store, plans, library, topology, self.call, settings, clock, solver)
         self.questions = Questions(cluster, self._placer, settings, clock)
@@ -114,7 +114,7 @@ class Scheduler:
             settings,
             clock,
             lambda: self.standing,
-            seating,
+            member_resolver,
         )
         handlers[PLACE] = self._batches.place
         until_done = self._store_retry.until_done
@@ -138,7 +138,7 @@ class Scheduler:
         self.pauses.start()
         self.loop.start()
         self.decision_log.start()
-        self.replica_sync.herald.start()
+        self.replica_sync.publisher.start()
         self._store_poller.start()
 
     def leave(self):
@@ -150,7 +150,7 @@ class Scheduler:
         self._store_poller.leave()
         self.loop.stop()
         self._store_poller.join()
-        self.replica_sync.herald.stop()
+        self.replica_sync.publisher.stop()
         self.decision_log.stop()
         self.groups.close()
         self.pauses.stop()
@@ -182,9 +182,9 @@ class Scheduler:
         for _ in range(self._settings().plan_attempts):
             try:
                 return self.loop.send(PLACE, order).result()
-            except Unseated as member:
+            except ReplanRequired as member:
                 if not claim:
-                    path = member.request.seat.member
+                    path = member.request.member_placement.member
                     raise errors.MemberRefused(path, 'its group would be planned anew for it') from None
                 self.groups.settle(member.request)
                 order = dataclasses.replace(order, settled=True)
@@ -217,7 +217,7 @@ class Scheduler:
         return self.loop.send(RULES, rules)
 
     def hear(self, news):
-        """Take what another scheduler tells (News). Does not wait."""
+        """Take what another scheduler tells (ChangeEvent). Does not wait."""
         self.replica_sync.hear(news)
 
     def _turn_to_news(self):

@@ -125,7 +125,7 @@ class StateSync:
         groups = (request.group for request in requests)
         policies = {group.uuid: group for group in groups if group is not None and group.is_hard}
         ending = set(releases)
-        walls, serial = self._seats(requests, claims)
+        walls, serial = self._entered_domains(requests, claims)
         return Placement(
             tuple(claims),
             tuple(releases),
@@ -139,16 +139,16 @@ class StateSync:
             unplaced=unplaced,
         )
 
-    def _seats(self, requests, claims):
+    def _entered_domains(self, requests, claims):
         """For members of a top group that are not where they were planned: the fences that go up round them,
         by token, and the serial that the group must be at."""
         walls: dict = {}
         serial = None
         for request, claim in zip(requests, claims, strict=False):
-            seat, row = request.seat, self._cluster.node(claim.node_uuid).row
-            if seat is not None and row != seat.row:
-                serial = seat.serial
-                walls |= seat.fences(row)
+            placement, row = request.member_placement, self._cluster.node(claim.node_uuid).row
+            if placement is not None and row != placement.row:
+                serial = placement.serial
+                walls |= placement.fences(row)
         return walls, serial
 
     def learn(self, outcomes):

@@ -123,7 +123,7 @@ def _to_queue(request: Request, catalogue: Catalogue, thing: Special | str | Non
 
 def _of_others(request: Request) -> Iterator[str]:
     """Why it is a matter of other servers, or of hosts by their names."""
-    if request.seat is not None or request.fences or 'top_group' in request.hints:
+    if request.member_placement is not None or request.fences or 'top_group' in request.hints:
         yield 'it is a member of a top group'
     if request.group is not None or 'group' in request.hints:
         yield 'it is in a server group'

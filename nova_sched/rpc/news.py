@@ -17,7 +17,7 @@ import oslo_messaging as messaging
 
 from nova_sched import errors, rpc
 from nova_sched.claims import plain
-from nova_sched.engine.news import Commit, News
+from nova_sched.engine.changes import ChangeEvent, Commit
 from nova_sched.rpc import words
 from nova_sched.state.report import LARGEST
 
@@ -26,7 +26,7 @@ UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueErro
 
 
 def to_plain(news):
-    """The arguments of ``changed`` for News."""
+    """The arguments of ``changed`` for ChangeEvent."""
     return {
         'made_s': news.made_s,
         'commits': [
@@ -63,7 +63,7 @@ def from_plain(made_s, commits=(), looks=None, tables=False):
     known = {
         words.uuid(uuid, 'looks'): None if one is None else int(one) for uuid, one in (looks or {}).items()
     }
-    return News(float(made_s), tuple(read), unread | known, bool(tables))
+    return ChangeEvent(float(made_s), tuple(read), unread | known, bool(tables))
 
 
 def _checked(claim):

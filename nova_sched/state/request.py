@@ -60,7 +60,7 @@ class Destination:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Seat:
+class MemberPlacement:
     """Which member of a top group a request is for, and where that may be. Rows are those of this turn of
     the loop.
 
@@ -131,7 +131,7 @@ class Request:
     retry_hosts: frozenset[tuple[str, str]] = frozenset()
     pieces: Pieces = NO_PIECES
     fences: frozenset[str] = frozenset()
-    seat: Seat | None = None
+    member_placement: MemberPlacement | None = None
     spec: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property

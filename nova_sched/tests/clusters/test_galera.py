@@ -301,7 +301,7 @@ CLAIMS = [
         claims(plan(planned())),
         commits(plan(of=record(deleted=True), serial=1, releases=[planned().key])),
         commits(create(built(), planned())),
-        id='a group is deleted, and a member comes to its seat',
+        id='a group is deleted, and a member comes to its planned host',
     ),
     pytest.param(
         claims(plan(planned())),

@@ -32,7 +32,7 @@ def test_one_that_is_stopped_leaves_nothing_behind(bus_url, tmp_path):
     before = set(threading.enumerate())
     with two_daemons(bus_url, tmp_path) as two:
         database = two.one
-        assert 'nova-sched-ears' in [thread.name for thread in threading.enumerate()]
+        assert 'nova-sched-changes' in [thread.name for thread in threading.enumerate()]
         assert len(database.table('schedulers')) == 2
     assert database.table('schedulers') == []
     left = [thread.name for thread in set(threading.enumerate()) - before]

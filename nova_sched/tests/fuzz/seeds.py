@@ -19,7 +19,7 @@ from pathlib import Path
 import yaml
 
 from nova_sched import objects
-from nova_sched.engine.news import Commit, News
+from nova_sched.engine.changes import Commit, News
 from nova_sched.rpc import news
 from nova_sched.tests.builders import claim, uuid_of
 from nova_sched.tests.functional.harness import compute_node, spec

@@ -19,15 +19,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nova_sched.claims import Placement
-from nova_sched.claims.judge import Held, Ledger, judge
+from nova_sched.claims.judge import Held, NodeUsage, judge
 from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED, VCPU, Claim, Resizing
 from nova_sched.state.report import Inventory
 
 GOLD = 'CUSTOM_GOLD'
 
 
-def ledger(total, used=0, generation=5, **inventory):
-    return Ledger({VCPU: Inventory(total, **inventory)}, {VCPU: used}, generation)
+def usage(total, used=0, generation=5, **inventory):
+    return NodeUsage({VCPU: Inventory(total, **inventory)}, {VCPU: used}, generation)
 
 
 def claim(consumer, node, vcpus=1, **fields):
@@ -57,13 +57,13 @@ def names(*claims):
     ],
 )
 def test_fits(inventory, used, asked, fits):
-    one = Ledger({VCPU: Inventory(**inventory)}, {VCPU: used}, 0)
+    one = NodeUsage({VCPU: Inventory(**inventory)}, {VCPU: used}, 0)
     assert one.fits({VCPU: asked}) == fits
 
 
 def test_a_class_without_inventory_never_fits():
-    assert not Ledger({}, {}, 0).fits({VCPU: 1})
-    assert Ledger({}, {}, 0).fits({})
+    assert not NodeUsage({}, {}, 0).fits({VCPU: 1})
+    assert NodeUsage({}, {}, 0).fits({})
 
 
 A, B = 'a', 'b'
@@ -151,14 +151,14 @@ HERE, THERE, LARGE = claim(A, 'm'), claim(A, 'n'), claim(A, 'm', 4)
     ],
 )
 def test_judge(before, placements, after, won):
-    ledgers, held = {'m': ledger(4), 'n': ledger(4)}, Held(before)
+    usages, held = {'m': usage(4), 'n': usage(4)}, Held(before)
     for one in before:
-        ledgers[one.node_uuid].take(one.resources)
-    outcomes = judge(placements, ledgers, held)
+        usages[one.node_uuid].take(one.resources)
+    outcomes = judge(placements, usages, held)
     assert [outcome.won for outcome in outcomes] == won
     assert {key: one.resources[VCPU] for key, one in standing(before, held).items()} == after
-    assert {node: one.used[VCPU] for node, one in ledgers.items()} == {
-        node: sum(amount for (_, where), amount in after.items() if where == node) for node in ledgers
+    assert {node: one.used[VCPU] for node, one in usages.items()} == {
+        node: sum(amount for (_, where), amount in after.items() if where == node) for node in usages
     }
 
 
@@ -172,9 +172,9 @@ def standing(before, held):
 
 def test_generations_and_changes():
     """Only nodes whose claims differ in the end are changed."""
-    ledgers = {node: ledger(4, generation=number) for number, node in enumerate('mnop')}
+    usages = {node: usage(4, generation=number) for number, node in enumerate('mnop')}
     held = Held([HERE])
-    ledgers['m'].take({VCPU: 1})
+    usages['m'].take({VCPU: 1})
     outcomes = judge(
         [
             Placement((claim(A, 'n'),), replaces=names(HERE)),
@@ -182,10 +182,10 @@ def test_generations_and_changes():
             Placement((), ((B, 'o'),)),
             Placement((claim(B, 'p', 5),)),
         ],
-        ledgers,
+        usages,
         held,
     )
-    assert {node: one.changed for node, one in ledgers.items()} == {
+    assert {node: one.changed for node, one in usages.items()} == {
         'm': True,
         'n': True,
         'o': False,
@@ -323,17 +323,17 @@ def test_no_batch_is_judged_differently_by_the_naive_model(data):
     nodes, before = data.draw(known), data.draw(holdings())
     placements = data.draw(batches(before))
     model = Naive(nodes, before)
-    ledgers = {node: Ledger(inventory, dict(foreign), 7) for node, (inventory, foreign) in nodes.items()}
+    usages = {node: NodeUsage(inventory, dict(foreign), 7) for node, (inventory, foreign) in nodes.items()}
     for one in before:
-        ledgers[one.node_uuid].take(one.resources)
-    began = {node: dict(one.used) for node, one in ledgers.items()}
+        usages[one.node_uuid].take(one.resources)
+    began = {node: dict(one.used) for node, one in usages.items()}
     held = Held(before)
 
-    outcomes = judge(placements, ledgers, held)
+    outcomes = judge(placements, usages, held)
 
     assert [outcome.won for outcome in outcomes] == [model.place(placement) for placement in placements]
     assert standing(before, held) == model.claims
-    for node, one in ledgers.items():
+    for node, one in usages.items():
         for name in (VCPU, GOLD):
             assert one.used.get(name, 0) == model.used(node, name, model.claims)
             grown = one.used.get(name, 0) > began[node].get(name, 0)
@@ -345,9 +345,9 @@ def test_no_batch_is_judged_differently_by_the_naive_model(data):
     for placement, outcome in zip(placements, outcomes, strict=True):
         named = {one.node_uuid for one in placement.claims} | {node for _, node in placement.releases}
         seen = outcome.generations if outcome.won else outcome.used
-        assert set(seen) == named & set(ledgers)
+        assert set(seen) == named & set(usages)
         for node in seen:
             if outcome.won:
-                assert seen[node] == (7, 7 + ledgers[node].changed)
+                assert seen[node] == (7, 7 + usages[node].changed)
             else:
-                assert seen[node] == ledgers[node].used
+                assert seen[node] == usages[node].used

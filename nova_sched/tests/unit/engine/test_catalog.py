@@ -212,6 +212,6 @@ def test_the_default_configuration_can_be_loaded():
 
 def test_an_adopted_rule_takes_part():
     chain = catalog.Rules((), catalog.filters(['OutOfTreeFilter'], [f'{PLUGINS}.everything']), ())
-    field = survivors(chain, hosts(3), request())
-    assert field.rows().tolist() == [1]
-    assert field.steps == (('OutOfTreeFilter', 3, 1),)
+    candidates = survivors(chain, hosts(3), request())
+    assert candidates.rows().tolist() == [1]
+    assert candidates.steps == (('OutOfTreeFilter', 3, 1),)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of one decision: the field, what callers allow, the chain, the weights and the best."""
+"""Tests of one decision: the candidates, what callers allow, the chain, the weights and the best."""
 
 import random
 
@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_sched.engine.decide import Field, best, narrow, survivors, weigh
+from nova_sched.engine.decide import CandidateSet, best, narrow, survivors, weigh
 from nova_sched.state.request import Destination
 from nova_sched.tests.builders import hosts, request, uuid_of
 from nova_sched.tests.unit.engine.world import Named, Opened, Score, names, rules
@@ -32,8 +32,8 @@ def bools(digits):
 
 class TestField:
     def test_at_first_everybody_is_in(self):
-        field = Field(3)
-        assert (field.rows().tolist(), field.left, field.steps) == ([0, 1, 2], 3, ())
+        candidates = CandidateSet(3)
+        assert (candidates.rows().tolist(), candidates.left, candidates.steps) == ([0, 1, 2], 3, ())
 
     @pytest.mark.parametrize(
         'verdicts, rows, lefts',
@@ -46,27 +46,29 @@ class TestField:
         ],
     )
     def test_keep(self, verdicts, rows, lefts):
-        field = Field(3)
+        candidates = CandidateSet(3)
         for number, verdict in enumerate(verdicts):
-            field.keep(f'rule {number}', verdict if verdict is True else bools(verdict))
-        assert (field.rows().tolist(), field.left) == (rows, len(rows))
-        assert [step.name for step in field.steps] == [f'rule {number}' for number in range(len(verdicts))]
-        assert [step.left for step in field.steps] == lefts
-        assert [step.seen for step in field.steps] == [3, *lefts[:-1]]
+            candidates.keep(f'rule {number}', verdict if verdict is True else bools(verdict))
+        assert (candidates.rows().tolist(), candidates.left) == (rows, len(rows))
+        assert [step.name for step in candidates.steps] == [
+            f'rule {number}' for number in range(len(verdicts))
+        ]
+        assert [step.left for step in candidates.steps] == lefts
+        assert [step.seen for step in candidates.steps] == [3, *lefts[:-1]]
 
     def test_a_verdict_on_the_rows_that_are_left(self):
-        field = Field(4)
-        field.keep('first', bools('1011'))
-        field.keep_rows('second', field.rows(), bools('101'))
-        assert field.rows().tolist() == [0, 3]
-        field.keep_rows('third', field.rows(), True)
-        assert field.rows().tolist() == [0, 3]
-        assert field.steps[1:] == (('second', 3, 2), ('third', 2, 2))
+        candidates = CandidateSet(4)
+        candidates.keep('first', bools('1011'))
+        candidates.keep_rows('second', candidates.rows(), bools('101'))
+        assert candidates.rows().tolist() == [0, 3]
+        candidates.keep_rows('third', candidates.rows(), True)
+        assert candidates.rows().tolist() == [0, 3]
+        assert candidates.steps[1:] == (('second', 3, 2), ('third', 2, 2))
 
     def test_a_mask_is_not_written_to(self):
-        mask, field = bools('110'), Field(3)
-        field.keep('first', mask)
-        field.keep('second', bools('011'))
+        mask, candidates = bools('110'), CandidateSet(3)
+        candidates.keep('first', mask)
+        candidates.keep('second', bools('011'))
         assert mask.tolist() == [True, True, False]
 
 
@@ -136,11 +138,11 @@ def test_narrow(words, left, steps):
         nodename=['node a', 'node b', 'node B', 'node c'],
         cell_uuid=[CELL_1, CELL_2, CELL_2, None],
     )
-    field = Field(len(seen))
-    narrow(field, seen, request(**words))
-    assert ''.join(names(seen, field.rows())) == left
-    assert [step.name for step in field.steps] == steps
-    assert field.left == len(left)
+    candidates = CandidateSet(len(seen))
+    narrow(candidates, seen, request(**words))
+    assert ''.join(names(seen, candidates.rows())) == left
+    assert [step.name for step in candidates.steps] == steps
+    assert candidates.left == len(left)
 
 
 class TestSurvivors:
@@ -150,14 +152,14 @@ class TestSurvivors:
             [Named('host-1', 'host-2', name='second'), Named('host-2', name='third')],
             always_on=[Named('host-0', 'host-1', 'host-2', name='first')],
         )
-        field = survivors(chain, seen, request())
-        assert names(seen, field.rows()) == ['host-2']
-        assert field.steps == (('first', 4, 3), ('second', 3, 2), ('third', 2, 1))
+        candidates = survivors(chain, seen, request())
+        assert names(seen, candidates.rows()) == ['host-2']
+        assert candidates.steps == (('first', 4, 3), ('second', 3, 2), ('third', 2, 1))
 
     def test_nobody_is_asked_when_nothing_is_left(self):
         late = Named('host-0', name='late')
-        field = survivors(rules([Named(name='none'), late], always_on=[]), hosts(2), request())
-        assert (field.left, field.steps, late.asked) == (0, (('none', 2, 0),), 0)
+        candidates = survivors(rules([Named(name='none'), late], always_on=[]), hosts(2), request())
+        assert (candidates.left, candidates.steps, late.asked) == (0, (('none', 2, 0),), 0)
 
     def test_an_empty_cluster(self):
         rule = Named('host-0')
@@ -188,18 +190,20 @@ class TestSurvivors:
             [Named('host-0', name='plain'), Named('host-0', name='rebuild', rebuild=True)],
             always_on=[Named('host-0', name='always')],
         )
-        field = survivors(chain, hosts(2), request(**words))
+        candidates = survivors(chain, hosts(2), request(**words))
         assert [
-            step.name for step in field.steps if step.name != 'force_hosts' and step.name != 'force_nodes'
+            step.name
+            for step in candidates.steps
+            if step.name != 'force_hosts' and step.name != 'force_nodes'
         ] == asked
 
     def test_a_rule_that_runs_once_is_asked_about_the_first_instance_only(self):
         once, each = Named('host-1', 'host-2', name='once', once=True), Named('host-0', 'host-1', name='each')
         chain, seen = rules([once, each], always_on=[]), hosts(3)
-        field = None
+        candidates = None
         for index in range(3):
-            field = survivors(chain, seen, request(), index, field)
-            assert names(seen, field.rows()) == ['host-1']
+            candidates = survivors(chain, seen, request(), index, candidates)
+            assert names(seen, candidates.rows()) == ['host-1']
         assert (once.asked, each.asked) == (1, 3)
 
     def test_later_instances_start_from_what_the_earlier_one_left(self):
@@ -211,10 +215,10 @@ class TestSurvivors:
 
     def test_a_rule_that_opens_each_host_sees_survivors_only(self):
         opened = Opened('host-1', 'host-3')
-        field = survivors(rules([Named('host-1', 'host-2'), opened], always_on=[]), hosts(4), request())
+        candidates = survivors(rules([Named('host-1', 'host-2'), opened], always_on=[]), hosts(4), request())
         assert opened.seen == ['host-1', 'host-2']
-        assert field.rows().tolist() == [1]
-        assert field.steps[-1] == ('Opened', 2, 1)
+        assert candidates.rows().tolist() == [1]
+        assert candidates.steps[-1] == ('Opened', 2, 1)
 
 
 raws = st.none() | st.lists(st.integers(-5, 5), min_size=4, max_size=4)

@@ -18,7 +18,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.engine import explain
-from nova_sched.engine.decide import Field, Note, survivors
+from nova_sched.engine.decide import CandidateSet, Note, survivors
 from nova_sched.state.request import Destination
 from nova_sched.tests.builders import cluster, request
 from nova_sched.tests.unit.engine.world import Named, rules
@@ -46,9 +46,9 @@ class Tongueless(Named):
 def refused(made, chain, **words):
     """The error of a request for which nothing is left."""
     asked = request(**words)
-    field = survivors(chain, made.hosts, asked)
-    assert not field.left
-    return explain.refusal(field, chain, made.hosts, asked)
+    candidates = survivors(chain, made.hosts, asked)
+    assert not candidates.left
+    return explain.refusal(candidates, chain, made.hosts, asked)
 
 
 def talkers(*names):
@@ -215,7 +215,9 @@ class TestReason:
 
     def test_hosts_that_passed_only_now(self):
         # The rules leave a host, but an earlier instance's round did not.
-        error = explain.refusal(Field(3), talkers(['host-0']), cluster(3).hosts, request(), found=1, asked=2)
+        error = explain.refusal(
+            CandidateSet(3), talkers(['host-0']), cluster(3).hosts, request(), found=1, asked=2
+        )
         assert error.reason == (
             'There are not enough hosts available. 1 of 2 instances found a host. '
             'Of 3 hosts, the last ones did not pass for an earlier instance of the request.'
@@ -255,7 +257,7 @@ class TestReason:
     ],
 )
 def test_in_short(words, line):
-    error = explain.refusal(Field(3), talkers([]), cluster(3).hosts, request(), **words)
+    error = explain.refusal(CandidateSet(3), talkers([]), cluster(3).hosts, request(), **words)
     assert explain.in_short(error.details) == line
 
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.engine.news import Herald
+from nova_sched.engine.changes import ChangePublisher
 from nova_sched.engine.store_poller import StorePoller
 from nova_sched.rpc.news import from_plain, to_plain
 from nova_sched.tests.unit.claims.databases import cleared
@@ -42,8 +42,10 @@ class Gossips(Engines):
         super().__init__()
 
     def engine(self):
-        made = World(self.open(), super().engine().scheduler._placer.rules, news=Herald(lambda news: None))
-        made.scheduler.replica_sync.herald._send = lambda news: self.post(made, news)
+        made = World(
+            self.open(), super().engine().scheduler._placer.rules, news=ChangePublisher(lambda news: None)
+        )
+        made.scheduler.replica_sync.publisher._send = lambda news: self.post(made, news)
         return made
 
     def post(self, origin, news):
@@ -53,7 +55,7 @@ class Gossips(Engines):
 
     def flush(self):
         for engine in self.engines:
-            engine.scheduler.replica_sync.herald.flush()
+            engine.scheduler.replica_sync.publisher.flush()
 
     def hear(self, place, text):
         engine = self.engines[place]

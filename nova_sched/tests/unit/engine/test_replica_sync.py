@@ -19,7 +19,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.engine.news import Commit, Herald, News
+from nova_sched.engine.changes import ChangeEvent, ChangePublisher, Commit
 from nova_sched.engine.replica_sync import SOME, WAITING, ReplicaSync
 from nova_sched.engine.store_poller import StorePoller
 from nova_sched.objects.claim import CONFIRMED
@@ -56,7 +56,7 @@ class Pair:
     def __init__(self, hosts=2, **words):
         self.store = Counting()
         self.news = []
-        self.one = World(self.store, rules(), news=Herald(self.news.append, clock=lambda: NOW))
+        self.one = World(self.store, rules(), news=ChangePublisher(self.news.append, clock=lambda: NOW))
         self.two = World(self.store, rules())
         self.one.report(*(report(f'host-{number}', vcpus=8, **words) for number in range(hosts)))
         self.two.state_sync.refresh()
@@ -68,7 +68,7 @@ class Pair:
 
     def told(self):
         """What the first has told until now."""
-        self.one.scheduler.replica_sync.herald.flush()
+        self.one.scheduler.replica_sync.publisher.flush()
         return list(self.news)
 
     def arrive(self, *news):
@@ -289,7 +289,7 @@ def test_a_commit_that_breaks_is_read(pair, caplog):
     pair.arrive()
     generation = pair.two.cluster.node(HOST_0).generation
     bad = dataclasses.replace(claim(A, HOST_0), resources={'VCPU': 'many'})
-    news = News(NOW, (Commit({HOST_0: (generation, generation + 1)}, (A,), (bad,)),))
+    news = ChangeEvent(NOW, (Commit({HOST_0: (generation, generation + 1)}, (A,), (bad,)),))
     pair.two.scheduler.hear(news)
     pair.two.loop.turn()
     assert 'cannot be followed' in caplog.text
@@ -401,7 +401,7 @@ def test_small_tables(pair, work, seen):
 def test_what_is_too_much_is_dropped_and_counted():
     heard = ReplicaSync(World().cluster)
     for _ in range(WAITING + 5):
-        heard.hear(News(NOW))
+        heard.hear(ChangeEvent(NOW))
     assert heard.figures.news_dropped == 5
     heard.take([])
     assert heard.figures.news_heard >= 1
@@ -411,19 +411,19 @@ def test_requests_have_their_turn_between_news():
     turns = []
     heard = ReplicaSync(World().cluster, turn=lambda: turns.append('news'), at_once_s=0.0)
     for _ in range(3):
-        heard.hear(News(NOW))
+        heard.hear(ChangeEvent(NOW))
     assert turns == ['news'], 'one message to the loop stands for all'
     for left in (2, 1, 0):
         heard.take([])
         assert len(turns) == 1 + 3 - max(left, 1)
     assert heard.figures.news_heard == 3
-    heard.hear(News(NOW))
+    heard.hear(ChangeEvent(NOW))
     assert len(turns) == 4
 
 
 def test_a_look_reads_some_nodes():
     pair = Pair(hosts=2 * SOME + 50)
-    pair.arrive(News(NOW, looks={node.uuid: 99 for node in pair.two.cluster}))
+    pair.arrive(ChangeEvent(NOW, looks={node.uuid: 99 for node in pair.two.cluster}))
     looks = []
     while pair.two.scheduler.replica_sync.wake.is_set():
         looks += [len(nodes) for nodes in pair.heal()]
@@ -447,7 +447,7 @@ def test_figures(pair):
     pair.two.now_s = NOW + 0.25
     pair.arrive()
     pair.two.now_s = NOW - 9
-    pair.arrive(News(NOW))
+    pair.arrive(ChangeEvent(NOW))
     figures = pair.two.scheduler.figures
     assert pair.one.scheduler.figures.news_told == 2, 'the reports, and the claim'
     assert (figures.news_heard, figures.news_lag_s) == (2, 0.0), 'clocks may differ'

@@ -18,7 +18,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claims import Placement, ServiceFacts
-from nova_sched.engine.news import News
+from nova_sched.engine.changes import ChangeEvent
 from nova_sched.engine.store_poller import StorePoller
 from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Unsteady
@@ -200,7 +200,7 @@ class TestThread:
         world.report(report())
         world.scheduler.start()
         world.store.commit([Placement((claim(A, node('host-0')),))])
-        world.scheduler.hear(News(NOW, looks={node('host-0'): None}))
+        world.scheduler.hear(ChangeEvent(NOW, looks={node('host-0'): None}))
         wait_for(lambda: world.scheduler.call(world.cluster.hosts.count_instances, [A]).tolist() == [1])
         world.scheduler.stop()
 

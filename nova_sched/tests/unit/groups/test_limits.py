@@ -18,7 +18,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claims import Record
-from nova_sched.engine.spots import Known
+from nova_sched.engine.member_state import LoadedGroup
 from nova_sched.groups import template
 from nova_sched.groups.definition import Definition, Flavor, Member
 from nova_sched.groups.limits import Allowance
@@ -57,7 +57,7 @@ def test_requests_that_take_too_long():
         for path in [f'm{number}']
     }
     with pytest.raises(errors.TemplateError) as refused:
-        Known.of(Record(uuid=uuid_of('group')), Definition(members), {}, Allowance(0.05))
+        LoadedGroup.of(Record(uuid=uuid_of('group')), Definition(members), {}, Allowance(0.05))
     assert refused.value.where != 'm0'
 
 

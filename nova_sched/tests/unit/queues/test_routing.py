@@ -25,7 +25,7 @@ from nova_sched.groups.members import member_spec
 from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.routing import Concerns, route
 from nova_sched.queues.special import Special
-from nova_sched.state.request import Seat
+from nova_sched.state.request import MemberPlacement
 from nova_sched.tests import options
 from nova_sched.tests.builders import read, uuid_of
 from nova_sched.tests.reference import REFERENCE, scenario
@@ -271,7 +271,10 @@ def test_what_goes_to_the_scheduler_and_why(spec, reason):
     'facts',
     [
         pytest.param({'fences': frozenset([ME])}, id='fences'),
-        pytest.param({'seat': Seat('group', 'a', ME, 1, None, lambda row: {})}, id='seat'),
+        pytest.param(
+            {'member_placement': MemberPlacement('group', 'a', ME, 1, None, lambda row: {})},
+            id='member_placement',
+        ),
     ],
 )
 def test_members_of_top_groups_go_to_the_scheduler(facts):

@@ -18,14 +18,14 @@ import pytest
 
 from nova_sched import errors, rpc
 from nova_sched.conf import CONF
-from nova_sched.engine.news import Commit, News
+from nova_sched.engine.changes import ChangeEvent, Commit
 from nova_sched.rpc import endpoints
 from nova_sched.rpc.endpoints.news import News as Endpoint
 from nova_sched.rpc.news import NewsClient, from_plain, to_plain
 from nova_sched.tests.builders import NOW, claim, uuid_of
 
 A, B, NODE, OTHER = uuid_of('instance A'), uuid_of('instance B'), uuid_of('node'), uuid_of('other')
-FULL = News(
+FULL = ChangeEvent(
     NOW + 0.5,
     (
         Commit({NODE: (3, 4), OTHER: (1, 2)}, (A, B), (claim(A, NODE), claim(B, OTHER, expires_s=NOW))),
@@ -48,7 +48,7 @@ class Listener:
 
 
 @pytest.mark.parametrize(
-    'news', [pytest.param(FULL, id='all of it'), pytest.param(News(NOW), id='next to nothing')]
+    'news', [pytest.param(FULL, id='all of it'), pytest.param(ChangeEvent(NOW), id='next to nothing')]
 )
 def test_there_and_back(news):
     assert from_plain(**json.loads(json.dumps(to_plain(news)))) == news

@@ -17,7 +17,7 @@ from nova_sched.claims import Policy
 from nova_sched.state.request import AFFINITY
 
 
-class Circle:
+class ServerGroupMembers:
     """The members of a server group: on which nodes each has claims, node UUID -> host."""
 
     def __init__(self, policy: Policy, members: Iterable[Sequence[str]] = ()):
@@ -37,7 +37,7 @@ class Circle:
 
     def after(self, moves):
         """The circle after moves: (consumer, node UUID, host), the host None for a claim that ends."""
-        made = Circle(self.policy)
+        made = ServerGroupMembers(self.policy)
         made._nodes = dict(self._nodes)
         for consumer, node, host in moves:
             mine = {one: at for one, at in made._nodes.get(consumer, {}).items() if one != node}

@@ -9,14 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of the herald: what it gathers, what it drops, and how it lives and ends."""
+"""Tests of the publisher: what it gathers, what it drops, and how it lives and ends."""
 
 import threading
 
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine.news import MOST, Commit, Herald, News, together
+from nova_sched.engine.changes import MOST, ChangeEvent, ChangePublisher, Commit, together
 from nova_sched.tests.builders import NOW, claim, uuid_of
 from nova_sched.tests.unit.engine.test_scheduler import wait_for
 
@@ -40,30 +40,30 @@ class Bus:
         self.sent.append(news)
 
 
-def herald(bus, **words):
-    return Herald(bus.send, clock=lambda: NOW, **words)
+def publisher(bus, **words):
+    return ChangePublisher(bus.send, clock=lambda: NOW, **words)
 
 
 def test_what_comes_together_is_one_message():
     bus = Bus()
-    made = herald(bus)
+    made = publisher(bus)
     made.tell([commit(A)])
     made.tell([commit(B, 2)], {NODE: 7})
     made.tell(looks={'other': None})
     made.tell(tables=True)
     made.flush()
-    assert bus.sent == [News(NOW, (commit(A), commit(B, 2)), {NODE: 7, 'other': None}, True)]
+    assert bus.sent == [ChangeEvent(NOW, (commit(A), commit(B, 2)), {NODE: 7, 'other': None}, True)]
     assert (made.figures.news_told, made.figures.news_dropped) == (1, 0)
 
 
 def test_the_time_is_that_of_the_first():
-    changes = [News(2.0, looks={NODE: 3}), News(1.0, looks={NODE: 4})]
-    assert together(changes) == News(1.0, (), {NODE: 4}, False)
+    changes = [ChangeEvent(2.0, looks={NODE: 3}), ChangeEvent(1.0, looks={NODE: 4})]
+    assert together(changes) == ChangeEvent(1.0, (), {NODE: 4}, False)
 
 
 def test_nothing_is_no_message():
     bus = Bus()
-    herald(bus).flush()
+    publisher(bus).flush()
     assert bus.sent == []
 
 
@@ -77,7 +77,7 @@ def test_nothing_is_no_message():
 )
 def test_a_message_has_an_end(claims, count, messages):
     bus = Bus()
-    made = herald(bus)
+    made = publisher(bus)
     for _ in range(count):
         made.tell([commit(claims=claims)])
     made.flush()
@@ -87,8 +87,8 @@ def test_a_message_has_an_end(claims, count, messages):
 @pytest.mark.parametrize(
     'made',
     [
-        pytest.param(Herald(), id='without a bus'),
-        pytest.param(Herald(Bus().send, alone=lambda: True), id='alone'),
+        pytest.param(ChangePublisher(), id='without a bus'),
+        pytest.param(ChangePublisher(Bus().send, alone=lambda: True), id='alone'),
     ],
 )
 def test_nobody_to_tell(made):
@@ -100,7 +100,7 @@ def test_nobody_to_tell(made):
 
 def test_too_much_is_dropped_and_counted():
     bus = Bus()
-    made = herald(bus, waiting=2)
+    made = publisher(bus, waiting=2)
     for _ in range(5):
         made.tell(tables=True)
     made.flush()
@@ -112,7 +112,7 @@ def test_too_much_is_dropped_and_counted():
 
 def test_a_bus_that_is_away_is_said_once_each_time(caplog):
     bus = Bus(errors.NoAnswer('changed', 'it is away'))
-    made = herald(bus)
+    made = publisher(bus)
     for broken in (bus.broken, bus.broken, None, bus.broken):
         bus.broken = broken
         made.tell(tables=True)
@@ -124,7 +124,7 @@ def test_a_bus_that_is_away_is_said_once_each_time(caplog):
 
 def test_what_cannot_be_sent_is_dropped(caplog):
     bus = Bus(OverflowError('too long'))
-    made = herald(bus)
+    made = publisher(bus)
     made.tell(tables=True)
     made.flush()
     bus.broken = None
@@ -140,7 +140,7 @@ class TestThread:
 
     def test_it_tells_and_the_last_ones_too(self):
         bus = Bus()
-        made = herald(bus)
+        made = publisher(bus)
         made.start()
         made.tell([commit(A)])
         wait_for(lambda: bus.sent)
@@ -150,17 +150,17 @@ class TestThread:
         assert 'nova-sched-news' not in self.names()
 
     def test_without_a_bus_there_is_no_thread(self):
-        made = Herald()
+        made = ChangePublisher()
         made.start()
         assert 'nova-sched-news' not in self.names()
         made.stop()
 
     def test_it_ends_without_a_start(self):
-        herald(Bus()).stop()
+        publisher(Bus()).stop()
 
     def test_a_bus_that_does_not_return_is_left_alone(self):
         released = threading.Event()
-        made = Herald(lambda news: released.wait(10))
+        made = ChangePublisher(lambda news: released.wait(10))
         made.start()
         made.tell(tables=True)
         made.stop(patience_s=0.05)

@@ -43,7 +43,7 @@ class Commit:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class News:
+class ChangeEvent:
     """What one scheduler did to the store; ``made_s`` (seconds since the epoch) is when it began to.
 
     ``looks`` are nodes that changed in another way than by claims, each with its generation by then, or None
@@ -61,11 +61,11 @@ class News:
 
 
 def together(changes):
-    """Several News as one, in their order."""
+    """Several ChangeEvents as one, in their order."""
     looks: dict[str, int | None] = {}
     for one in changes:
         looks |= one.looks
-    return News(
+    return ChangeEvent(
         min(one.made_s for one in changes),
         tuple(commit for one in changes for commit in one.commits),
         looks,
@@ -73,12 +73,12 @@ def together(changes):
     )
 
 
-class Herald:
+class ChangePublisher:
     """Tells the other schedulers, by a thread of its own.
 
-    ``send`` takes News to them, and raises SchedError if it cannot; without it nobody is told. Nor is anybody
-    while ``alone()``. When more than ``waiting`` changes wait, or they cannot be sent, news are dropped: the
-    others find what changed at their next look at the database.
+    ``send`` sends a ChangeEvent to them, and raises SchedError if it cannot. Without it, or while
+    ``alone()``, nothing is sent. Changes that cannot be sent, and those beyond
+    ``waiting`` in the queue, are dropped: the other schedulers find them at their next poll of the database.
     """
 
     def __init__(self, send=None, alone=lambda: False, clock=time.time, waiting=WAITING):
@@ -115,7 +115,7 @@ class Herald:
         if self._queue.qsize() >= self._waiting:
             self.figures.news_dropped += 1
         else:
-            self._queue.put(News(self._clock(), tuple(commits), looks or {}, tables))
+            self._queue.put(ChangeEvent(self._clock(), tuple(commits), looks or {}, tables))
 
     def flush(self, first=()):
         """Tell what waits now, after the ``first`` ones."""

@@ -41,7 +41,7 @@ def token(group_uuid, policy, domain):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Known:
+class LoadedGroup:
     """A top group: its record, its definition, the ``source`` that this was read from (plain values), and a
     Request for each member by path, made out for the consumer of its planned claim. Members of one of the
     ``kinds``, by path, may change places.
@@ -154,14 +154,14 @@ def _request(path, member, record):
 
 
 def read(record):
-    """The Known of a Record. Raises IncompatibleObject."""
+    """The LoadedGroup of a Record. Raises IncompatibleObject."""
     try:
         plain = json.loads(record.definition)
         definition, source = Definition.from_plain(plain['definition']), plain['source']
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         what = f'definition of top group {record.uuid}'
         raise errors.IncompatibleObject(what, f'another release ({error})', 'that of this one') from None
-    return Known.of(record, definition, source)
+    return LoadedGroup.of(record, definition, source)
 
 
 class Library:
@@ -169,10 +169,10 @@ class Library:
 
     def __init__(self, store):
         self._store = store
-        self._read: dict[tuple[str, int], Known] = {}
+        self._read: dict[tuple[str, int], LoadedGroup] = {}
 
     def find(self, uuid, project_id=None):
-        """The Known of that UUID, of this project if one is named.
+        """The LoadedGroup of that UUID, of this project if one is named.
 
         Raises GroupNotFound, and IncompatibleObject for one that another release has written.
         """
@@ -183,7 +183,7 @@ class Library:
         return found
 
     def look(self, uuid, project_id=None):
-        """The Known; of one that is not read yet the Record, because to read it may take long.
+        """The LoadedGroup; of one that is not read yet the Record, because to read it may take long.
 
         Raises GroupNotFound.
         """
@@ -206,7 +206,7 @@ class Library:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Spot:
+class MemberState:
     """Where a member is now. ``planned`` is its planned claim, ``held`` those of its instances, what was
     built last first.
 
@@ -256,8 +256,8 @@ class Spot:
         return self.position and self.position.node_uuid
 
 
-def spots(known, claims):
-    """A Spot for each member, given the claims of the group."""
+def member_states(known, claims):
+    """A MemberState for each member, given the claims of the group."""
     by_path: dict[str, list[Claim]] = {}
     for claim in claims:
         by_path.setdefault(claim.member, []).append(claim)
@@ -269,7 +269,7 @@ def _spot(path, kind, request, claims):
     planned = next((claim for claim in claims if claim.state == PLANNED), None)
     built = (claim for claim in claims if claim.state != PLANNED)
     held = tuple(sorted(built, key=lambda claim: (claim.is_confirmed, claim.created_s), reverse=True))
-    return Spot(path, kind, request, planned, held)
+    return MemberState(path, kind, request, planned, held)
 
 
 def outsiders(cluster, known, policy, claims, levels):

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A scheduler's ears: the server of a topic of its own, where each process hears the news of all."""
+"""The listener for changes: the server of a topic of its own, where each process hears the news of all."""
 
 import itertools
 import logging
@@ -30,7 +30,7 @@ RETRY_S = 10.0  # after which a topic that refused us is tried again
 _numbers = itertools.count()
 
 
-class Ears:
+class ChangeListener:
     """Has a scheduler hear the others, by a thread of its own: it goes on where the bus does not let it."""
 
     def __init__(self, bus, host, scheduler):
@@ -38,7 +38,7 @@ class Ears:
         name, plain = f'{host}-{number}' if number else host, messaging.NoOpSerializer()
         self._make = lambda: rpc.server(bus, name, [News(scheduler)], TOPIC, plain)
         self._leaving, self._listening = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name='nova-sched-ears', daemon=True)
+        self._thread = threading.Thread(target=self._run, name='nova-sched-changes', daemon=True)
 
     def start(self):
         self._thread.start()

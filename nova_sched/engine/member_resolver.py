@@ -17,23 +17,23 @@ import functools
 import numpy as np
 
 from nova_sched import errors
-from nova_sched.engine.spots import rules, spots
+from nova_sched.engine.member_state import member_states, rules
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.problem import Problem
 from nova_sched.groups.members import member_spec
-from nova_sched.state.request import Seat
+from nova_sched.state.request import MemberPlacement
 
 TOP_GROUP, MEMBER, REPLAN, REPLACE = 'top_group', 'member', 'replan', 'replace'  # scheduler hints
 
 
-class Unseated(Exception):
+class ReplanRequired(Exception):
     """A member cannot be where it was planned: the members that are not built have to be planned again.
 
-    ``request`` has its seat.
+    ``request`` has its placement.
     """
 
     def __init__(self, request):
-        super().__init__(request.seat.member)
+        super().__init__(request.member_placement.member)
         self.request = request
 
 
@@ -58,14 +58,14 @@ def _says(request, hint):
     return str(request.hint(hint, '')).lower() == 'true'
 
 
-class Seating:
-    """Finds the seat of a request. Runs in the loop only."""
+class MemberResolver:
+    """Finds the placement of a request. Runs in the loop only."""
 
     def __init__(self, cluster, plans, library):
         self._cluster, self._plans, self._library = cluster, plans, library
 
     def look(self, request):
-        """The Known of a request's group, and its claims; the cluster is brought up to these.
+        """The LoadedGroup of a request's group, and its claims; the cluster is brought up to these.
 
         In this order: what moves members raises the serial, and it must not be younger than the claims.
         Raises MemberRefused.
@@ -73,27 +73,27 @@ class Seating:
         known = self._find(request)
         return known, self._plans.claims(known.uuid)
 
-    def seated(self, request, settled=False, looked=None):
-        """The request with its seat, and with the marks of its exclusive domains.
+    def resolved(self, request, settled=False, looked=None):
+        """The request with its placement, and with the marks of its exclusive domains.
 
         ``settled``: its group was planned anew for this very request. ``looked``: what a look has seen in
-        this turn. Raises MemberRefused if it is not what was planned, and Unseated if its group has to be
-        planned anew.
+        this turn. Raises MemberRefused if it is not what was planned, and ReplanRequired if its
+        group has to be planned anew.
         """
         known, claims = looked or self.look(request)
         path = str(request.hint(MEMBER) or '')
         self._check_group(known, path)
-        here = spots(known, claims)
-        spot = next(spot for spot in here if spot.member == path)
-        own = [claim for claim in spot.held if claim.consumer_uuid == request.instance_uuid]
-        others = [claim for claim in spot.held if claim.consumer_uuid != request.instance_uuid]
+        here = member_states(known, claims)
+        state = next(state for state in here if state.member == path)
+        own = [claim for claim in state.held if claim.consumer_uuid == request.instance_uuid]
+        others = [claim for claim in state.held if claim.consumer_uuid != request.instance_uuid]
         if others and not _says(request, REPLACE):
             what = 'already' if others[0].is_confirmed else 'already, which is being built'
             raise errors.MemberRefused(path, f'it is instance {others[0].consumer_uuid} {what}')
         if not own and not _says(request, REPLAN):
             self._check(known, path, request)
-        node = spot.planned and self._cluster.node(spot.planned.node_uuid)
-        seat = Seat(
+        node = state.planned and self._cluster.node(state.planned.node_uuid)
+        placement = MemberPlacement(
             top_group=known.uuid,
             member=path,
             consumer=known.requests[path].instance_uuid,
@@ -104,16 +104,16 @@ class Seating:
             is_built=any(claim.is_confirmed for claim in own),
         )
         tokens = self._tokens(known, claims, path)
-        request = dataclasses.replace(request, seat=seat, fences=tokens)
-        if not own and (node is None or (not settled and self._is_outdated(known, spot, node, request))):
-            raise Unseated(request)
+        request = dataclasses.replace(request, member_placement=placement, fences=tokens)
+        if not own and (node is None or (not settled and self._is_outdated(known, state, node, request))):
+            raise ReplanRequired(request)
         return request
 
-    def _is_outdated(self, known, spot, node, request):
+    def _is_outdated(self, known, state, node, request):
         """Whether it has to be planned anew though it has a place: as the caller says so, or as its exclusive
         domains there are others by now."""
-        tokens = known.tokens(spot.member, node.row, self._plans.levels())
-        return _says(request, REPLAN) or set(tokens) != set(spot.planned.fences)
+        tokens = known.tokens(state.member, node.row, self._plans.levels())
+        return _says(request, REPLAN) or set(tokens) != set(state.planned.fences)
 
     def _find(self, request):
         uuid, path = member_of(request)
@@ -154,12 +154,12 @@ class Seating:
     def _allowed(self, known, claims, here, path):
         """Rows where the member keeps all required policies, the others being where they are."""
         hosts, levels = self._cluster.hosts, self._plans.levels()
-        index = {spot.member: place for place, spot in enumerate(here)}
+        index = {state.member: place for place, state in enumerate(here)}
         names = list(levels)
         rows = np.full(len(here), -1, dtype=np.int32)
-        for place, spot in enumerate(here):
-            if spot.position is not None:
-                rows[place] = self._cluster.node(spot.node_uuid).row
+        for place, state in enumerate(here):
+            if state.position is not None:
+                rows[place] = self._cluster.node(state.node_uuid).row
         required = [policy for policy in known.definition.policies if policy.is_required]
         fixed = rows.copy()
         fixed[index[path]] = -1

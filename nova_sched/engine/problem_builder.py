@@ -44,7 +44,7 @@ OURS = 'nova_sched.filters.'
 
 
 @dataclasses.dataclass(slots=True)
-class Survey:
+class GroupProblem:
     """A problem, the ``nodes`` (UUIDs) of its hosts, and the ``sites`` of its members' servers.
 
     In the problem all servers stay where they are. ``exact`` False: some host may take more than the problem
@@ -65,30 +65,33 @@ def unsettled(rules, request):
             if isinstance(rule, COUNTING) or not type(rule).__module__.startswith(OURS)]  # fmt: skip
 
 
-def survey(cluster, rules, levels, spots, policies, settings, caps=None, own=()):
+def build_problem(cluster, rules, levels, states, policies, settings, caps=None, own=()):
     """Look at the whole cluster once, for a group. Runs in the loop; nothing that is planned for the group
     may be booked.
 
-    ``spots``: for each member a Spot of ``engine.spots``; ``levels``: Topology.look; ``policies``: the Rules
-    to keep; ``caps``: (kind, node UUID) to the most members of the kind there, as far as earlier plans have
+    ``states``: a MemberState for each member; ``levels``: Topology.look; ``policies``: the Rules to keep;
+    ``caps``: (kind, node UUID) to the most members of the kind there, as far as earlier plans have
     failed on it; ``own``: the claims of the group.
     """
     hosts = cluster.hosts
-    sites = _sites(cluster, spots)
+    sites = _sites(cluster, states)
     numbers: dict[str, int] = {}
-    kind = np.array([numbers.setdefault(spot.kind, len(numbers)) for spot in spots], dtype=np.int32)
+    kind = np.array(
+        [numbers.setdefault(state.kind, len(numbers)) for state in states],
+        dtype=np.int32,
+    )
     firsts = [int(np.argmax(kind == number)) for number in range(len(numbers))]
-    requests = [spots[place].request for place in firsts]
+    requests = [states[place].request for place in firsts]
     mask = np.zeros((len(requests), len(hosts)), dtype=bool)
     score = np.zeros((len(requests), len(hosts)), dtype=np.float32)
     closed = {}
     for number, request in enumerate(requests):
-        field = survivors(rules, hosts, request)
-        if not field.left:
+        candidates = survivors(rules, hosts, request)
+        if not candidates.left:
             for place in np.flatnonzero((kind == number) & (sites.built < 0))[:1]:
-                closed[spots[place].member] = explain.refusal(field, rules, hosts, request).reason
+                closed[states[place].member] = explain.refusal(candidates, rules, hosts, request).reason
             continue
-        rows = field.rows()
+        rows = candidates.rows()
         mask[number, rows] = True
         score[number, rows] = weigh(rules.weighers, hosts, rows, request)
     requests = [capacity.judged(rules, request) for request in requests]
@@ -102,7 +105,7 @@ def survey(cluster, rules, levels, spots, policies, settings, caps=None, own=())
             there[rows_of[uuid]], exact = min(there[rows_of[uuid]], most), False
     names = list(levels)
     problem = Problem(
-        names=[spot.member for spot in spots],
+        names=[state.member for state in states],
         kind=kind,
         demand=figures.demand,
         mask=mask,
@@ -120,18 +123,18 @@ def survey(cluster, rules, levels, spots, policies, settings, caps=None, own=())
         kind_names=[_words(request) for request in requests],
     )
     nodes = [node.uuid for node in hosts.nodes]
-    return Survey(problem, nodes, sites, exact, closed)
+    return GroupProblem(problem, nodes, sites, exact, closed)
 
 
-def _sites(cluster, spots):
+def _sites(cluster, states):
     def rows(claims):
         nodes = (cluster.node(claim.node_uuid) if claim else None for claim in claims)
         return np.array([node.row if node else -1 for node in nodes], dtype=np.int32)
 
     return Sites(
-        built=rows(spot.built for spot in spots),
-        bound=rows(spot.bound for spot in spots),
-        planned=rows(spot.planned for spot in spots),
+        built=rows(state.built for state in states),
+        bound=rows(state.bound for state in states),
+        planned=rows(state.planned for state in states),
     )
 
 

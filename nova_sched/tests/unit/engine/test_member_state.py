@@ -12,7 +12,7 @@
 """What is kept of top groups that were read."""
 
 from nova_sched.claims import Record
-from nova_sched.engine.spots import Known, Library, read
+from nova_sched.engine.member_state import Library, LoadedGroup, read
 from nova_sched.groups.definition import Flavor, Member
 from nova_sched.tests.unit.engine.group_cloud import cloud, definition
 
@@ -26,5 +26,5 @@ def test_a_look_reads_nothing():
         assert isinstance(found, Record)
         assert list(read(found).requests) == ['a']
         library.keep(read(found))
-        assert isinstance(library.look(uuid), Known)
+        assert isinstance(library.look(uuid), LoadedGroup)
         assert library.find(uuid) == library.look(uuid)
