@@ -22,7 +22,7 @@ from typing import Any
 
 from nova_sched import errors
 from nova_sched.agent import usage
-from nova_sched.hardware.machine import Parts
+from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.objects.claim import (
     CONFIRMED,
     DISK_GB,
@@ -54,7 +54,7 @@ class Instance:
     vm_state: str = BUILDING
     project_id: str | None = None
     os_type: str | None = None
-    parts: Parts | None = None
+    parts: HardwareAllocation | None = None
     devices: frozenset[str] = frozenset()
     move: str | None = None
     resizing: Resizing | None = None
@@ -198,7 +198,7 @@ def _instance(fields: Any) -> Instance:
         **fields
         | addresses
         | {
-            'parts': None if parts is None else Parts.from_json(parts),
+            'parts': None if parts is None else HardwareAllocation.from_json(parts),
             'resizing': None if resizing is None else Resizing.from_json(resizing),
         }
     )

@@ -17,7 +17,7 @@ from typing import Any
 
 from nova_sched.agent.instances import Instance
 from nova_sched.hardware import Overdrawn, providers
-from nova_sched.hardware.machine import Machine, Parts
+from nova_sched.hardware.machine import HardwareAllocation, Machine
 from nova_sched.objects.claiming import ClaimableMixin, Usage
 from nova_sched.state import demand
 
@@ -89,8 +89,8 @@ class Node(ClaimableMixin):
     def machine(self) -> Machine | None:
         return self._machine
 
-    def hold(self, parts: Parts) -> None:
+    def hold(self, parts: HardwareAllocation) -> None:
         self._machine = self._machine and self._machine.hold(parts)
 
-    def let_go(self, parts: Parts) -> None:
+    def let_go(self, parts: HardwareAllocation) -> None:
         self._machine = self._machine and self._machine.let_go(parts)

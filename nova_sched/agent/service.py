@@ -22,7 +22,7 @@ from nova_sched.agent import Settings, difference, inventory, machine, pools, us
 from nova_sched.agent.instances import ACTIVE, BUILDING, RESIZED, Instance, Instances
 from nova_sched.agent.node import Node
 from nova_sched.hardware import Overdrawn
-from nova_sched.hardware.machine import Parts
+from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.objects.claim import RESIZE
 from nova_sched.state.request import Request
 
@@ -250,7 +250,7 @@ class Agent:
             facts.provider['traits'],
         )
 
-    def _addresses(self, parts: Parts | None, others: Iterable[Instance]) -> frozenset[str]:
+    def _addresses(self, parts: HardwareAllocation | None, others: Iterable[Instance]) -> frozenset[str]:
         """Which of the machine's devices these parts are."""
         wanted = [some.pool for some in parts.devices] if parts else []
         taken = frozenset().union(*(one.all_devices for one in others))

@@ -14,7 +14,7 @@
 import dataclasses
 from typing import Any
 
-from nova_sched.hardware.machine import Parts
+from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.objects.claim import Claim, Resizing
 
 NAMES = tuple(field.name for field in dataclasses.fields(Claim))
@@ -54,7 +54,7 @@ def to_plain(claim):
 def from_plain(plain):
     """The claim of what ``to_plain`` made. Raises TypeError, ValueError or SchedError for anything else."""
     fields = dict(plain)
-    for name, kind in (('parts', Parts), ('resizing', Resizing)):
+    for name, kind in (('parts', HardwareAllocation), ('resizing', Resizing)):
         if fields.get(name) is not None:
             fields[name] = kind.from_json(fields[name])
     if 'fences' in fields:

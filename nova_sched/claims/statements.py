@@ -31,7 +31,7 @@ from nova_sched.db.tables import (
     SERVER_GROUPS,
     SERVICES,
 )
-from nova_sched.hardware.machine import Parts
+from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.objects.claim import CONFIRMED, Claim, Resizing
 from nova_sched.state.aggregates import Aggregate
 from nova_sched.state.report import Inventory
@@ -131,7 +131,7 @@ def claim(row):
         created_s,
         changed_s,
         expires_s,
-        parts and Parts.from_json(parts),
+        parts and HardwareAllocation.from_json(parts),
         bool(counted),
         bool(unseen),
         json.loads(image) if image else {},

@@ -93,7 +93,7 @@ def _tune_server(engine, limits, waits):
     if driver == 'psycopg2' and limits.answer_s:
         from nova_sched.db import silence  # where this driver is installed
 
-        arguments['connection_factory'] = silence.Watch(limits.answer_s).connection
+        arguments['connection_factory'] = silence.SilenceMonitor(limits.answer_s).connection
 
     _, asked = engine.dialect.create_connect_args(engine.url)
 

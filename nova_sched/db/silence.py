@@ -28,7 +28,7 @@ import psycopg2.extensions
 LOOKS = 20  # in the time that an answer may take
 
 
-class Watch:
+class SilenceMonitor:
     """Looks at the connections that it made, in a thread that lasts as long as one of them is there.
 
     ``limit_s``: seconds that the answer to one message may take. After that its sender gets an

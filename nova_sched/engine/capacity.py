@@ -27,7 +27,7 @@ from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.objects.claim import PCPU, VCPU
 from nova_sched.state.aggregates import zones
 from nova_sched.state.hosts import Hosts
-from nova_sched.state.request import AFFINITY, NO_PIECES
+from nova_sched.state.request import AFFINITY, NO_HARDWARE
 
 MOST = 10_000  # that are counted on one host
 SLICE_S = 0.01  # for which the loop is kept at a time
@@ -114,7 +114,7 @@ def judged(rules, request):
     enabled = {type(rule) for rule in chain(rules, request)}
     if NUMATopologyFilter in enabled:
         return request
-    left = dataclasses.replace(request.pieces, guest=None) if PciPassthroughFilter in enabled else NO_PIECES
+    left = dataclasses.replace(request.pieces, guest=None) if PciPassthroughFilter in enabled else NO_HARDWARE
     return dataclasses.replace(request, pieces=left)
 
 

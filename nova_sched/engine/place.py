@@ -28,7 +28,7 @@ from nova_sched.engine.selection import select
 from nova_sched.hardware import Overdrawn
 from nova_sched.objects.claim import PENDING
 from nova_sched.state.membership import group_now
-from nova_sched.state.request import AFFINITY, NO_PIECES
+from nova_sched.state.request import AFFINITY, NO_HARDWARE
 
 NOTED = 10  # instances of one request whose winners' weights are noted
 
@@ -263,7 +263,7 @@ class Placer:
                 with contextlib.suppress(errors.ComputeResourcesUnavailable):
                     judged = dataclasses.replace(request, pieces=pieces)
                     return self._cluster.book(node, judged, lifetime_s, **marks)
-            wanted = dataclasses.replace(request, pieces=NO_PIECES)
+            wanted = dataclasses.replace(request, pieces=NO_HARDWARE)
         return self._cluster.book(node, wanted, lifetime_s, **marks)
 
     def _ranked(self, rows, weights, pick, count):

@@ -21,7 +21,7 @@ from nova_sched.hardware.providers import Allotted
 
 
 @dataclasses.dataclass(frozen=True)
-class Pieces:
+class HardwareRequest:
     """What a request wants piece by piece: NUMA cells, PCI devices, networks that must be near the cells.
 
     ``needs_siblings``: only a host whose cores have several threads will do.
@@ -48,7 +48,7 @@ class Pieces:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Parts:
+class HardwareAllocation:
     """Which of a node's pieces a claim holds."""
 
     cells: numa.Fitted | None = None
@@ -65,9 +65,9 @@ class Parts:
         return json.dumps({'cells': cells, 'devices': devices, 'providers': allotted})
 
     @classmethod
-    def from_json(cls, text: str) -> 'Parts':
+    def from_json(cls, text: str) -> 'HardwareAllocation':
         """From what ``to_json`` wrote. Raises MalformedObject."""
-        with wire.reading('Parts'):
+        with wire.reading('HardwareAllocation'):
             plain = json.loads(text)
             devices = (pci.Taken(name, pci.Pool.from_primitive(pool)) for name, pool in plain['devices'])
             return cls(
@@ -117,20 +117,20 @@ class Machine:
             ram_ratio,
         )
 
-    def may_take(self, pieces: Pieces) -> bool:
+    def may_take(self, pieces: HardwareRequest) -> bool:
         """False if a look at a few figures shows that the pieces cannot fit; True says nothing."""
         guest, summary = pieces.guest, self._summary
         return guest is None or (summary is not None and summary.may_take(guest))
 
-    def has_devices(self, pieces: Pieces, provider_mapping: Mapping | None = None) -> bool:
+    def has_devices(self, pieces: HardwareRequest, provider_mapping: Mapping | None = None) -> bool:
         """Enough devices of the right kinds are free, wherever they are."""
         return not pieces.requests or (
             bool(self.pools) and pci.supports(self.pools, pieces.requests, provider_mapping=provider_mapping)
         )
 
     def fit(
-        self, pieces: Pieces, packing: bool = False, provider_mapping: Mapping | None = None
-    ) -> Parts | None:
+        self, pieces: HardwareRequest, packing: bool = False, provider_mapping: Mapping | None = None
+    ) -> HardwareAllocation | None:
         """The parts that the guest would get; None if it does not fit.
 
         ``packing`` prefers fuller cells; ``provider_mapping``: see ``pci.Request``.
@@ -138,26 +138,28 @@ class Machine:
         if not self.may_take(pieces) or not self.has_devices(pieces, provider_mapping):
             return None
         if pieces.guest is None or self.topology is None:
-            return Parts(None, pci.take(self.pools, pieces.requests, provider_mapping=provider_mapping)[1])
+            return HardwareAllocation(
+                None, pci.take(self.pools, pieces.requests, provider_mapping=provider_mapping)[1]
+            )
         wanted = pci.Wanted(self.pools, pieces.requests, provider_mapping)
         fitted = numa.fit(self.topology, pieces.guest, self.limits(pieces), wanted, packing)
         if fitted is None:
             return None
         near = fitted.host_cells, self.topology
-        return Parts(fitted, pci.take(self.pools, pieces.requests, *near, provider_mapping)[1])
+        return HardwareAllocation(fitted, pci.take(self.pools, pieces.requests, *near, provider_mapping)[1])
 
-    def why_not(self, pieces: Pieces, packing: bool = False) -> str:
+    def why_not(self, pieces: HardwareRequest, packing: bool = False) -> str:
         """What keeps the guest out, in words and figures: empty if it fits."""
         if short := self.why_not_devices(pieces):
             return short
         found = self.miss(pieces, packing)
         return found.why if found else ''
 
-    def why_not_devices(self, pieces: Pieces) -> str:
+    def why_not_devices(self, pieces: HardwareRequest) -> str:
         """Which devices are short, wherever they would be: empty if none is."""
         return pci.why_not(self.pools, pieces.requests)
 
-    def miss(self, pieces: Pieces, packing: bool = False) -> numa.Miss | None:
+    def miss(self, pieces: HardwareRequest, packing: bool = False) -> numa.Miss | None:
         """What keeps the guest out of the cells, to be compared with other nodes; None if it fits."""
         if pieces.guest is None:
             return None
@@ -166,11 +168,11 @@ class Machine:
         wanted = pci.Wanted(self.pools, pieces.requests)
         return numa.miss(self.topology, pieces.guest, self.limits(pieces), wanted, packing)
 
-    def limits(self, pieces: Pieces) -> numa.Limits:
+    def limits(self, pieces: HardwareRequest) -> numa.Limits:
         """How far its cells may be overcommitted, and what the guest must be near to."""
         return numa.Limits(self.cpu_ratio, self.ram_ratio, pieces.physnets, pieces.tunneled)
 
-    def hold(self, parts: Parts) -> 'Machine':
+    def hold(self, parts: HardwareAllocation) -> 'Machine':
         """The machine without what the parts hold.
 
         What somebody else holds as well is held once: two schedulers may learn of their claims late, and
@@ -183,7 +185,7 @@ class Machine:
             pools = pci.hold(pools, parts.devices)
         return dataclasses.replace(self, topology=topology, pools=pools)
 
-    def let_go(self, parts: Parts) -> 'Machine':
+    def let_go(self, parts: HardwareAllocation) -> 'Machine':
         """The machine with what the parts hold free again. Raises Overdrawn if it was not held."""
         topology = self.topology
         if parts.cells is not None and topology is not None:

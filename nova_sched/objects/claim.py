@@ -18,7 +18,7 @@ import operator
 import uuid
 from collections.abc import Mapping
 
-from nova_sched.hardware.machine import Parts
+from nova_sched.hardware.machine import HardwareAllocation
 
 PLANNED = 'planned'  # a group member that is not created yet
 PENDING = 'pending'  # chosen and handed to the conductor
@@ -42,7 +42,7 @@ class Resizing:
 
     old: Mapping[str, int]
     new: Mapping[str, int]
-    parts: Parts | None = None
+    parts: HardwareAllocation | None = None
     uuid: str | None = None
 
     @property
@@ -64,7 +64,7 @@ class Resizing:
     def from_json(cls, text):
         """From what ``to_json`` wrote."""
         plain = json.loads(text)
-        parts = plain['parts'] and Parts.from_json(plain['parts'])
+        parts = plain['parts'] and HardwareAllocation.from_json(plain['parts'])
         return cls(plain['old'], plain['new'], parts, plain.get('uuid'))
 
 
@@ -97,7 +97,7 @@ class Claim:
     created_s: float = 0.0
     changed_s: float = 0.0
     expires_s: float | None = None
-    parts: Parts | None = None
+    parts: HardwareAllocation | None = None
     counted: bool = False
     unseen: bool = False
     image_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from nova_sched import errors
 from nova_sched.hardware import Overdrawn
-from nova_sched.hardware.machine import Machine, Parts
+from nova_sched.hardware.machine import HardwareAllocation, Machine
 from nova_sched.hardware.providers import Allotted
 from nova_sched.objects.claim import Claim
 
@@ -80,11 +80,11 @@ class ClaimableMixin:
         """What the node has piece by piece; None if it does not tell."""
         return None
 
-    def hold(self, parts: Parts) -> None:
+    def hold(self, parts: HardwareAllocation) -> None:
         """Book CPUs, pages, devices, and units of child providers."""
         raise NotImplementedError
 
-    def let_go(self, parts: Parts) -> None:
+    def let_go(self, parts: HardwareAllocation) -> None:
         """Give them back."""
         raise NotImplementedError
 
@@ -131,7 +131,7 @@ class ClaimableMixin:
         if short:
             raise errors.ComputeResourcesUnavailable(self.uuid, '; '.join(short))
         if allotted:
-            parts = dataclasses.replace(parts or Parts(), providers=allotted)
+            parts = dataclasses.replace(parts or HardwareAllocation(), providers=allotted)
         return self.book(request, resources, parts, lifetime_s, request_id)
 
     def resize_claim(self, request, held=None, move=None, **words) -> Claim:

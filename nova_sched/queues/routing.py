@@ -23,7 +23,7 @@ from typing import Any
 from nova_sched.filters.image_traits import OF_PROPERTIES
 from nova_sched.groups.members.member_spec import DECISIVE, IDLE
 from nova_sched.hardware import pci
-from nova_sched.hardware.machine import Pieces
+from nova_sched.hardware.machine import HardwareRequest
 from nova_sched.queues.catalogue import Catalogue, Queue
 from nova_sched.queues.fits.asking import fact
 from nova_sched.queues.special import PCI, RESOURCE, TRAIT, ZONE, Special
@@ -232,7 +232,7 @@ def _things(request: Request, bare: Request) -> Iterator[Special | str]:
         yield Special(ZONE, request.availability_zone)
 
 
-def _aliases(pieces: Pieces) -> collections.Counter[str | None]:
+def _aliases(pieces: HardwareRequest) -> collections.Counter[str | None]:
     """Devices by alias; those of ports have none."""
     found = collections.Counter[str | None]()
     for one in pieces.requests:
@@ -240,7 +240,7 @@ def _aliases(pieces: Pieces) -> collections.Counter[str | None]:
     return found
 
 
-def _devices(request: Request) -> Pieces:
+def _devices(request: Request) -> HardwareRequest:
     """The devices alone: networks say near which cells they are to be, and there are none."""
     requests: tuple[pci.Request, ...] = request.pieces.requests
-    return Pieces(requests=requests)
+    return HardwareRequest(requests=requests)

@@ -21,7 +21,7 @@ from oslo_utils import uuidutils
 from nova_sched import errors, objects
 from nova_sched.conf import CONF
 from nova_sched.engine.selection import allocation_request
-from nova_sched.hardware.machine import Parts
+from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.rpc import words
 from nova_sched.state.aggregates import Aggregate
 from nova_sched.state.report import LARGEST
@@ -218,7 +218,7 @@ def _uuid_of(item):
 
 def claim_info(claim, node):
     """A claim as its caller is told of it; ``node`` is the (host, nodename) that it is on."""
-    parts = claim.parts or Parts()
+    parts = claim.parts or HardwareAllocation()
     resources = json.dumps(dict(claim.resources))
     return objects.ClaimInfo(
         uuid=claim.uuid,

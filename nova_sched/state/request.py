@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from nova_sched.hardware import providers
-from nova_sched.hardware.machine import Pieces
+from nova_sched.hardware.machine import HardwareRequest
 
 AFFINITY, ANTI_AFFINITY = 'affinity', 'anti-affinity'
 HARD = frozenset([AFFINITY, ANTI_AFFINITY])
-NO_PIECES = Pieces()
+NO_HARDWARE = HardwareRequest()
 SOFT_AFFINITY, SOFT_ANTI_AFFINITY = 'soft-affinity', 'soft-anti-affinity'
 
 
@@ -129,7 +129,7 @@ class Request:
     force_nodes: frozenset[str] = frozenset()
     destination: Destination | None = None
     retry_hosts: frozenset[tuple[str, str]] = frozenset()
-    pieces: Pieces = NO_PIECES
+    pieces: HardwareRequest = NO_HARDWARE
     fences: frozenset[str] = frozenset()
     member_placement: MemberPlacement | None = None
     spec: Any = dataclasses.field(default=None, compare=False, repr=False)

@@ -18,7 +18,7 @@ the rule asks for. One table serves both.
 import types
 
 from nova_sched import errors
-from nova_sched.hardware.machine import Pieces
+from nova_sched.hardware.machine import HardwareRequest
 from nova_sched.hardware.numa import Guest
 from nova_sched.hardware.numa.guest import DEDICATED, REQUIRE
 from nova_sched.hardware.pci import requests_of
@@ -89,7 +89,7 @@ def retry_hosts(spec):
 def pieces(spec):
     """What is wanted piece by piece. Raises InvalidRequest."""
     topology, networks = read(spec, 'numa_topology'), read(spec, 'network_metadata')
-    return Pieces(
+    return HardwareRequest(
         guest=None if topology is None else Guest.of(topology),
         requests=requests_of(read(spec, 'pci_requests')),
         physnets=frozenset(read(networks, 'physnets', ()) or ()),

@@ -16,7 +16,7 @@ import fnmatch
 
 from nova_sched.cmd.manage import tables
 from nova_sched.cmd.manage.waiting import waits_for
-from nova_sched.hardware.machine import Parts
+from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED
 
 STATES = (PLANNED, PENDING, CONFIRMED)
@@ -134,7 +134,7 @@ def _claim(one, facts):
         'move': one.move,
         'resizing': _resizing(one.resizing),
         'resources': dict(sorted(one.resources.items())),
-        **_parts(one.parts or Parts()),
+        **_parts(one.parts or HardwareAllocation()),
         'project_id': one.project_id,
         'user_id': one.user_id,
         'group_uuid': one.group_uuid,
@@ -151,7 +151,7 @@ def _resizing(sizes):
     return {
         'old': dict(sorted(sizes.old.items())),
         'new': dict(sorted(sizes.new.items())),
-        **_parts(sizes.parts or Parts()),
+        **_parts(sizes.parts or HardwareAllocation()),
     }
 
 

@@ -32,7 +32,7 @@ KINDS = {
 }
 
 
-class Patience:
+class MatchBudget:
     """Seconds left for patterns."""
 
     def __init__(self):

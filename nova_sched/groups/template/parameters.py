@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 from nova_sched import errors
 from nova_sched.groups.template import values
-from nova_sched.groups.template.constraints import Constraint, Patience
+from nova_sched.groups.template.constraints import Constraint, MatchBudget
 from nova_sched.groups.template.scope import meant
 
 FIELDS = ('type', 'label', 'description', 'default', 'hidden', 'constraints', 'immutable', 'tags')
@@ -43,7 +43,7 @@ class Parameters:
             if name not in self._declared:
                 why = f'the template has no such parameter{meant(name, self._declared)}'
                 raise errors.TemplateError(f'parameters.{name}', None, None, why)
-        patience = Patience()
+        patience = MatchBudget()
         for name, value in self._declared.items():
             self._declare(scope, name, value, given, patience, warnings)
 

@@ -19,7 +19,7 @@ from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.conf import CONF
 from nova_sched.engine import catalog
 from nova_sched.engine.place import Placer
-from nova_sched.hardware.machine import Pieces
+from nova_sched.hardware.machine import HardwareRequest
 from nova_sched.hardware.numa import Cell, Guest, GuestCell, Topology
 from nova_sched.hardware.pci import Pool, pools_to_json
 from nova_sched.hardware.pci import Request as Devices
@@ -116,9 +116,9 @@ REQUESTS = {
         'required_traits': frozenset(['HW_CPU_HYPERTHREADING']),
         'image_properties': {'os_distro': 'debian', 'hw_architecture': 'x86_64'},
     },
-    'NUMA': {**PINNED, 'pieces': Pieces(guest(vcpus=8, cells=2))},
-    'PCI': {'pieces': Pieces(requests=(VF,))},
-    'NUMA and PCI': {**PINNED, 'pieces': Pieces(guest(vcpus=8, cells=2), (VF,))},
+    'NUMA': {**PINNED, 'pieces': HardwareRequest(guest(vcpus=8, cells=2))},
+    'PCI': {'pieces': HardwareRequest(requests=(VF,))},
+    'NUMA and PCI': {**PINNED, 'pieces': HardwareRequest(guest(vcpus=8, cells=2), (VF,))},
 }
 
 

@@ -29,7 +29,7 @@ from nova_sched.engine import slices
 from nova_sched.engine.batch import LOSSES
 from nova_sched.engine.place import Placer
 from nova_sched.engine.state_sync import StateSync
-from nova_sched.hardware.machine import Parts
+from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.numa.placed import Fitted
 from nova_sched.sim import trace
 from nova_sched.state.cluster import Cluster
@@ -42,7 +42,7 @@ ALIKE, MIXED = ((64, 128),), ((48, 96), (64, 128), (64, 192), (96, 160))
 FLAVORS = {(1, 768), (1, 1792), (2, 3584), (4, 7168), (8, 14336)}  # 98 of 100 servers of the trace
 LARGE = max(FLAVORS)
 DISK_GB = 20  # for each vCPU
-PIECES = Parts(cells=Fitted(()))  # the store does not look into what is held of a node
+PIECES = HardwareAllocation(cells=Fitted(()))  # the store does not look into what is held of a node
 BEYOND = 200  # requests after the first refusal
 
 

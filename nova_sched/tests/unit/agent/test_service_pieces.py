@@ -16,7 +16,7 @@ import json
 import pytest
 
 from nova_sched import errors
-from nova_sched.hardware.machine import Parts
+from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.tests.builders import request, uuid_of
 from nova_sched.tests.unit.agent.builders import agent_of
 from nova_sched.tests.unit.agent.fake_machine import network_card, two_cells
@@ -94,7 +94,7 @@ def test_a_report_has_what_the_scheduler_would_have_taken(make, pieces):
     before = told(agent)
     agent.build(asks(pieces))
     (here,) = agent.instances()
-    parts = Parts.from_json(here['parts'])
+    parts = HardwareAllocation.from_json(here['parts'])
     assert parts == before.fit(pieces)
     left = before.hold(parts)
     assert told(agent).topology == left.topology
@@ -110,7 +110,10 @@ def test_an_isolated_guest_has_its_cores_alone(make):
         asks(wanted(dedicated(1, thread_policy='isolate'), emulator='isolate'), resources={'VCPU': 2})
     )
     assert [sorted(one.pinned_cpus) for one in told(agent).topology.cells] == [[0, 1, 4, 5], []]
-    assert told(agent).topology == before.hold(Parts.from_json(agent.instances()[0]['parts'])).topology
+    assert (
+        told(agent).topology
+        == before.hold(HardwareAllocation.from_json(agent.instances()[0]['parts'])).topology
+    )
 
 
 def test_the_next_one_sees_them_gone(make):

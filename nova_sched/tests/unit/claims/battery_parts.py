@@ -56,7 +56,7 @@ def pick(store, *claims, releases=(), **generations):
     return store.commit([Placement(claims, tuple(releases), picked, replaces=frozenset(known))])[0]
 
 
-class Parts:
+class HardwareAllocation:
     """What claims hold is kept, and what was picked is good only while nothing happens to the node."""
 
     @pytest.mark.parametrize(

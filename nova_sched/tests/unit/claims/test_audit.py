@@ -21,7 +21,7 @@ from nova_sched.claims.audit import audit
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.claims.upkeep import Upkeep
 from nova_sched.db import engine, schema
-from nova_sched.hardware.machine import Parts
+from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.providers import Allotted
 from nova_sched.objects.claim import CONFIRMED, MIGRATION, Resizing
 from nova_sched.tests.builders import NOW, claim, report, still, uuid_of
@@ -428,7 +428,7 @@ GPU = {
 
 
 def allotted(units):
-    return Parts(providers=(Allotted('1', 'gpu', {'CUSTOM_GPU': units}),))
+    return HardwareAllocation(providers=(Allotted('1', 'gpu', {'CUSTOM_GPU': units}),))
 
 
 @pytest.mark.parametrize(

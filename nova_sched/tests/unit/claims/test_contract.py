@@ -63,7 +63,7 @@ class TestNew(battery_new.New):
     pass
 
 
-class TestParts(battery_parts.Parts):
+class TestParts(battery_parts.HardwareAllocation):
     pass
 
 

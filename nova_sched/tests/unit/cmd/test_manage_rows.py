@@ -16,7 +16,7 @@ import pytest
 from nova_sched.claims import Changes, NodeFacts, ServiceFacts
 from nova_sched.cmd.manage import rows
 from nova_sched.cmd.manage.cloud import Cloud
-from nova_sched.hardware.machine import Parts
+from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.providers import Allotted
 from nova_sched.objects.claim import CONFIRMED, PLANNED
 from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
@@ -183,7 +183,7 @@ def test_the_row_of_a_claim(words, expires_at):
 def test_what_a_claim_holds_beside_amounts():
     has = machine(cell(0, [], range(4), pages=[(2048, 8)]), pools=[pool(2)])
     parts = has.fit(wanted(dedicated(2, memory_mb=4, pagesize_kb=2048), requests=[device(1)]))
-    below = Parts(parts.cells, parts.devices, (Allotted('1', 'gpu', {'CUSTOM_GPU': 1}),))
+    below = HardwareAllocation(parts.cells, parts.devices, (Allotted('1', 'gpu', {'CUSTOM_GPU': 1}),))
     node = facts(claims=[('a', {'parts': below}), ('b', {})])
     holding, plain = rows.claims(cloud(node), node.claims)
     assert holding['cells'] == [{'cell': 0, 'dedicated_cpus': [0, 1], 'memory_mb': 4, 'page_kb': 2048}]

@@ -28,7 +28,7 @@ from nova_sched.db import schema
 from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.objects.claim import MOVES, VCPU
-from nova_sched.state.request import NO_PIECES
+from nova_sched.state.request import NO_HARDWARE
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.unit.claims.battery import check_books
 from nova_sched.tests.unit.claims.databases import cleared
@@ -87,7 +87,7 @@ def wants(uuid, vcpus, inside, **words):
     policy = next(group for group, members in GROUPS.items() if uuid in members)
     group = policy and {'uuid': uuid_of(policy), 'policy': policy, 'members': [uuid]}
     return request(
-        instance_uuid=uuid, vcpus=vcpus, memory_mb=1, pieces=inside or NO_PIECES, group=group, **words
+        instance_uuid=uuid, vcpus=vcpus, memory_mb=1, pieces=inside or NO_HARDWARE, group=group, **words
     )
 
 

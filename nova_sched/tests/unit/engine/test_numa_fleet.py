@@ -23,7 +23,7 @@ from nova_sched import service
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf import CONF
 from nova_sched.db import engine, schema
-from nova_sched.hardware.machine import Pieces
+from nova_sched.hardware.machine import HardwareRequest
 from nova_sched.hardware.numa import Cell, Guest, GuestCell, Topology
 from nova_sched.objects.claim import MEMORY_MB, PCPU
 from nova_sched.state.report import Inventory, Report
@@ -89,7 +89,7 @@ def server(name, row):
         vcpus=vcpus,
         memory_mb=memory_mb,
         resources={PCPU: vcpus, MEMORY_MB: memory_mb},
-        pieces=Pieces(Guest(cells)),
+        pieces=HardwareRequest(Guest(cells)),
     )
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from nova_sched.hardware import numa, pci
-from nova_sched.hardware.machine import Machine, Pieces
+from nova_sched.hardware.machine import HardwareRequest, Machine
 
 
 def recorded(name):
@@ -99,7 +99,7 @@ def machine(*cells, pools=(), **ratios):
 
 
 def wanted(*cells, requests=(), emulator=None, **fields):
-    return Pieces(guest(*cells, emulator=emulator) if cells else None, tuple(requests), **fields)
+    return HardwareRequest(guest(*cells, emulator=emulator) if cells else None, tuple(requests), **fields)
 
 
 def told(one):

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_sched.hardware import Overdrawn, numa
-from nova_sched.hardware.machine import Machine, Parts, Pieces
+from nova_sched.hardware.machine import HardwareAllocation, HardwareRequest, Machine
 from nova_sched.tests.unit.hardware.builders import (
     cell,
     dedicated,
@@ -212,7 +212,7 @@ fits = given(hosts(roomy=True), pools(), guests(small=True), requests, st.boolea
 @fits
 def test_whatever_fits_is_held_and_let_go(cells, some, asked, several, packing):
     has = Machine(cells, some, 2.0, 2.0)
-    pieces = Pieces(asked, tuple(several))
+    pieces = HardwareRequest(asked, tuple(several))
     parts = has.fit(pieces, packing)
     assert (parts is None) == bool(has.why_not(pieces, packing))
     assert (parts is None) == (not has.has_devices(pieces) or has.miss(pieces, packing) is not None)
@@ -228,8 +228,8 @@ def test_whatever_fits_is_held_and_let_go(cells, some, asked, several, packing):
     assert len(own) == sum(asked.dedicated_cpus)
     assert before.isdisjoint(own)
     assert pinned >= before | {*own}
-    assert Parts.from_json(parts.to_json()) == parts
-    assert held.let_go(Parts.from_json(parts.to_json())) == has
+    assert HardwareAllocation.from_json(parts.to_json()) == parts
+    assert held.let_go(HardwareAllocation.from_json(parts.to_json())) == has
 
 
 # Why not.

@@ -18,7 +18,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.hardware import pci
-from nova_sched.hardware.machine import Machine, Parts, Pieces
+from nova_sched.hardware.machine import HardwareAllocation, HardwareRequest, Machine
 from nova_sched.objects import json_text
 from nova_sched.tests.unit.hardware.builders import (
     cell,
@@ -44,7 +44,7 @@ TWO = machine(
 @pytest.mark.parametrize(
     'parts',
     [
-        pytest.param(Parts(), id='nothing'),
+        pytest.param(HardwareAllocation(), id='nothing'),
         pytest.param(TWO.fit(wanted(dedicated(4), dedicated(4))), id='cells'),
         pytest.param(TWO.fit(wanted(requests=[request(2), request(1, GPU, request_id=None)])), id='devices'),
         pytest.param(
@@ -61,7 +61,7 @@ TWO = machine(
     ],
 )
 def test_parts_are_read_as_they_were_written(parts):
-    again = Parts.from_json(parts.to_json())
+    again = HardwareAllocation.from_json(parts.to_json())
     assert again == parts
     assert bool(again) == bool(parts)
 
@@ -88,7 +88,7 @@ def test_anybody_who_knows_the_objects_can_read_the_parts():
 )
 def test_malformed_parts(text):
     with pytest.raises(errors.MalformedObject):
-        Parts.from_json(text)
+        HardwareAllocation.from_json(text)
 
 
 def test_a_machine_from_what_a_node_reports():
@@ -119,7 +119,7 @@ def alike(**changes):
         'guest': guest(dedicated(2)),
         'requests': (request(1, {'vendor_id': '8086', 'product_id': '1572'}),),
     }
-    return Pieces(**usual | changes)
+    return HardwareRequest(**usual | changes)
 
 
 @pytest.mark.parametrize(
@@ -160,11 +160,13 @@ def test_key(changes, equal):
 @pytest.mark.parametrize(
     'pieces, asks',
     [
-        pytest.param(Pieces(), False, id='nothing'),
+        pytest.param(HardwareRequest(), False, id='nothing'),
         pytest.param(wanted(shared()), True, id='cells'),
         pytest.param(wanted(requests=[request()]), True, id='devices'),
         pytest.param(
-            Pieces(physnets=frozenset('a'), tunneled=True, needs_siblings=True), False, id='only where'
+            HardwareRequest(physnets=frozenset('a'), tunneled=True, needs_siblings=True),
+            False,
+            id='only where',
         ),
     ],
 )

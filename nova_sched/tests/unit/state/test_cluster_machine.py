@@ -18,7 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from nova_sched.hardware.machine import Machine, Parts
+from nova_sched.hardware.machine import HardwareAllocation, Machine
 from nova_sched.objects.claim import CONFIRMED, PENDING, Claim
 from nova_sched.state.aggregates import Aggregate
 from nova_sched.state.cluster import Cluster
@@ -266,7 +266,7 @@ class ClusterMachine(RuleBasedStateMachine):
             return None
         left = Machine.from_texts(*node.report.pieces)
         for one in node.claims.values():
-            left = left.hold(Parts() if one.counted or one.parts is None else one.parts)
+            left = left.hold(HardwareAllocation() if one.counted or one.parts is None else one.parts)
         return left
 
     @invariant()

@@ -72,7 +72,7 @@ devices = st.lists(
 pieces = st.builds(lambda some, several: wanted(*some, requests=several), cells, devices)
 
 
-class Pieces(RuleBasedStateMachine):
+class HardwareMachine(RuleBasedStateMachine):
     """``pinned`` is what each node's own report has in use, by consumer."""
 
     def __init__(self):
@@ -187,5 +187,5 @@ def sorted_pools(one):
     return dataclasses.replace(one, pools=tuple(sorted(filter(lambda pool: pool.count, one.pools), key=repr)))
 
 
-Pieces.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
-TestPieces = Pieces.TestCase
+HardwareMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
+TestHardware = HardwareMachine.TestCase

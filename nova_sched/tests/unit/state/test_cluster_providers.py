@@ -16,7 +16,7 @@ import json
 
 import pytest
 
-from nova_sched.hardware.machine import Parts
+from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.providers import Allotted
 from nova_sched.tests.builders import claim, cluster, put, report, uuid_of
 
@@ -37,7 +37,7 @@ def tree(used=0, total=1000, traits=()):
 
 def holding(units, counted=False, consumer='a'):
     """A claim that holds units of the GPU; ``counted``: the report has them among what is in use."""
-    parts = Parts(providers=(Allotted('1', 'gpu', {GPU: units}),))
+    parts = HardwareAllocation(providers=(Allotted('1', 'gpu', {GPU: units}),))
     return dataclasses.replace(claim(uuid_of(consumer), NODE), parts=parts, counted=counted)
 
 
