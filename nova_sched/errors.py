@@ -73,7 +73,8 @@ class SchedError(Exception):
 
 
 class NoValidHost(SchedError):
-    """No node passed; ``reason`` is for users, ``steps`` and ``details`` (a mapping) for the operator."""
+    """No node passed; ``reason`` is for users, ``steps`` and ``details`` (a mapping) for the
+    operator."""
 
     reason: str
     facts = ('reason',)
@@ -89,7 +90,9 @@ class TooManyConflicts(NoValidHost):
     """Hosts passed, but each was taken by somebody else before the claim was made."""
 
     def __init__(self, attempts):
-        super().__init__(f'Hosts that fit were taken by other requests, {attempts} times in a row.')
+        super().__init__(
+            f'Hosts that fit were taken by other requests, {attempts} times in a row.'
+        )
         self.args = (attempts,)
 
 
@@ -105,12 +108,15 @@ class AlreadyRunning(NoValidHost):
     """A request for an instance that runs on ``host`` would make it move, and is no move."""
 
     def __init__(self, instance, host):
-        super().__init__(f'Instance {instance} runs on host {host}, and the request is no move from there.')
+        super().__init__(
+            f'Instance {instance} runs on host {host}, and the request is no move from there.'
+        )
         self.args = (instance, host)
 
 
 class MemberRefused(NoValidHost):
-    """A server is not the member that it says it is: ``member`` is its path, ``why`` has both values."""
+    """A server is not the member that it says it is: ``member`` is its path, ``why`` has both
+    values."""
 
     def __init__(self, member, why):
         super().__init__(f'Member {member} of its group: {why}.')
@@ -118,7 +124,8 @@ class MemberRefused(NoValidHost):
 
 
 class GroupRefused(SchedError):
-    """No placement keeps all of a top group; ``details`` are plain values, of groups.reasons.why."""
+    """No placement keeps all of a top group; ``details`` are plain values, of
+    groups.reasons.why."""
 
     reason: str
     facts = ('reason', 'details')
@@ -145,11 +152,13 @@ class MalformedObject(Invalid):
 
 
 class FieldNotSet(MalformedObject, NotImplementedError):
-    """Raised where the field is read: a NotImplementedError too, as oslo.versionedobjects raises it."""
+    """Raised where the field is read: a NotImplementedError too, as oslo.versionedobjects raises
+    it."""
 
 
 class TemplateError(Invalid):
-    """``where`` is the path within the template; ``line`` and ``column`` count from 1, None where unknown."""
+    """``where`` is the path within the template; ``line`` and ``column`` count from 1, None where
+    unknown."""
 
     facts = ('where', 'line', 'column', 'why')
     message = 'Template, line {line}, column {column}, {where}: {why}'
@@ -189,7 +198,8 @@ class AlreadyPlaced(SchedError):
 
 
 class Outdated(SchedError):
-    """``what`` came too late: its caller waits no more, or what it is about has changed since it was sent."""
+    """``what`` came too late: its caller waits no more, or what it is about has changed since it
+    was sent."""
 
     facts = ('what', 'why')
     message = '{what} came too late: {why}'
@@ -201,7 +211,8 @@ class BuildFailed(SchedError):
 
 
 class QuotaExceeded(SchedError):
-    """``used`` is without what is asked; ``resource`` is `servers`, or `class:` and a resource class."""
+    """``used`` is without what is asked; ``resource`` is `servers`, or `class:` and a resource
+    class."""
 
     facts = ('project', 'resource', 'asked', 'used', 'limit')
     message = 'Project {project}: {asked} {resource} asked, {used} of {limit} used'

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Puts the queue model together: the broker of a process, a manager of queues, and a conductor's router."""
+"""Puts the queue model together: the broker of a process, a manager of queues, and a conductor's
+router."""
 
 import functools
 import logging
@@ -54,7 +55,8 @@ def in_process(fallback_after_s):
 
 
 def broker(conf):
-    """The broker of [queues] transport_url, or of the bus; nothing is connected yet. Raises BadConfig."""
+    """The broker of [queues] transport_url, or of the bus; nothing is connected yet. Raises
+    BadConfig."""
     url = conf.queues.transport_url or conf.transport_url  # registered with the bus
     if url.startswith('fake:'):
         return in_process(conf.queues.fallback_after)
@@ -89,7 +91,8 @@ CLOCK_S = 10.0  # the database is asked for the time so often
 
 
 class Manager:
-    """What a manager of queues consists of: the list of queues, two readers, and a look at all now and then.
+    """What a manager of queues consists of: the list of queues, two readers, and a look at all now
+    and then.
 
     Any number of them may share a database and a broker.
     """
@@ -112,13 +115,17 @@ class Manager:
             Announcer(bus).tell,
             lambda: store.look(()),
         )
-        self.upkeep = upkeep.Upkeep(ledger, claims, self._broker, sender, ends, self._upkeep_settings, clock)
+        self.upkeep = upkeep.Upkeep(
+            ledger, claims, self._broker, sender, ends, self._upkeep_settings, clock
+        )
         self.readers = [
             Reader(self._broker, RESULTS, ends.take),
             Reader(self._broker, FALLBACK, falling.take),
         ]
         self._leaving = threading.Event()
-        self._thread = threading.Thread(target=self._look_after, name='nova-sched-queues', daemon=True)
+        self._thread = threading.Thread(
+            target=self._look_after, name='nova-sched-queues', daemon=True
+        )
         self._told = None
 
     def _fallback_settings(self):
@@ -168,20 +175,29 @@ class Manager:
                     LOG.error('%s; trying until that changes', error)
                 self._told = str(error)
             except Exception:
-                LOG.exception('Looking after the queues has failed in an unexpected way; it is tried again')
+                LOG.exception(
+                    'Looking after the queues has failed in an unexpected way; it is tried again'
+                )
             self.register.news.wait(self._conf.claims.refresh_interval)
 
 
 class QueueService(oslo_service.ServiceBase):
-    """The process of a manager of queues. What runs is made in ``start``, that is after the fork."""
+    """The process of a manager of queues. What runs is made in ``start``, that is after the
+    fork."""
 
     def __init__(self, conf, bus=None):
         self._conf, self._bus, self._own_bus = conf, bus, bus is None
         self._server = self.manager = self._engine = None
-        self._leaving, self._listening, self._ended = threading.Event(), threading.Event(), threading.Event()
+        self._leaving, self._listening, self._ended = (
+            threading.Event(),
+            threading.Event(),
+            threading.Event(),
+        )
 
     def start(self):
-        self._engine = service.patiently(lambda: service.database(self._conf), self._conf, self._leaving)
+        self._engine = service.patiently(
+            lambda: service.database(self._conf), self._conf, self._leaving
+        )
         if self._engine is None:
             return
         if self._bus is None:
@@ -215,7 +231,8 @@ class QueueService(oslo_service.ServiceBase):
         self._ended.wait()
 
     def reset(self):
-        """The configuration was read again; options that may change are read when they are needed anyway."""
+        """The configuration was read again; options that may change are read when they are needed
+        anyway."""
         LOG.info('Options were reloaded')
 
 

@@ -45,12 +45,14 @@ from nova_sched.state.cluster import Cluster
 
 LOG = logging.getLogger(__name__)
 
-# Of [database], beside the connection: one connection for each thread is kept, so that a pool has no size.
+# Of [database], beside the connection: one connection for each thread is kept, so that a pool has
+# no size.
 PASSED_ON = (
     'connection_debug connection_parameters connection_trace mysql_sql_mode mysql_wsrep_sync_wait'
 ).split()
 
-# Seconds that a server which is about to listen has to do so before it is given up: the bus is away.
+# Seconds that a server which is about to listen has to do so before it is given up: the bus is
+# away.
 START_PATIENCE_S = 1.0
 
 
@@ -87,7 +89,9 @@ def rules(conf):
     wanted = conf.filter_scheduler
     return catalog.Rules(
         always=catalog.always(),
-        filters=catalog.with_policies(catalog.filters(wanted.enabled_filters, wanted.available_filters)),
+        filters=catalog.with_policies(
+            catalog.filters(wanted.enabled_filters, wanted.available_filters)
+        ),
         weighers=catalog.weighers(wanted.weight_classes),
     )
 
@@ -105,7 +109,8 @@ def announced(chosen):
 def database(conf):
     """An engine on a database of the right schema. Raises StoreUnavailable or BadConfig.
 
-    The embedded SQLite file is brought to the right schema here; elsewhere that is the operator's step.
+    The embedded SQLite file is brought to the right schema here; elsewhere that is the operator's
+    step.
     """
     options = {name: conf.database[name] for name in PASSED_ON}
     limits = db_limits.Limits.of(conf.database_limits)
@@ -120,20 +125,28 @@ def database(conf):
 
 
 def stores(conf):
-    """The stores of claims, decisions, candidates and schedulers. Raises StoreUnavailable or BadConfig.
+    """The stores of claims, decisions, candidates and schedulers. Raises StoreUnavailable or
+    BadConfig.
 
     A scheduler that shares nothing is in no list.
     """
     if conf.claims.store == 'memory':
         return MemoryClaimStore(), MemoryDecisionLog(), MemoryCandidates(), None
     engine = database(conf)
-    return SqlClaimStore(engine), SqlDecisionLog(engine), SqlCandidates(engine), SqlSchedulers(engine)
+    return (
+        SqlClaimStore(engine),
+        SqlDecisionLog(engine),
+        SqlCandidates(engine),
+        SqlSchedulers(engine),
+    )
 
 
 def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None, bus=None):
-    """A scheduler over a claim store, and over stores of decision records and candidates; it is not started.
+    """A scheduler over a claim store, and over stores of decision records and candidates; it is
+    not started.
 
-    With a store of ``schedulers`` it is one of many, and tells the others its news over the ``bus``.
+    With a store of ``schedulers`` it is one of many, and tells the others its news over the
+    ``bus``.
     """
     clock = StoreClock(store.now_s)
     membership = SchedulerMembership(schedulers, conf.host, os.getpid(), clock)
@@ -161,7 +174,8 @@ def workers(conf):
 
 
 def patiently(work, conf, leaving):
-    """Do what needs the database; while it is away, say so once, and try until the process is leaving.
+    """Do what needs the database; while it is away, say so once, and try until the process is
+    leaving.
 
     None if it left before.
     """
@@ -238,7 +252,8 @@ class SchedulerService(oslo_service.ServiceBase):
         self._ended.wait()
 
     def reset(self):
-        """The configuration was read again: rules are made anew; settings are read for each batch anyway."""
+        """The configuration was read again: rules are made anew; settings are read for each batch
+        anyway."""
         if self.scheduler is None:
             return
         try:

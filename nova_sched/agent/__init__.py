@@ -10,7 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The compute node's side: what this machine has and holds, told as a ComputeNode and as inventories.
+"""The compute node's side: what this machine has and holds, told as a ComputeNode and as
+inventories.
 
 ::
 
@@ -46,7 +47,9 @@ class Settings:
     reserved_host_cpus: int = 0
     reserved_host_memory_mb: int = 512  # MiB
     reserved_host_disk_mb: int = 0  # MiB
-    reserved_huge_pages: Collection[Mapping[str, Any]] = ()  # as {'node': 0, 'size': '2MB', 'count': 64}
+    reserved_huge_pages: Collection[
+        Mapping[str, Any]
+    ] = ()  # as {'node': 0, 'size': '2MB', 'count': 64}
     cpu_shared_set: str | None = None
     cpu_dedicated_set: str | None = None
     device_spec: Collection[Mapping[str, Any] | str] = ()  # mappings, or JSON text of them
@@ -57,7 +60,9 @@ class Settings:
         default_factory=dict
     )  # by class, beside those that are read
     traits: Collection[str] = ()  # beside those that are read
-    facts: Mapping[str, str] = dataclasses.field(default_factory=dict)  # told among the stats: rack, room
+    facts: Mapping[str, str] = dataclasses.field(
+        default_factory=dict
+    )  # told among the stats: rack, room
     metrics: bool = False  # report the CPU's metrics
     packing: bool = False  # guests go into the fuller NUMA cells first
     hypervisor_type: str = 'QEMU'

@@ -69,7 +69,9 @@ def parse_ranges(ranges: str, what: str) -> frozenset[int]:
     for part in filter(None, (part.strip() for part in ranges.split(','))):
         match = _RANGE.fullmatch(part)
         if not match:
-            raise errors.BadMachineFacts(what, f'{part[:40]!r} is not a CPU range such as 0-3 or ^2')
+            raise errors.BadMachineFacts(
+                what, f'{part[:40]!r} is not a CPU range such as 0-3 or ^2'
+            )
         first = int(match[2])
         last = int(match[3] or first)
         if last < first:
@@ -97,7 +99,9 @@ def _cpu(topology: Path, cpu: int, online_ids: frozenset[int]) -> Cpu:
     siblings = topology / 'thread_siblings_list'
     # Some virtual machines tell no topology at all: each CPU is a core then.
     ids = parse_ranges(sysfs.text(siblings), str(siblings)) if topology.is_dir() else frozenset()
-    return Cpu(cpu, sysfs.optional_number(topology / 'physical_package_id'), (ids & online_ids) | {cpu})
+    return Cpu(
+        cpu, sysfs.optional_number(topology / 'physical_package_id'), (ids & online_ids) | {cpu}
+    )
 
 
 def topology(cpus: Collection[Cpu]) -> dict[str, int]:

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What this node and the scheduler count on it, side by side: where they differ, in words and numbers."""
+"""What this node and the scheduler count on it, side by side: where they differ, in words and
+numbers."""
 
 import collections
 import dataclasses
@@ -25,8 +26,8 @@ Amounts = Mapping[str, int]  # units by resource class
 class Counted:
     """What one side counts on the node.
 
-    ``capacity`` and ``used`` are without what is reserved; ``claims`` are by instance. ``confirmed`` are the
-    instances of which this side knows that they are there.
+    ``capacity`` and ``used`` are without what is reserved; ``claims`` are by instance.
+    ``confirmed`` are the instances of which this side knows that they are there.
     """
 
     capacity: Amounts
@@ -60,7 +61,8 @@ def there(answer: Any) -> Counted | None:
 def differences(ours: Counted, theirs: Counted, listed: Collection[str]) -> frozenset[str]:
     """Each difference in one phrase; ``listed`` are the instances that the report named.
 
-    A claim whose instance has not come yet is none, nor is the claim of one that was named for the last time.
+    A claim whose instance has not come yet is none, nor is the claim of one that was named for the
+    last time.
     """
     return frozenset(
         [
@@ -87,17 +89,26 @@ def _instances(ours: Mapping[str, Amounts], theirs: Mapping[str, Amounts]) -> It
         claimed = theirs.get(uuid)
         if claimed is None:
             yield f'instance {uuid}: {_words(held)} here, no claim'
-        elif names := [name for name in {**held, **claimed} if held.get(name, 0) != claimed.get(name, 0)]:
+        elif names := [
+            name for name in {**held, **claimed} if held.get(name, 0) != claimed.get(name, 0)
+        ]:
             mine, yours = ({name: side.get(name, 0) for name in names} for side in (held, claimed))
             yield f'instance {uuid}: {_words(mine)} here, {_words(yours)} claimed'
 
 
-def beside(asked: Collection[str], ours: Counted, theirs: Counted | None, instance_uuid: str) -> str:
-    """What both sides count of the resource classes that an instance asks for, to explain a refusal."""
+def beside(
+    asked: Collection[str], ours: Counted, theirs: Counted | None, instance_uuid: str
+) -> str:
+    """What both sides count of the resource classes that an instance asks for, to explain a
+    refusal."""
     if theirs is None:
         return 'The scheduler has not said yet what it counts here'
     sides = {name: (_use(ours, name), _use(theirs, name)) for name in sorted(asked)}
-    apart = [f'{name}: {mine} here, {yours} there' for name, (mine, yours) in sides.items() if mine != yours]
+    apart = [
+        f'{name}: {mine} here, {yours} there'
+        for name, (mine, yours) in sides.items()
+        if mine != yours
+    ]
     text = 'By its last answer the scheduler counts the same use'
     if apart:
         text = f'By its last answer the scheduler counts another use: {"; ".join(apart)}'

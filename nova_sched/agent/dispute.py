@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tells the operator, once, where this node and the scheduler count differently, and when that is over."""
+"""Tells the operator, once, where this node and the scheduler count differently, and when that is
+over."""
 
 import logging
 from collections.abc import Set
@@ -23,7 +24,8 @@ AT_MOST = 10  # differences in one line of the log
 class Dispute:
     """The differences that stand. One that ends by itself is not told.
 
-    While a server comes, moves or changes its size, one side knows of it a moment before the other.
+    While a server comes, moves or changes its size, one side knows of it a moment before the
+    other.
     """
 
     def __init__(self, settle_s: float = SETTLE_S):
@@ -38,14 +40,19 @@ class Dispute:
         Returns whether some are too young to be told: look again in ``SETTLE_S`` seconds.
         """
         self._since_s = {one: self._since_s.get(one, now_s) for one in found}
-        standing = {one for one, since_s in self._since_s.items() if now_s - since_s >= self._settle_s}
+        standing = {
+            one for one, since_s in self._since_s.items() if now_s - since_s >= self._settle_s
+        }
         new = sorted(standing - self._told)
         self._told = (self._told & found) | standing
         if new:
             self._is_open = True
             more = f'; and {len(new) - AT_MOST} more' if len(new) > AT_MOST else ''
             LOG.warning(
-                'Node %s and the scheduler count differently. %s%s', node, '; '.join(new[:AT_MOST]), more
+                'Node %s and the scheduler count differently. %s%s',
+                node,
+                '; '.join(new[:AT_MOST]),
+                more,
             )
         elif self._is_open and not found:
             self._is_open = False

@@ -40,13 +40,15 @@ SPAWNING = 'spawning'  # Nova's task_state while it builds
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """One instance on this node; ``resources`` are amounts by Placement's class, as it has claimed them.
+    """One instance on this node; ``resources`` are amounts by Placement's class, as it has claimed
+    them.
 
-    ``parts`` are the CPUs, pages and devices that it holds, ``devices`` the PCI addresses of these. ``move``
-    says what brings it here from another host (see MOVES) until that is settled. While it changes its size
-    here, ``resizing`` has both sizes and ``new_devices`` the addresses of the new one: ``resources`` are what
-    both need together, ``parts`` and ``devices`` the old ones. ``hidden``: it is being built for a job of a
-    queue, and nobody is told of it before it is there to stay.
+    ``parts`` are the CPUs, pages and devices that it holds, ``devices`` the PCI addresses of
+    these. ``move`` says what brings it here from another host (see MOVES) until that is settled.
+    While it changes its size here, ``resizing`` has both sizes and ``new_devices`` the addresses
+    of the new one: ``resources`` are what both need together, ``parts`` and ``devices`` the old
+    ones. ``hidden``: it is being built for a job of a queue, and nobody is told of it before it is
+    there to stay.
     """
 
     uuid: str
@@ -121,8 +123,8 @@ class Instance:
     def guest(self) -> usage.Guest:
         """The instance as it counts in the node's report.
 
-        Of two sizes that is both amounts together, but the old CPUs, pages and devices only: the scheduler
-        holds the new ones beside what is reported until the resize is settled.
+        Of two sizes that is both amounts together, but the old CPUs, pages and devices only: the
+        scheduler holds the new ones beside what is reported until the resize is settled.
         """
         dedicated = self.resources.get(PCPU, 0)
         return usage.Guest(
@@ -168,12 +170,15 @@ class Instances:
         self._replace({**self._by_uuid, instance.uuid: instance})
 
     def remove(self, instance_uuid: str) -> None:
-        """Forget an instance that is in the list. Raises BadMachineFacts if that cannot be written."""
+        """Forget an instance that is in the list. Raises BadMachineFacts if that cannot be
+        written."""
         self._replace({name: one for name, one in self._by_uuid.items() if name != instance_uuid})
 
     def _replace(self, by_uuid: dict[str, Instance]) -> None:
         _write(self._path, by_uuid)
-        self._by_uuid = by_uuid  # a new one each time, so that nobody iterates over a list that changes
+        self._by_uuid = (
+            by_uuid  # a new one each time, so that nobody iterates over a list that changes
+        )
 
 
 def _read(path: Path) -> dict[str, Instance]:
@@ -186,14 +191,19 @@ def _read(path: Path) -> dict[str, Instance]:
     try:
         return {one.uuid: one for one in map(_instance, json.loads(content)['instances'])}
     except (ValueError, TypeError, KeyError, AttributeError, errors.Invalid) as error:
-        why = f'it is no list of instances ({error}); restore it, or remove it if this node has none'
+        why = (
+            f'it is no list of instances ({error}); restore it, or remove it if this node has none'
+        )
         raise errors.BadMachineFacts(str(path), why) from error
 
 
 def _instance(fields: Any) -> Instance:
-    """An instance as it was written; ValueError, TypeError, AttributeError or Invalid for anything else."""
+    """An instance as it was written; ValueError, TypeError, AttributeError or Invalid for anything
+    else."""
     parts, resizing = fields.get('parts'), fields.get('resizing')
-    addresses = {name: frozenset(map(str, fields.get(name, ()))) for name in ('devices', 'new_devices')}
+    addresses = {
+        name: frozenset(map(str, fields.get(name, ()))) for name in ('devices', 'new_devices')
+    }
     read = Instance(
         **fields
         | addresses

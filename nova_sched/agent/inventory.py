@@ -76,21 +76,25 @@ CPU_TRAITS = {
 def inventories(node: objects.ComputeNode, settings: Settings) -> dict[str, dict[str, Any]]:
     """Provider UUID -> name, parent, inventories by resource class, traits.
 
-    A class of which the node has nothing is left out. Totals and ratios are the node's own; VCPU and
-    PCPU count CPUs, MEMORY_MB MiB, DISK_GB GiB.
+    A class of which the node has nothing is left out. Totals and ratios are the node's own; VCPU
+    and PCPU count CPUs, MEMORY_MB MiB, DISK_GB GiB.
     """
     reserved_gb = -(-settings.reserved_host_disk_mb // 1024)
     found = {
         'VCPU': _inventory(node.vcpus, settings.reserved_host_cpus, node.cpu_allocation_ratio),
         'PCPU': _inventory(_dedicated_cpus(node) if settings.cpu_dedicated_set else 0, 0, 1.0),
-        'MEMORY_MB': _inventory(node.memory_mb, settings.reserved_host_memory_mb, node.ram_allocation_ratio),
+        'MEMORY_MB': _inventory(
+            node.memory_mb, settings.reserved_host_memory_mb, node.ram_allocation_ratio
+        ),
         'DISK_GB': _inventory(node.local_gb, reserved_gb, node.disk_allocation_ratio),
         **{name: _inventory(total, 0, 1.0) for name, total in settings.resources.items()},
     }
     root = {
         'name': node.hypervisor_hostname,
         'parent_provider_uuid': None,
-        'inventories': {name: inventory for name, inventory in found.items() if inventory['total']},
+        'inventories': {
+            name: inventory for name, inventory in found.items() if inventory['total']
+        },
         'traits': sorted(traits(node) | set(settings.traits)),
     }
     return {node.uuid: root}

@@ -10,7 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""This machine as a ComputeNode: facts read once, then told with what instances use and what is reserved."""
+"""This machine as a ComputeNode: facts read once, then told with what instances use and what is
+reserved."""
 
 import dataclasses
 import datetime
@@ -114,7 +115,9 @@ def describe(machine: Machine, settings: Settings, used: usage.Usage) -> objects
         stats={**settings.facts, **used.stats},
         metrics=machine.metrics,
         numa_topology=json.dumps(cells.obj_to_primitive()),
-        pci_device_pools=pools.pools(machine.devices, pools.parse(settings.device_spec), used.devices),
+        pci_device_pools=pools.pools(
+            machine.devices, pools.parse(settings.device_spec), used.devices
+        ),
     )
 
 
@@ -129,7 +132,9 @@ def cpu_sets(machine: Machine, settings: Settings) -> tuple[frozenset[int], froz
     if shared is None:
         return online - dedicated, online & dedicated
     if both := shared & dedicated:
-        raise errors.BadMachineFacts('cpu_shared_set', f'CPUs {sorted(both)} are in cpu_dedicated_set too')
+        raise errors.BadMachineFacts(
+            'cpu_shared_set', f'CPUs {sorted(both)} are in cpu_dedicated_set too'
+        )
     return online & shared, online & dedicated
 
 
@@ -156,9 +161,12 @@ def _facts(node: objects.ComputeNode) -> dict[str, Any]:
 
 
 def _unordered(value: Any) -> Any:
-    """A primitive whose lists, most of which were sets, are in one order, without notes of changes."""
+    """A primitive whose lists, most of which were sets, are in one order, without notes of
+    changes."""
     if isinstance(value, Mapping):
-        return {key: _unordered(part) for key, part in value.items() if key != 'nova_object.changes'}
+        return {
+            key: _unordered(part) for key, part in value.items() if key != 'nova_object.changes'
+        }
     if isinstance(value, list | tuple):
         return sorted((_unordered(part) for part in value), key=repr)
     return value
@@ -168,7 +176,9 @@ def _disk(path: Path) -> Any:
     try:
         return psutil.disk_usage(str(path))
     except OSError as error:
-        raise errors.BadMachineFacts(f'the file system of {path}', error.strerror or str(error)) from error
+        raise errors.BadMachineFacts(
+            f'the file system of {path}', error.strerror or str(error)
+        ) from error
 
 
 def _check_reserved(option: str, reserved: int, total: int) -> None:
@@ -179,7 +189,8 @@ def _check_reserved(option: str, reserved: int, total: int) -> None:
 def _cpu_info(machine: Machine) -> dict[str, Any]:
     by_cell = [cpus.topology([machine.online[cpu] for cpu in cell.cpus]) for cell in machine.cells]
     largest = {
-        part: max((cell[part] for cell in by_cell), default=0) for part in ('sockets', 'cores', 'threads')
+        part: max((cell[part] for cell in by_cell), default=0)
+        for part in ('sockets', 'cores', 'threads')
     }
     info: dict[str, Any] = {
         'arch': machine.processor.arch,
@@ -203,4 +214,6 @@ def _hv_specs(machine: Machine) -> list[objects.HVSpec]:
             for kind in kinds
         ]
     except ValueError as error:
-        raise errors.BadMachineFacts('the architecture', f'{arch} is none that a cloud knows') from error
+        raise errors.BadMachineFacts(
+            'the architecture', f'{arch} is none that a cloud knows'
+        ) from error

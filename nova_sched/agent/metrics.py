@@ -26,7 +26,8 @@ _FIELDS = {'user': 'user', 'kernel': 'system', 'idle': 'idle', 'iowait': 'iowait
 def cpu(now: datetime.datetime) -> str:
     """Metrics of this machine, as ``tell`` has them.
 
-    Shares are of the time since the last call; the first call in a process tells them since its start.
+    Shares are of the time since the last call; the first call in a process tells them since its
+    start.
     """
     frequency = psutil.cpu_freq()
     return tell(
@@ -38,7 +39,9 @@ def cpu(now: datetime.datetime) -> str:
     )
 
 
-def tell(times: Any, percents: Any, busy_percent: float, mhz: float | None, now: datetime.datetime) -> str:
+def tell(
+    times: Any, percents: Any, busy_percent: float, mhz: float | None, now: datetime.datetime
+) -> str:
     """JSON text of a list of metrics: times in ns since boot, shares of 1, frequency in MHz.
 
     ``times`` (seconds) and ``percents`` are psutil's, ``now`` is in UTC.
@@ -48,7 +51,10 @@ def tell(times: Any, percents: Any, busy_percent: float, mhz: float | None, now:
         values[f'cpu.{name}.time'] = int(getattr(times, field) * 1e9)
         values[f'cpu.{name}.percent'] = _share(getattr(percents, field))
     values['cpu.percent'] = _share(busy_percent)
-    rest = {'timestamp': now.replace(tzinfo=None).isoformat(timespec='microseconds'), 'source': SOURCE}
+    rest = {
+        'timestamp': now.replace(tzinfo=None).isoformat(timespec='microseconds'),
+        'source': SOURCE,
+    }
     return json.dumps([{'name': name, 'value': value, **rest} for name, value in values.items()])
 
 

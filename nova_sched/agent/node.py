@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""This node as a claim sees it: the capacity of its own inventories, the use of its own instances."""
+"""This node as a claim sees it: the capacity of its own inventories, the use of its own
+instances."""
 
 import collections
 from collections.abc import Iterable, Mapping
@@ -23,12 +24,13 @@ from nova_sched.state import demand
 
 
 class Node(ClaimableMixin):
-    """``instance_claim`` over one provider's inventories, in Placement's form, and the instances on it.
+    """``instance_claim`` over one provider's inventories, in Placement's form, and the instances
+    on it.
 
     A bare ComputeNode knows neither dedicated CPUs nor custom resource classes, and counts what is
     reserved as used; judged by its inventories, the node says no exactly where the scheduler does.
-    ``machine`` are its NUMA cells and PCI devices as it reports them with these instances; ``packing`` has
-    guests go into the fuller cells first. It has no child providers.
+    ``machine`` are its NUMA cells and PCI devices as it reports them with these instances;
+    ``packing`` has guests go into the fuller cells first. It has no child providers.
     """
 
     def __init__(
@@ -70,13 +72,20 @@ class Node(ClaimableMixin):
         if found is None:
             return None
         amounts = {name: value for name, value in found.items() if name != 'allocation_ratio'}
-        return providers.Stock(**amounts, ratio=found['allocation_ratio'], used=self._used[resource_class])
+        return providers.Stock(
+            **amounts, ratio=found['allocation_ratio'], used=self._used[resource_class]
+        )
 
     def usage(self, resource_class: str) -> Usage | None:
         found = self._inventories.get(resource_class)
         if found is None:
             return None
-        return Usage(found['total'], found['reserved'], found['allocation_ratio'], self._used[resource_class])
+        return Usage(
+            found['total'],
+            found['reserved'],
+            found['allocation_ratio'],
+            self._used[resource_class],
+        )
 
     def take(self, resource_class: str, amount: int) -> None:
         self._used[resource_class] += amount

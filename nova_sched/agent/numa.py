@@ -28,7 +28,8 @@ _MEMORY = re.compile(r'MemTotal:\s*(\d+) kB')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pages:
-    """Pages of one size in one cell; ``used`` is 0 for the base size, whose use moves all the time."""
+    """Pages of one size in one cell; ``used`` is 0 for the base size, whose use moves all the
+    time."""
 
     size_kb: int
     total: int
@@ -37,7 +38,8 @@ class Pages:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cell:
-    """One NUMA cell; ``siblings`` are its cores, ``pages`` go from the smallest size to the largest."""
+    """One NUMA cell; ``siblings`` are its cores, ``pages`` go from the smallest size to the
+    largest."""
 
     id: int
     cpus: frozenset[int]
@@ -51,7 +53,8 @@ def cells(sys_root: Path, memory_mb: int = 0, page_kb: int | None = None) -> lis
     """Cells that have an online CPU, by id; one cell for a kernel that tells none.
 
     That one cell has ``memory_mb`` (MiB), which only its caller can know. ``page_kb`` is the base
-    page size in kiB, the running kernel's unless given. Raises BadMachineFacts if a cell cannot be read.
+    page size in kiB, the running kernel's unless given. Raises BadMachineFacts if a cell cannot be
+    read.
     """
     page_kb = page_kb or os.sysconf('SC_PAGE_SIZE') // 1024
     online = cpus.online(sys_root).values()
@@ -64,11 +67,15 @@ def cells(sys_root: Path, memory_mb: int = 0, page_kb: int | None = None) -> lis
         listed = cpus.parse_ranges(sysfs.text(path / 'cpulist'), str(path / 'cpulist'))
         # A cell of memory alone can run nothing, so it is no place for an instance.
         if here := [cpu for cpu in online if cpu.id in listed]:
-            found.append(_cell(cell, here, _memory_kb(path / 'meminfo'), path / 'hugepages', page_kb))
+            found.append(
+                _cell(cell, here, _memory_kb(path / 'meminfo'), path / 'hugepages', page_kb)
+            )
     return found
 
 
-def _cell(cell: int, here: Collection[cpus.Cpu], memory_kb: int, huge_root: Path, page_kb: int) -> Cell:
+def _cell(
+    cell: int, here: Collection[cpus.Cpu], memory_kb: int, huge_root: Path, page_kb: int
+) -> Cell:
     ids = frozenset(cpu.id for cpu in here)
     huge = [_huge_pages(path, int(match[1])) for path in sysfs.children(huge_root)
             if (match := _HUGE.fullmatch(path.name))]  # fmt: skip

@@ -24,7 +24,9 @@ from nova_sched.agent.pci import PF, VF, Device
 from nova_sched.hardware import Overdrawn
 from nova_sched.hardware.pci import Pool
 
-Kind = tuple[str, str, int | None, tuple[tuple[str, str | None], ...]]  # vendor, product, NUMA node, tags
+Kind = tuple[
+    str, str, int | None, tuple[tuple[str, str | None], ...]
+]  # vendor, product, NUMA node, tags
 
 _MATCHED = frozenset({'vendor_id', 'product_id', 'address', 'devname'})
 _ADDRESS = re.compile(r'(?:([^:]*):)?([^:]*):([^:.]*)(?:\.([^:.]*))?')
@@ -34,7 +36,8 @@ _ID = re.compile(r'\*|[0-9a-f]{4}')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Spec:
-    """One entry of the operator's ``device_spec``: what a device must be like, and the tags it then gets."""
+    """One entry of the operator's ``device_spec``: what a device must be like, and the tags it
+    then gets."""
 
     vendor_id: str = '*'
     product_id: str = '*'
@@ -47,7 +50,10 @@ class Spec:
         return (
             self.vendor_id in ('*', device.vendor_id)
             and self.product_id in ('*', device.product_id)
-            and (self.interface is None or self.interface in (device.interface, device.parent_interface))
+            and (
+                self.interface is None
+                or self.interface in (device.interface, device.parent_interface)
+            )
             and (
                 self.address is None
                 or any(map(self.address.fullmatch, (device.address, device.parent or '')))
@@ -59,7 +65,8 @@ def parse(entries: Iterable[Mapping[str, Any] | str]) -> list[Spec]:
     """Specs from mappings, or from the JSON text of a mapping or of a list of them.
 
     Keys beside ``vendor_id``, ``product_id``, ``address`` (glob text, or regular expressions by
-    ``domain``, ``bus``, ``slot`` and ``function``) and ``devname`` are tags. Raises BadMachineFacts.
+    ``domain``, ``bus``, ``slot`` and ``function``) and ``devname`` are tags. Raises
+    BadMachineFacts.
     """
     specs = []
     for entry in entries:
@@ -92,7 +99,10 @@ def pools(
 
 
 def pick(
-    devices: Collection[Device], specs: Collection[Spec], taken: Collection[str], wanted: Iterable[Pool]
+    devices: Collection[Device],
+    specs: Collection[Spec],
+    taken: Collection[str],
+    wanted: Iterable[Pool],
 ) -> frozenset[str]:
     """Addresses of free devices, as many as these pools have and like theirs.
 
@@ -134,7 +144,10 @@ def _tags(device: Device, spec: Spec) -> tuple[tuple[str, str | None], ...]:
 def _spec(entry: Mapping[str, Any]) -> Spec:
     if 'address' in entry and 'devname' in entry:
         raise ValueError('address and devname exclude each other')
-    ids = {key: str(entry.get(key, '*')).lower().removeprefix('0x') for key in ('vendor_id', 'product_id')}
+    ids = {
+        key: str(entry.get(key, '*')).lower().removeprefix('0x')
+        for key in ('vendor_id', 'product_id')
+    }
     for key, value in ids.items():
         if not _ID.fullmatch(value):
             raise ValueError(f'{key} is not four hexadecimal digits')

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tells the scheduler of this node, each interval and at once when there is news; trouble never ends it."""
+"""Tells the scheduler of this node, each interval and at once when there is news; trouble never
+ends it."""
 
 import logging
 import math
@@ -36,12 +37,12 @@ CANNOT = 'Node %s cannot be reported; trying until it can. %s'
 class Reporter:
     """Reports an agent's facts through a StatsClient.
 
-    ``count`` numbers the reports, so that one which comes late changes nothing. ``interval_s`` is a function
-    that gives the seconds between two reports, ``clock`` gives seconds that never go back. A report that
-    takes longer than ``patience_s`` seconds is complained of while it waits: a bus that was never there makes
-    its callers wait until it is. ``step`` does what is due and can be called by hand; ``start`` has a thread
-    do that. Nothing is reported before ``listens`` was called, because a node that the scheduler knows of is
-    sent servers.
+    ``count`` numbers the reports, so that one which comes late changes nothing. ``interval_s`` is
+    a function that gives the seconds between two reports, ``clock`` gives seconds that never go
+    back. A report that takes longer than ``patience_s`` seconds is complained of while it waits: a
+    bus that was never there makes its callers wait until it is. ``step`` does what is due and can
+    be called by hand; ``start`` has a thread do that. Nothing is reported before ``listens`` was
+    called, because a node that the scheduler knows of is sent servers.
     """
 
     def __init__(
@@ -67,7 +68,9 @@ class Reporter:
         self._listening = False
         self._waits_since_s: float | None = None  # for the host's own server to listen
         self._dispute = Dispute()
-        self._troubles: set[tuple[str, str]] = set()  # (kind, reason) that was said and is not over
+        self._troubles: set[tuple[str, str]] = (
+            set()
+        )  # (kind, reason) that was said and is not over
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name='nova-sched-reporter', daemon=True)
 
@@ -80,7 +83,8 @@ class Reporter:
         self._agent.news.set()
 
     def stop(self, patience_s: float = 2.0) -> bool:
-        """Report no more. Returns False if a report still waits for its answer after that many seconds."""
+        """Report no more. Returns False if a report still waits for its answer after that many
+        seconds."""
         self._stopping.set()
         self._agent.news.set()
         if self._thread.is_alive():
@@ -96,7 +100,8 @@ class Reporter:
             self._agent.news.wait(self.step())
 
     def step(self) -> float:
-        """Look at the node, and report it if that is due or there is news. Returns seconds until the next."""
+        """Look at the node, and report it if that is due or there is news. Returns seconds until
+        the next."""
         begin = self._clock()
         facts = self._look()
         looked = self._clock()
@@ -119,7 +124,8 @@ class Reporter:
         return facts
 
     def _wait_for_server(self, facts: Facts) -> None:
-        """Complain once that takes too long: only a bus that is away keeps a server from listening."""
+        """Complain once that takes too long: only a bus that is away keeps a server from
+        listening."""
         now_s = self._clock()
         if self._waits_since_s is None:
             self._waits_since_s = now_s
@@ -152,14 +158,18 @@ class Reporter:
         self._due_s = self._clock() + pause
 
     def _check_order(self, answer: Any) -> None:
-        """Raise Outdated if the scheduler has taken a later report than this one, which is the latest."""
+        """Raise Outdated if the scheduler has taken a later report than this one, which is the
+        latest."""
         if self._count is not None and isinstance(answer, dict) and answer.get('stale'):
             known = answer.get('boot') or 0
             self._count.pass_by(known)
-            raise errors.Outdated('The report', f'the scheduler has one of start {known} of this agent')
+            raise errors.Outdated(
+                'The report', f'the scheduler has one of start {known} of this agent'
+            )
 
     def _compare(self, facts: Facts, there: difference.Counted | None) -> float:
-        """Tell of what the scheduler counts otherwise. Returns seconds until it has to be asked again."""
+        """Tell of what the scheduler counts otherwise. Returns seconds until it has to be asked
+        again."""
         if there is None:
             return math.inf
         found = difference.differences(facts.counted, there, facts.instances)
@@ -168,14 +178,25 @@ class Reporter:
 
     def _send(self, facts: Facts) -> Any:
         node = facts.node
-        complaint = (AWAY, '', CANNOT, node.hypervisor_hostname, f'No answer for {self._patience_s:g} s')
+        complaint = (
+            AWAY,
+            '',
+            CANNOT,
+            node.hypervisor_hostname,
+            f'No answer for {self._patience_s:g} s',
+        )
         impatience = threading.Timer(self._patience_s, self._complain, complaint)
         impatience.daemon = True
         impatience.start()
         which = {} if self._count is None else self._count.next()
         try:
             return self._client.update_resource_stats(
-                node.host, node, sorted(facts.instances), facts.inventories, self._cell_uuid, **which
+                node.host,
+                node,
+                sorted(facts.instances),
+                facts.inventories,
+                self._cell_uuid,
+                **which,
             )
         finally:
             impatience.cancel()

@@ -31,10 +31,11 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """All that a report says: the node, its provider tree in Placement's form, the instances on it.
+    """All that a report says: the node, its provider tree in Placement's form, the instances on
+    it.
 
-    ``held`` is what these instances hold, by resource class; one that is gone and is told for the last time
-    is not in it.
+    ``held`` is what these instances hold, by resource class; one that is gone and is told for the
+    last time is not in it.
     """
 
     node: objects.ComputeNode
@@ -64,9 +65,9 @@ class Facts:
 class Agent:
     """One compute node. Its methods may be called from any thread.
 
-    ``news`` is an event that is set whenever there is something new to tell. An instance that comes and goes
-    between two reports is told once all the same: its claim ends when a report does not list it any more, and
-    one that was never listed would wait for that in vain.
+    ``news`` is an event that is set whenever there is something new to tell. An instance that
+    comes and goes between two reports is told once all the same: its claim ends when a report does
+    not list it any more, and one that was never listed would wait for that in vain.
 
     What a job of a queue brings is hidden at first: it takes its room here, and reports are without it, for
     its claim is not to be confirmed by one before it is built::
@@ -84,9 +85,13 @@ class Agent:
         self._machine = machine.read(settings)
         self._failed_builds = 0  # since the last good one
         self._untold = {one.uuid for one in instances if not one.hidden}
-        self._built: frozenset[str] = frozenset()  # hidden instances that reports list all the same
+        self._built: frozenset[str] = (
+            frozenset()
+        )  # hidden instances that reports list all the same
         self._watching: tuple[Callable[[], None], ...] = ()
-        self._there: difference.Counted | None = None  # what the scheduler counts, by its last answer
+        self._there: difference.Counted | None = (
+            None  # what the scheduler counts, by its last answer
+        )
         self._lock = threading.Lock()
 
     @property
@@ -94,7 +99,8 @@ class Agent:
         return self._settings.host
 
     def watch(self, callback: Callable[[], None]) -> None:
-        """Call this after each change of what the node holds: from any thread, in which it must not raise."""
+        """Call this after each change of what the node holds: from any thread, in which it must
+        not raise."""
         with self._lock:
             self._watching += (callback,)
 
@@ -113,7 +119,8 @@ class Agent:
             return self._facts(tuple(here))
 
     def facts_with_hidden(self) -> Facts:
-        """What there is, and hidden instances as well, on the machine as it was at the last look."""
+        """What there is, and hidden instances as well, on the machine as it was at the last
+        look."""
         with self._lock:
             return self._facts(tuple(self._instances))
 
@@ -133,9 +140,10 @@ class Agent:
     def build(self, request: Request, finished: bool = True) -> None:
         """Check again that there is room for a request, and take its instance.
 
-        ``finished`` False if its build goes on until ``finish`` says that it has ended. A repeated request
-        takes the place of the first: so does a rebuild. Raises ComputeResourcesUnavailable with all that is
-        short, or if the list of instances cannot be written; then the instance is not here.
+        ``finished`` False if its build goes on until ``finish`` says that it has ended. A repeated
+        request takes the place of the first: so does a rebuild. Raises ComputeResourcesUnavailable
+        with all that is short, or if the list of instances cannot be written; then the instance is
+        not here.
         """
         with self._lock:
             try:
@@ -150,10 +158,12 @@ class Agent:
         self._changed()
 
     def resize(self, request: Request) -> None:
-        """Take an instance that comes here in another size, or give another size to one that is here.
+        """Take an instance that comes here in another size, or give another size to one that is
+        here.
 
-        Until ``confirm_resize`` or ``revert_resize``, one that is here holds both sizes. A repeated request
-        takes the place of the first. Raises as ``build`` does; then all is as it was.
+        Until ``confirm_resize`` or ``revert_resize``, one that is here holds both sizes. A
+        repeated request takes the place of the first. Raises as ``build`` does; then all is as it
+        was.
         """
         with self._lock:
             here = self._instances.get(request.instance_uuid)
@@ -170,10 +180,10 @@ class Agent:
     def begin(self, request: Request, move: str | None = None) -> Instance:
         """Take an instance for a job; it is hidden until ``keep``, and ``undo`` forgets it.
 
-        ``move`` (`resize` or `migration`) says what brings it here from another host. A repeated request
-        takes the place of the first. One that is here and is not hidden stays so: it is given another size
-        beside its own, if it shall have one, and is left as it is otherwise. Returns the instance as it is
-        then; raises as ``build`` does.
+        ``move`` (`resize` or `migration`) says what brings it here from another host. A repeated
+        request takes the place of the first. One that is here and is not hidden stays so: it is
+        given another size beside its own, if it shall have one, and is left as it is otherwise.
+        Returns the instance as it is then; raises as ``build`` does.
         """
         with self._lock:
             here = self._instances.get(request.instance_uuid)
@@ -250,7 +260,9 @@ class Agent:
             facts.provider['traits'],
         )
 
-    def _addresses(self, parts: HardwareAllocation | None, others: Iterable[Instance]) -> frozenset[str]:
+    def _addresses(
+        self, parts: HardwareAllocation | None, others: Iterable[Instance]
+    ) -> frozenset[str]:
         """Which of the machine's devices these parts are."""
         wanted = [some.pool for some in parts.devices] if parts else []
         taken = frozenset().union(*(one.all_devices for one in others))
@@ -270,14 +282,18 @@ class Agent:
         """Log what is short by the node's own record, and where the scheduler's record differs."""
         ours = self._facts(tuple(self._instances)).counted
         theirs = difference.beside(request.resources, ours, self._there, request.instance_uuid)
-        LOG.warning('Instance %s is refused: %s. %s', request.instance_uuid, short.shortages, theirs)
+        LOG.warning(
+            'Instance %s is refused: %s. %s', request.instance_uuid, short.shortages, theirs
+        )
 
     def built(self, instance_uuid: str) -> None:
-        """What was begun is built, and its claim is about to be confirmed: reports list it from now on.
+        """What was begun is built, and its claim is about to be confirmed: reports list it from
+        now on.
 
-        Of the reports that come after that word, one that was on its way may lack it. By the next one it
-        would be taken for gone, and without this call ``keep`` might come too late for that one. Raises
-        NotFound. An agent that is started anew does not know of it: the instance is hidden again.
+        Of the reports that come after that word, one that was on its way may lack it. By the next
+        one it would be taken for gone, and without this call ``keep`` might come too late for that
+        one. Raises NotFound. An agent that is started anew does not know of it: the instance is
+        hidden again.
         """
         with self._lock:
             self._built |= {self._get(instance_uuid).uuid}
@@ -297,8 +313,8 @@ class Agent:
     def undo(self, instance_uuid: str, failed: bool = False) -> bool:
         """Forget what was begun; an instance that was here before has its old size again.
 
-        ``failed``: it could not be built here. Returns whether there was anything to forget. Raises
-        BadMachineFacts if that cannot be written.
+        ``failed``: it could not be built here. Returns whether there was anything to forget.
+        Raises BadMachineFacts if that cannot be written.
         """
         with self._lock:
             here = self._instances.get(instance_uuid)
@@ -328,7 +344,8 @@ class Agent:
         self._changed()
 
     def revert_resize(self, instance_uuid: str) -> None:
-        """It has its old size again, or goes back to where it came from. Raises as ``finish`` does."""
+        """It has its old size again, or goes back to where it came from. Raises as ``finish``
+        does."""
         with self._lock:
             before = self._open(instance_uuid).reverted(self._machine.uuid)
             self._drop_or_put(instance_uuid, before)
@@ -348,14 +365,16 @@ class Agent:
         return instance
 
     def finish(self, instance_uuid: str) -> None:
-        """The build has ended well. Raises NotFound, or BadMachineFacts if that cannot be written."""
+        """The build has ended well. Raises NotFound, or BadMachineFacts if that cannot be
+        written."""
         with self._lock:
             self._instances.put(dataclasses.replace(self._get(instance_uuid), vm_state=ACTIVE))
             self._failed_builds = 0
         self._changed()
 
     def destroy(self, instance_uuid: str) -> bool:
-        """It is gone. Returns whether it was here. Raises BadMachineFacts if that cannot be written."""
+        """It is gone. Returns whether it was here. Raises BadMachineFacts if that cannot be
+        written."""
         with self._lock:
             here = instance_uuid in self._instances
             if here:

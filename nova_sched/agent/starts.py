@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Counts the starts of an agent, and the reports since the last one, so that reports can be put in order."""
+"""Counts the starts of an agent, and the reports since the last one, so that reports can be put in
+order."""
 
 import os
 from pathlib import Path
@@ -21,7 +22,8 @@ from nova_sched.agent import sysfs
 class Count:
     """Which report of which start comes next; the ``path`` keeps the number of starts.
 
-    A process has the file for itself. Raises BadMachineFacts where the file can be neither read nor written.
+    A process has the file for itself. Raises BadMachineFacts where the file can be neither read
+    nor written.
     """
 
     def __init__(self, path: Path):
@@ -36,7 +38,8 @@ class Count:
         return {'boot': self.boot, 'sequence': self.sequence}
 
     def pass_by(self, boot: int) -> None:
-        """Go on after a start that the scheduler knows of, and this file does not: it came from a backup."""
+        """Go on after a start that the scheduler knows of, and this file does not: it came from a
+        backup."""
         if boot >= self.boot:
             self.boot, self.sequence = boot + 1, 0
             self._write()

@@ -36,7 +36,8 @@ def number(path: Path, base: int = 10) -> int:
 
 
 def optional_number(path: Path) -> int | None:
-    """As ``number``, but None if there is no such file, or if it says -1: the kernel's word for none."""
+    """As ``number``, but None if there is no such file, or if it says -1: the kernel's word for
+    none."""
     value = number(path) if os.path.exists(path) else -1
     return value if value >= 0 else None
 

@@ -10,7 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The NUMATopology object of this node: cells as read, CPUs as configured, usage as its instances have it."""
+"""The NUMATopology object of this node: cells as read, CPUs as configured, usage as its instances
+have it."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -23,7 +24,8 @@ from nova_sched.agent.usage import CellUse
 
 
 def reserved_pages(entries: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int], int]:
-    """Huge pages kept for the host, by cell and size in kiB, from ``{'node', 'size', 'count'}`` entries.
+    """Huge pages kept for the host, by cell and size in kiB, from ``{'node', 'size', 'count'}``
+    entries.
 
     ``size`` is in kiB, or has a unit (``2MB``, ``1GB``). Raises BadMachineFacts for anything else.
     """
@@ -31,7 +33,11 @@ def reserved_pages(entries: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int]
     for entry in entries:
         try:
             size = str(entry['size'])
-            size_kb = int(size) if size.isdigit() else strutils.string_to_bytes(size, return_int=True) // 1024
+            size_kb = (
+                int(size)
+                if size.isdigit()
+                else strutils.string_to_bytes(size, return_int=True) // 1024
+            )
             pages[int(entry['node']), size_kb] = count = int(entry['count'])
             if count < 0:
                 raise ValueError('negative')
@@ -48,7 +54,8 @@ def build(
     used: Mapping[int, CellUse],
     settings: Settings,
 ) -> objects.NUMATopology:
-    """Cells with the CPUs that instances may have: ``shared`` by many, ``dedicated`` to one each."""
+    """Cells with the CPUs that instances may have: ``shared`` by many, ``dedicated`` to one
+    each."""
     reserved = reserved_pages(settings.reserved_huge_pages)
     # A node that sets no CPUs apart takes pinned instances on any of them, as Nova's nodes do.
     dedicated = dedicated or shared
@@ -89,7 +96,9 @@ def _cell(
     )
 
 
-def _pages(pages: numa.Pages, used: CellUse, reserved: int, smallest: bool) -> objects.NUMAPagesTopology:
+def _pages(
+    pages: numa.Pages, used: CellUse, reserved: int, smallest: bool
+) -> objects.NUMAPagesTopology:
     by_instances = used.pages.get(pages.size_kb, 0)
     if smallest:
         by_instances += used.plain_mb * 1024 // pages.size_kb

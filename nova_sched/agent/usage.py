@@ -10,7 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the instances of this node use: the sums of a report, from the instances that the node was told of."""
+"""What the instances of this node use: the sums of a report, from the instances that the node was
+told of."""
 
 import collections
 import dataclasses
@@ -112,7 +113,9 @@ def guest(instance: objects.Instance) -> Guest:
         os_type=_get(instance, 'os_type'),
         project_id=_get(instance, 'project_id'),
         cells=cells(numa.Fitted.of(topology)) if topology else {},
-        devices=frozenset(device.address for device in devices.objects) if devices else frozenset(),
+        devices=frozenset(device.address for device in devices.objects)
+        if devices
+        else frozenset(),
     )
 
 
@@ -134,7 +137,9 @@ def total(guests: Iterable[Guest], failed_builds: int = 0) -> Usage:
 
 def _stats(here: list[Guest], failed_builds: int) -> dict[str, str]:
     counts = collections.Counter(num_instances=len(here), failed_builds=failed_builds)
-    counts['io_workload'] = sum(one.vm_state == 'building' or one.task_state in IO_TASKS for one in here)
+    counts['io_workload'] = sum(
+        one.vm_state == 'building' or one.task_state in IO_TASKS for one in here
+    )
     for guest in here:
         counts[f'num_vm_{guest.vm_state}'] += 1
         counts[f'num_task_{guest.task_state}'] += 1

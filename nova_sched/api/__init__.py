@@ -11,8 +11,9 @@
 # under the License.
 """The REST door: top groups over HTTP, for those who are no OpenStack service.
 
-``app.make(conf, backend)`` gives a WSGI application. What it may be asked is written in ``openapi.yaml``
-alone: routes, parameters and bodies are taken from there, and the same document is served.
+``app.make(conf, backend)`` gives a WSGI application. What it may be asked is written in
+``openapi.yaml`` alone: routes, parameters and bodies are taken from there, and the same document
+is served.
 """
 
 from collections.abc import Mapping
@@ -20,10 +21,12 @@ from typing import Any, Protocol
 
 
 class Backend(Protocol):
-    """What the API needs of the scheduler: the client of the RPC namespace `groups`, or one like it.
+    """What the API needs of the scheduler: the client of the RPC namespace `groups`, or one like
+    it.
 
-    Groups are TopGroup objects, ``context`` is a RequestContext; times are seconds. With a ``project_id``
-    only groups of that project are known. All raise StoreUnavailable, NoAnswer and InvalidRequest.
+    Groups are TopGroup objects, ``context`` is a RequestContext; times are seconds. With a
+    ``project_id`` only groups of that project are known. All raise StoreUnavailable, NoAnswer and
+    InvalidRequest.
     """
 
     def create(
@@ -52,7 +55,8 @@ class Backend(Protocol):
         ttl: int | None = None,
         context: Any = None,
     ) -> Any:
-        """Take a new definition. Raises also GroupNotFound, and GroupChanged if the generation is another."""
+        """Take a new definition. Raises also GroupNotFound, and GroupChanged if the generation is
+        another."""
 
     def delete(
         self,
@@ -62,7 +66,8 @@ class Backend(Protocol):
         project_id: str | None = None,
         context: Any = None,
     ) -> Any:
-        """End it; with ``dry_run`` the group as it would be left. Raises GroupNotFound or GroupChanged."""
+        """End it; with ``dry_run`` the group as it would be left. Raises GroupNotFound or
+        GroupChanged."""
 
     def show(self, uuid: str, project_id: str | None = None, context: Any = None) -> Any:
         """Raises GroupNotFound."""
@@ -75,7 +80,8 @@ class Backend(Protocol):
         limit: int | None = None,
         context: Any = None,
     ) -> Any:
-        """Groups after the marker, without members, oldest first. Raises GroupNotFound for the marker."""
+        """Groups after the marker, without members, oldest first. Raises GroupNotFound for the
+        marker."""
 
     def plan(
         self,
@@ -85,7 +91,8 @@ class Backend(Protocol):
         dry_run: bool = False,
         context: Any = None,
     ) -> Any:
-        """The group with its members' domains; ``replan``: members without a place are given one."""
+        """The group with its members' domains; ``replan``: members without a place are given
+        one."""
 
     def renew(
         self,
@@ -105,4 +112,5 @@ class Backend(Protocol):
         images: Mapping[str, Any] | None = None,
         context: Any = None,
     ) -> Mapping[str, Any]:
-        """What a template comes to: members, policies, warnings, contradiction. Raises TemplateError."""
+        """What a template comes to: members, policies, warnings, contradiction. Raises
+        TemplateError."""

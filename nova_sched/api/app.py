@@ -36,8 +36,8 @@ class Text(BaseConverter):
 
 
 def make(conf, backend, manager):
-    """The API as a WSGI application, over something like the clients of the RPC namespaces `groups`, the
-    ``backend``, and `queues`, the ``manager``.
+    """The API as a WSGI application, over something like the clients of the RPC namespaces
+    `groups`, the ``backend``, and `queues`, the ``manager``.
 
     Raises BadConfig.
     """
@@ -48,7 +48,11 @@ def make(conf, backend, manager):
         'queues': queues.Queues(manager, policy, conf.api.max_limit),
     }
     app = _application(doors, conf.api.max_body_size)
-    guard = identity.NoAuth(app) if conf.api.auth_strategy == 'noauth' else identity.Keystone(app, conf)
+    guard = (
+        identity.NoAuth(app)
+        if conf.api.auth_strategy == 'noauth'
+        else identity.Keystone(app, conf)
+    )
 
     def entrance(environ, start_response):
         inside = app if environ['PATH_INFO'] in OPEN else guard
@@ -58,7 +62,8 @@ def make(conf, backend, manager):
 
 
 def _application(doors, max_body_size):
-    """Routes, errors, and a line in the log for each request; ``doors`` answer, by the tags of operations."""
+    """Routes, errors, and a line in the log for each request; ``doors`` answer, by the tags of
+    operations."""
     app = flask.Flask('nova_sched.api', static_folder=None)
     app.config.update(MAX_CONTENT_LENGTH=max_body_size, MAX_FORM_MEMORY_SIZE=None)
     app.url_map.converters['text'] = Text

@@ -57,7 +57,8 @@ class Call:
 
     @functools.cached_property
     def body(self):
-        """What was sent, as a mapping; of a template that is the whole body, its text is under `template`.
+        """What was sent, as a mapping; of a template that is the whole body, its text is under
+        `template`.
 
         Raises InvalidRequest, UnsupportedMediaType or RequestEntityTooLarge.
         """
@@ -68,7 +69,9 @@ class Call:
             return {}
         kind = self.request.mimetype
         if kind not in self.operation.media:
-            raise exceptions.UnsupportedMediaType(f'The body may be {" or ".join(self.operation.media)}.')
+            raise exceptions.UnsupportedMediaType(
+                f'The body may be {" or ".join(self.operation.media)}.'
+            )
         if kind == YAML:
             return {'template': _decoded(data)}
         found = _json(data)
@@ -79,8 +82,9 @@ class Call:
     def seen_generations(self, needed):
         """Generations that the caller has seen, by If-Match; None: any.
 
-        With ``needed`` the header must be there. No generation at all: weak tags, which match nothing.
-        Raises PreconditionRequired, or InvalidRequest if none of the tags can have been given here.
+        With ``needed`` the header must be there. No generation at all: weak tags, which match
+        nothing. Raises PreconditionRequired, or InvalidRequest if none of the tags can have been
+        given here.
         """
         if 'If-Match' not in self.request.headers:
             if needed:
@@ -102,11 +106,14 @@ class Call:
 
 
 def read_query(operation, given):
-    """The parameters behind the question mark, by name, as the document has them. Raises InvalidRequest."""
+    """The parameters behind the question mark, by name, as the document has them. Raises
+    InvalidRequest."""
     for name in given:
         if name not in operation.query:
             known = ', '.join(operation.query) or 'none'
-            raise errors.InvalidRequest(name, f'there is no such parameter here; there are: {known}')
+            raise errors.InvalidRequest(
+                name, f'there is no such parameter here; there are: {known}'
+            )
         if len(given.getlist(name)) > 1:
             raise errors.InvalidRequest(name, 'it is given more than once')
     return {name: _value(name, text, operation.query[name]) for name, text in given.items()}

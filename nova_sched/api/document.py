@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The OpenAPI document: what the API can be asked, for machines, for people, and for the API itself."""
+"""The OpenAPI document: what the API can be asked, for machines, for people, and for the API
+itself."""
 
 import dataclasses
 import functools
@@ -25,10 +26,12 @@ JSON, YAML = 'application/json', 'application/yaml'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Operation:
-    """One path and method. ``query`` is parameter name -> JSON schema; ``media`` is type of body -> schema.
+    """One path and method. ``query`` is parameter name -> JSON schema; ``media`` is type of body
+    -> schema.
 
-    Without a ``media`` it takes no body; ``needs_body`` says whether one must be there. ``is_open``: no token
-    is needed; ``tells_hosts``: its answer may name hosts. By its ``tag`` it is known who answers.
+    Without a ``media`` it takes no body; ``needs_body`` says whether one must be there.
+    ``is_open``: no token is needed; ``tells_hosts``: its answer may name hosts. By its ``tag`` it
+    is known who answers.
     """
 
     path: str
@@ -48,14 +51,18 @@ class Operation:
 
 def read():
     """The document as it stands in the package."""
-    return yaml.safe_load(importlib.resources.files(__package__).joinpath('openapi.yaml').read_text('utf-8'))
+    return yaml.safe_load(
+        importlib.resources.files(__package__).joinpath('openapi.yaml').read_text('utf-8')
+    )
 
 
 def resolved(part):
     """What a part says, or what the part that it points at says."""
     if '$ref' not in part:
         return part
-    return functools.reduce(lambda at, step: at[step], part['$ref'].removeprefix('#/').split('/'), DOCUMENT)
+    return functools.reduce(
+        lambda at, step: at[step], part['$ref'].removeprefix('#/').split('/'), DOCUMENT
+    )
 
 
 def _operation(path, method, said):
@@ -94,7 +101,8 @@ def _validator(name):
 
 
 def fault(schema, value):
-    """Where and why a value is not as a schema of the document says: two texts, or None if it is."""
+    """Where and why a value is not as a schema of the document says: two texts, or None if it
+    is."""
     judge = (
         _validator(schema['$ref'].rpartition('/')[2])
         if '$ref' in schema

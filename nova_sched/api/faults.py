@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How an error leaves by HTTP: status, headers, and a body of the form that OpenStack's guidelines have."""
+"""How an error leaves by HTTP: status, headers, and a body of the form that OpenStack's guidelines
+have."""
 
 import json
 import logging
@@ -26,7 +27,8 @@ SERVICE = 'nova_sched'
 HELP = '/v1/openapi.json'
 # Seconds after which a caller may ask again: others were in its way, or something is away.
 SOON_S, LATER_S = 1, 10
-# From the particular to the general: error, status, last part of the code, facts that the caller gets.
+# From the particular to the general: error, status, last part of the code, facts that the caller
+# gets.
 TABLE = (
     (errors.TemplateError, 400, 'template', ('where', 'line', 'column')),
     (errors.InvalidRequest, 400, 'invalid', ('where',)),

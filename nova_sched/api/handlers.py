@@ -78,7 +78,9 @@ class Groups:
     def create_group(self, call):
         self._allow(call, 'create')
         named = {'name': call.body.get('name') or call.query.get('name')}
-        group = self._backend.create(**{**call.body, **named}, dry_run=call.dry_run, context=call.context)
+        group = self._backend.create(
+            **{**call.body, **named}, dry_run=call.dry_run, context=call.context
+        )
         if call.dry_run:
             return self._whole(call, group)
         answer = self._whole(call, group, status=201)
@@ -96,7 +98,9 @@ class Groups:
         links = []
         if len(found) > limit:
             links.append(call.following(found[limit - 1].uuid, limit))
-        return reply({'groups': [views.brief(one, call.root) for one in found[:limit]], 'links': links})
+        return reply(
+            {'groups': [views.brief(one, call.root) for one in found[:limit]], 'links': links}
+        )
 
     def _page(self, call, project_id, limit):
         """The groups of a page, and one more if there is any."""
@@ -106,7 +110,11 @@ class Groups:
         while True:
             try:
                 more = self._backend.list(
-                    project_id=project_id, name=name, marker=marker, limit=limit + 1, context=call.context
+                    project_id=project_id,
+                    name=name,
+                    marker=marker,
+                    limit=limit + 1,
+                    context=call.context,
                 )
             except errors.NotFound:
                 raise errors.InvalidRequest('marker', f'there is no group {marker}') from None
@@ -149,7 +157,9 @@ class Groups:
 
     def show_plan(self, call):
         group = self._known(call)
-        return self._plan(call, self._backend.plan(group.uuid, group.project_id, context=call.context))
+        return self._plan(
+            call, self._backend.plan(group.uuid, group.project_id, context=call.context)
+        )
 
     def renew_plan(self, call):
         group = self._known(call, 'replan')
@@ -188,13 +198,17 @@ class Groups:
         return group
 
     def _whole(self, call, group, status=200):
-        return _shown(call, group, views.whole(group, call.root, self._with_hosts(call, group)), status)
+        return _shown(
+            call, group, views.whole(group, call.root, self._with_hosts(call, group)), status
+        )
 
     def _plan(self, call, group):
         return _shown(call, group, views.plan(group, call.root, self._with_hosts(call, group)))
 
     def _with_hosts(self, call, group):
-        return self._policy.allows(call.context, 'groups:show:hosts', group.project_id, group.user_id)
+        return self._policy.allows(
+            call.context, 'groups:show:hosts', group.project_id, group.user_id
+        )
 
 
 def _agreed(group, seen):

@@ -37,9 +37,11 @@ def context(environ):
 
 
 class NoAuth:
-    """Believes whoever calls: X-Auth-Token is `user:project`, or `user` with X-Project-Id beside it.
+    """Believes whoever calls: X-Auth-Token is `user:project`, or `user` with X-Project-Id beside
+    it.
 
-    The user `admin` has the role of that name. X-Roles and OpenStack-System-Scope are believed, too.
+    The user `admin` has the role of that name. X-Roles and OpenStack-System-Scope are believed,
+    too.
     """
 
     def __init__(self, app):
@@ -63,7 +65,8 @@ class NoAuth:
 
 
 class Keystone:
-    """Asks Keystone about each token; what its middleware refuses leaves as any error of ours does."""
+    """Asks Keystone about each token; what its middleware refuses leaves as any error of ours
+    does."""
 
     def __init__(self, app, conf):
         self._app = app
@@ -81,7 +84,8 @@ class Keystone:
         return self._app(environ, start_response)
 
     def __call__(self, environ, start_response):
-        # The middleware calls start_response itself, with its own words, where it lets nobody pass.
+        # The middleware calls start_response itself, with its own words, where it lets nobody
+        # pass.
         answer = []
 
         def start(status, headers, exc_info=None):
@@ -101,7 +105,11 @@ class Keystone:
 
 
 def _refusal(status, headers, environ):
-    why = 'The token is missing, or not a good one.' if status == 401 else 'Keystone does not answer.'
+    why = (
+        'The token is missing, or not a good one.'
+        if status == 401
+        else 'Keystone does not answer.'
+    )
     made: werkzeug.Response = faults.response(status, faults.code_of(status), why, environ)
     made.headers.extend((name, value) for name, value in headers if name in faults.KEPT)
     return made

@@ -25,7 +25,9 @@ ROLES = [
     policy.RuleDefault(
         'system_reader', 'role:reader and system_scope:all', 'Who may look at the whole cloud.'
     ),
-    policy.RuleDefault('operator', 'rule:admin or rule:system_reader', 'Who sees what is of all projects.'),
+    policy.RuleDefault(
+        'operator', 'rule:admin or rule:system_reader', 'Who sees what is of all projects.'
+    ),
     policy.RuleDefault(
         'project_member_or_admin',
         'rule:admin or (role:member and project_id:%(project_id)s)',
@@ -37,7 +39,9 @@ ROLES = [
         'Who may look at groups of a project.',
     ),
     policy.RuleDefault(
-        'anybody', 'rule:admin or role:member or role:reader', 'Who has any role, in whatever project.'
+        'anybody',
+        'rule:admin or role:member or role:reader',
+        'Who has any role, in whatever project.',
     ),
 ]
 
@@ -50,7 +54,8 @@ def _rule(name, default, scopes, description, *operations):
         scope_types=scopes,
         description=description,
         operations=[
-            {'path': OPERATIONS[one].path, 'method': OPERATIONS[one].method.upper()} for one in operations
+            {'path': OPERATIONS[one].path, 'method': OPERATIONS[one].method.upper()}
+            for one in operations
         ],
     )
 
@@ -82,16 +87,44 @@ RULES = [
         *(name for name, one in OPERATIONS.items() if one.tells_hosts),
     ),
     _rule('groups:update', MEMBER, EVERYWHERE, 'Give a group another definition.', 'update_group'),
-    _rule('groups:replan', MEMBER, EVERYWHERE, 'Find places for members that have none.', 'renew_plan'),
+    _rule(
+        'groups:replan',
+        MEMBER,
+        EVERYWHERE,
+        'Find places for members that have none.',
+        'renew_plan',
+    ),
     _rule('groups:renew', MEMBER, EVERYWHERE, 'Hold the planned hosts for longer.', 'renew_group'),
     _rule('groups:delete', MEMBER, EVERYWHERE, 'Delete a group.', 'delete_group'),
-    _rule('flavors:list', 'rule:anybody', EVERYWHERE, 'List the flavors that are queues.', 'list_flavors'),
+    _rule(
+        'flavors:list',
+        'rule:anybody',
+        EVERYWHERE,
+        'List the flavors that are queues.',
+        'list_flavors',
+    ),
     _rule('flavors:show', 'rule:anybody', EVERYWHERE, 'See such a flavor.', 'show_flavor'),
     _rule(
-        'flavors:create', 'rule:admin', EVERYWHERE, 'Add a flavor, and with it its queues.', 'create_flavor'
+        'flavors:create',
+        'rule:admin',
+        EVERYWHERE,
+        'Add a flavor, and with it its queues.',
+        'create_flavor',
     ),
-    _rule('flavors:delete', 'rule:admin', EVERYWHERE, 'Take a flavor away, and its queues.', 'delete_flavor'),
-    _rule('queues:list', 'rule:operator', EVERYWHERE, 'See the queues, and what waits there.', 'list_queues'),
+    _rule(
+        'flavors:delete',
+        'rule:admin',
+        EVERYWHERE,
+        'Take a flavor away, and its queues.',
+        'delete_flavor',
+    ),
+    _rule(
+        'queues:list',
+        'rule:operator',
+        EVERYWHERE,
+        'See the queues, and what waits there.',
+        'list_queues',
+    ),
 ]
 
 
@@ -110,7 +143,8 @@ def enforcer(conf=None):
 
 
 class Policy:
-    """What a caller may do; rules by the end of their name, such as `groups:create`. Raises BadConfig."""
+    """What a caller may do; rules by the end of their name, such as `groups:create`. Raises
+    BadConfig."""
 
     def __init__(self, conf):
         self._enforcer = enforcer(conf)

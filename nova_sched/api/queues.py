@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Flavors and queues: what answers the operations of the queue model, from a call to a response."""
+"""Flavors and queues: what answers the operations of the queue model, from a call to a
+response."""
 
 from nova_sched import errors
 from nova_sched.api import views
@@ -39,7 +40,9 @@ class Queues:
     def create_flavor(self, call):
         self._allow(call, 'flavors:create')
         if call.body['name'] in STEPS:
-            raise errors.InvalidRequest('name', f"'{call.body['name']}' cannot stand in an address")
+            raise errors.InvalidRequest(
+                'name', f"'{call.body['name']}' cannot stand in an address"
+            )
         made = self._manager.flavor_create(call.body, context=call.context)
         answer = reply(views.flavor(made, call.root), status=201)
         answer.headers['Location'] = views.flavor_address(made['name'], call.root)

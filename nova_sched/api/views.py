@@ -16,7 +16,17 @@ import hashlib
 import json
 import urllib.parse
 
-BRIEF = ('uuid', 'name', 'project_id', 'user_id', 'status', 'generation', 'serial', 'warnings', 'dry_run')
+BRIEF = (
+    'uuid',
+    'name',
+    'project_id',
+    'user_id',
+    'status',
+    'generation',
+    'serial',
+    'warnings',
+    'dry_run',
+)
 TIMES = ('created_at', 'updated_at', 'expires_at')
 MEMBER = (
     'path',
@@ -28,7 +38,16 @@ MEMBER = (
     'compute_node_uuid',
     'availability_zone',
 )
-FLAVOR = ('name', 'flavorid', 'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'swap', 'extra_specs')
+FLAVOR = (
+    'name',
+    'flavorid',
+    'vcpus',
+    'memory_mb',
+    'root_gb',
+    'ephemeral_gb',
+    'swap',
+    'extra_specs',
+)
 MOVE = ('path', 'instance_uuid', 'from_host', 'to_host', 'reason')
 # What names a host.
 HOSTS = frozenset(['host', 'nodename', 'compute_node_uuid', 'from_host', 'to_host'])
@@ -36,12 +55,15 @@ HOST_LEVEL = 'host'
 
 
 def brief(group, root):
-    """What a list tells of a group; ``root`` is the address of the API, without a slash at its end."""
+    """What a list tells of a group; ``root`` is the address of the API, without a slash at its
+    end."""
     told = {name: getattr(group, name) for name in BRIEF if name in group}
     told.update({name: _time(getattr(group, name)) for name in TIMES if name in group})
     at = f'{root}/v1/groups/{group.uuid}'
     told['links'] = (
-        [] if group.uuid is None else [{'rel': 'self', 'href': at}, {'rel': 'plan', 'href': f'{at}/plan'}]
+        []
+        if group.uuid is None
+        else [{'rel': 'self', 'href': at}, {'rel': 'plan', 'href': f'{at}/plan'}]
     )
     return told
 
@@ -67,15 +89,20 @@ def _member(member, with_hosts):
 
 
 def _without_host(domains):
-    """Domains but that of the host; null are those that have its name, because the node tells none."""
+    """Domains but that of the host; null are those that have its name, because the node tells
+    none."""
     host = domains.get(HOST_LEVEL)
     return {
-        level: None if domain == host else domain for level, domain in domains.items() if level != HOST_LEVEL
+        level: None if domain == host else domain
+        for level, domain in domains.items()
+        if level != HOST_LEVEL
     }
 
 
 def _told(thing, names, with_hosts):
-    return {name: getattr(thing, name) if with_hosts or name not in HOSTS else None for name in names}
+    return {
+        name: getattr(thing, name) if with_hosts or name not in HOSTS else None for name in names
+    }
 
 
 def flavor(row, root):
@@ -96,14 +123,15 @@ def _time(moment):
 def tag(body):
     """The entity tag of an answer, without its quotes.
 
-    The generation is what If-Match goes by, for servers that are built meanwhile do not disturb a new
-    definition; the digest is what If-None-Match goes by, for they do change the answer.
+    The generation is what If-Match goes by, for servers that are built meanwhile do not disturb a
+    new definition; the digest is what If-None-Match goes by, for they do change the answer.
     """
     digest = hashlib.blake2s(json.dumps(body, sort_keys=True).encode(), digest_size=8).hexdigest()
     return f'{body["generation"]}-{digest}'
 
 
 def generation(etag):
-    """The generation that an entity tag names; None for a tag that was never given, or an empty one."""
+    """The generation that an entity tag names; None for a tag that was never given, or an empty
+    one."""
     number = (etag or '').partition('-')[0]
     return int(number) if number.isascii() and number.isdecimal() and len(number) <= 18 else None

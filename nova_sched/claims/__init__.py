@@ -29,7 +29,8 @@ from nova_sched.state.report import Report
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Policy:
-    """A server group's hard policy: `affinity`; or `anti-affinity`, with ``most`` members on a node."""
+    """A server group's hard policy: `affinity`; or `anti-affinity`, with ``most`` members on a
+    node."""
 
     group_uuid: str
     kind: str
@@ -40,10 +41,11 @@ class Policy:
 class Record:
     """A top group: who has it, and what it is.
 
-    ``generation`` is that of its definition; ``serial`` rises with each change of its definition or of where
-    its members are. ``definition`` is text that no store reads; None where nobody asked for it, and in a
-    placement for the one that is kept already. ``deleted``: it stays until the last claim of a member ends.
-    Times are seconds since the epoch; ``expires_s`` None never expires.
+    ``generation`` is that of its definition; ``serial`` rises with each change of its definition
+    or of where its members are. ``definition`` is text that no store reads; None where nobody
+    asked for it, and in a placement for the one that is kept already. ``deleted``: it stays until
+    the last claim of a member ends. Times are seconds since the epoch; ``expires_s`` None never
+    expires.
     """
 
     uuid: str
@@ -61,7 +63,8 @@ class Record:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Domain:
-    """A failure domain that top group ``top_group`` has for itself: the one of that name at that level."""
+    """A failure domain that top group ``top_group`` has for itself: the one of that name at that
+    level."""
 
     level: str
     name: str
@@ -72,9 +75,10 @@ class Domain:
 class Fence:
     """Keeps all claims without its ``token`` off ``nodes``: the UUIDs of all nodes of one domain.
 
-    A token is of one policy in one domain, so that the fence of a domain ends when the last claim in it does.
-    A store that has a ``locator`` reads the nodes of ``domain`` in its own transaction: ``nodes`` count only
-    where it does not know the domain, or what a node says of its own.
+    A token is of one policy in one domain, so that the fence of a domain ends when the last claim
+    in it does. A store that has a ``locator`` reads the nodes of ``domain`` in its own
+    transaction: ``nodes`` count only where it does not know the domain, or what a node says of its
+    own.
     """
 
     token: str
@@ -83,7 +87,8 @@ class Fence:
 
 
 class Locator(Protocol):
-    """Which domains a node is in. A store asks it in its transactions, and knows no topology itself."""
+    """Which domains a node is in. A store asks it in its transactions, and knows no topology
+    itself."""
 
     def told(self, report: Report) -> dict[str, str]:
         """What the node says of its own domains, by level."""
@@ -98,24 +103,25 @@ class Locator(Protocol):
 class Placement:
     """Claims that are made together or not at all, and (consumer, node) claims that end with it.
 
-    Amounts are judged by what the node has left. CPUs, pages and devices were picked one by one, so they are
-    good only while nobody else takes any there: ``generations`` are those at which they were picked, for each
-    node of a claim with parts. ``policies`` are those of the groups that the
-    claims' consumers are members of; they are judged by where all members have claims. ``replaces`` are
-    the UUIDs of the pending claims that its consumers had, as far as that is known: the placement is lost if
-    there is another one.
+    Amounts are judged by what the node has left. CPUs, pages and devices were picked one by one,
+    so they are good only while nobody else takes any there: ``generations`` are those at which
+    they were picked, for each node of a claim with parts. ``policies`` are those of the groups
+    that the claims' consumers are members of; they are judged by where all members have claims.
+    ``replaces`` are the UUIDs of the pending claims that its consumers had, as far as that is
+    known: the placement is lost if there is another one.
 
-    Of top groups: ``takes`` are those of the releases that must still be there, and planned: it is lost
-    without. With ``serial``, a record changes together with the claims: the stored one must be at this serial
-    (0: there is none yet), and is at the next one then. It becomes ``record``; without, it stays as it is but
-    for its serial, and is that of the claims' top group. ``fences`` are put up. A placement is lost if that
-    would leave an outsider behind one of them, a claim or an instance that nobody claimed; and so is one with
-    a claim that enters a node without being behind the very fences that the node carries. CPUs and devices
-    that come from a claim that is taken are still there: their node needs no generation.
+    Of top groups: ``takes`` are those of the releases that must still be there, and planned: it is
+    lost without. With ``serial``, a record changes together with the claims: the stored one must
+    be at this serial (0: there is none yet), and is at the next one then. It becomes ``record``;
+    without, it stays as it is but for its serial, and is that of the claims' top group. ``fences``
+    are put up. A placement is lost if that would leave an outsider behind one of them, a claim or
+    an instance that nobody claimed; and so is one with a claim that enters a node without being
+    behind the very fences that the node carries. CPUs and devices that come from a claim that is
+    taken are still there: their node needs no generation.
 
-    ``new``: its consumers are nowhere yet. It is lost if one of them has a confirmed claim on another node
-    than it is claimed on here. Where it is confirmed on that very node it stays as it is, which is no resize.
-    ``unplaced``: the same, and it is lost wherever a confirmed claim is.
+    ``new``: its consumers are nowhere yet. It is lost if one of them has a confirmed claim on
+    another node than it is claimed on here. Where it is confirmed on that very node it stays as it
+    is, which is no resize. ``unplaced``: the same, and it is lost wherever a confirmed claim is.
     """
 
     claims: tuple[Claim, ...]
@@ -132,14 +138,17 @@ class Placement:
 
     @property
     def guarded_by(self):
-        """UUID of the record whose serial it names; None without. Raises ValueError if nothing says which."""
+        """UUID of the record whose serial it names; None without. Raises ValueError if nothing
+        says which."""
         if self.serial is None:
             return None
         if self.record is not None:
             return self.record.uuid
         groups = {claim.top_group for claim in self.claims if claim.top_group}
         if len(groups) != 1 or self.serial == 0:
-            raise ValueError('a serial without a record is for claims of one top group that has one')
+            raise ValueError(
+                'a serial without a record is for claims of one top group that has one'
+            )
         return groups.pop()
 
 
@@ -154,22 +163,25 @@ class NodeFacts:
     foreign_instances: int = 0
     seen_s: float = 0.0
     fences: frozenset[str] = frozenset()  # tokens
-    stale: bool = False  # the report that these are the answer to was older, and has changed nothing
+    stale: bool = (
+        False  # the report that these are the answer to was older, and has changed nothing
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a placement.
 
-    ``claims`` are those of a placement that was won, as the store keeps them now. ``generations`` gives each
-    node's generation before and after; but not of nodes whose fences its batch has changed: ``fences`` has
-    what tokens these carry now, and the rest about them is to be read.
+    ``claims`` are those of a placement that was won, as the store keeps them now. ``generations``
+    gives each node's generation before and after; but not of nodes whose fences its batch has
+    changed: ``fences`` has what tokens these carry now, and the rest about them is to be read.
 
-    For a placement that was lost, all of it after the whole batch: ``used`` is the use by resource class that
-    its nodes were judged by, ``gone`` are those that left, and ``fresh`` is all about them, about its takes'
-    and fences' nodes, about the nodes where other members of a server group are, and about those where a
-    consumer that was to be new is confirmed. If the serial was
-    another one, ``record`` is the whole record as it is stored, and ``record_gone`` says that there is none.
+    For a placement that was lost, all of it after the whole batch: ``used`` is the use by resource
+    class that its nodes were judged by, ``gone`` are those that left, and ``fresh`` is all about
+    them, about its takes' and fences' nodes, about the nodes where other members of a server group
+    are, and about those where a consumer that was to be new is confirmed. If the serial was
+    another one, ``record`` is the whole record as it is stored, and ``record_gone`` says that
+    there is none.
     """
 
     won: bool
@@ -218,15 +230,17 @@ class Changes:
 class ClaimStore(abc.ABC):
     """Where claims live. Each method is one transaction.
 
-    Times are seconds since the epoch by the store's own clock, which is the same for all processes that share
-    the store. It is the database's, or the function ``clock``, if that is set: where time is simulated.
+    Times are seconds since the epoch by the store's own clock, which is the same for all processes
+    that share the store. It is the database's, or the function ``clock``, if that is set: where
+    time is simulated.
 
-    Every method raises StoreUnavailable when the store does not answer, and StoreBusy when another one was in
-    the way; then the call may be made again as it is: what was done already is not done twice. StoreFull is
-    final: nothing was done.
+    Every method raises StoreUnavailable when the store does not answer, and StoreBusy when another
+    one was in the way; then the call may be made again as it is: what was done already is not done
+    twice. StoreFull is final: nothing was done.
 
-    With a ``locator``, each node carries the tokens of all exclusive domains that it is in: from the
-    transaction on that closes the domain, or that brings the node there by a report or an aggregate.
+    With a ``locator``, each node carries the tokens of all exclusive domains that it is in: from
+    the transaction on that closes the domain, or that brings the node there by a report or an
+    aggregate.
     """
 
     clock: Callable[[], float] | None = None
@@ -240,29 +254,30 @@ class ClaimStore(abc.ABC):
     def commit(self, placements: Sequence[Placement]) -> list[Outcome]:
         """Make the placements durable, each judged after those before it.
 
-        A claim that was made already (by its UUID) is won. A consumer has at most one claim that is
-        not confirmed: an older one ends. On the node where it is confirmed already, it is resized. What
-        ends there ends the resize alone.
+        A claim that was made already (by its UUID) is won. A consumer has at most one claim that
+        is not confirmed: an older one ends. On the node where it is confirmed already, it is
+        resized. What ends there ends the resize alone.
         """
 
     @abc.abstractmethod
     def report(self, reports: Sequence[Report], now_s: float | None = None) -> list[NodeFacts]:
-        """Take nodes' reports: settle their claims and work out the foreign use.
+        """Take nodes' reports: settle their claims and work out the unclaimed usage.
 
-        ``now_s`` stands in for the store's clock. A report that is older than the one that was taken last
-        changes nothing, and its NodeFacts are ``stale``: see state.report.ReportOrder.
+        ``now_s`` stands in for the store's clock. A report that is older than the one that was
+        taken last changes nothing, and its NodeFacts are ``stale``: see state.report.ReportOrder.
         """
 
     @abc.abstractmethod
     def confirm(self, consumers: Sequence[str], node_uuids: Sequence[str]) -> list[Claim]:
-        """The nodes have these instances. Returns the claims that were not confirmed before, as they were."""
+        """The nodes have these instances. Returns the claims that were not confirmed before, as
+        they were."""
 
     @abc.abstractmethod
     def finish(self, consumer: str, node_uuids: Sequence[str], meant: Meant = ANY) -> list[Claim]:
         """The consumer stays on these nodes: its move to them or resize on them is settled.
 
-        The source of a move ends. Returns the claims that this changed, as they were before. Nothing changes
-        unless the claims on the nodes are ``meant``.
+        The source of a move ends. Returns the claims that this changed, as they were before.
+        Nothing changes unless the claims on the nodes are ``meant``.
         """
 
     @abc.abstractmethod
@@ -276,10 +291,11 @@ class ClaimStore(abc.ABC):
     def release(
         self, keys: Sequence[tuple[str, str]], absent: bool = False, meant: Meant = ANY
     ) -> list[Claim]:
-        """End claims by (consumer, node), as far as they are ``meant``. Returns those that there were.
+        """End claims by (consumer, node), as far as they are ``meant``. Returns those that there
+        were.
 
-        ``absent``: their nodes do not list the consumers any more, so that those stay that are not confirmed,
-        or are kept by an open move.
+        ``absent``: their nodes do not list the consumers any more, so that those stay that are not
+        confirmed, or are kept by an open move.
         """
 
     @abc.abstractmethod
@@ -311,8 +327,8 @@ class ClaimStore(abc.ABC):
         limit: int | None = None,
         deleted: bool = False,
     ) -> list[Record]:
-        """Records without their definitions, oldest first: of a project, of a name, after the one of UUID
-        ``marker``, at most ``limit``; with ``deleted`` also those.
+        """Records without their definitions, oldest first: of a project, of a name, after the one
+        of UUID ``marker``, at most ``limit``; with ``deleted`` also those.
 
         Raises GroupNotFound if there is no record ``marker``.
         """
@@ -332,9 +348,9 @@ class ClaimStore(abc.ABC):
     def fence(self, token: str, nodes: Iterable[str], domain: Domain | None = None) -> list[str]:
         """Let these nodes carry the token too, whoever is there: they have come to its domain.
 
-        With ``domain``, its nodes are found as those of a Fence, and a node that has left it, without a claim
-        that has the token, loses it. Returns the UUIDs of nodes whose tokens have changed. Nothing is done
-        if no claim has the token.
+        With ``domain``, its nodes are found as those of a Fence, and a node that has left it,
+        without a claim that has the token, loses it. Returns the UUIDs of nodes whose tokens have
+        changed. Nothing is done if no claim has the token.
         """
 
     @abc.abstractmethod
@@ -347,7 +363,8 @@ class ClaimStore(abc.ABC):
 
     @abc.abstractmethod
     def remove_node(self, uuid: str, since_s: float = math.inf) -> bool:
-        """Forget a node and its claims; not one that was made after ``since_s``. Returns whether it did."""
+        """Forget a node and its claims; not one that was made after ``since_s``. Returns whether
+        it did."""
 
     @abc.abstractmethod
     def set_service(self, service: ServiceFacts) -> ServiceFacts:
@@ -357,13 +374,16 @@ class ClaimStore(abc.ABC):
     def set_aggregate(self, aggregate_id: int, aggregate: Aggregate | None) -> list[str]:
         """Keep an aggregate, or forget it.
 
-        Returns the UUIDs of nodes whose tokens have changed, as it brings them to exclusive domains, or away.
+        Returns the UUIDs of nodes whose tokens have changed, as it brings them to exclusive
+        domains, or away.
         """
 
     @abc.abstractmethod
-    def set_instances(self, host: str, instances: frozenset[str], since_s: float = math.inf) -> bool:
-        """Keep the list of instances that a host's messages tell; not if a list from after ``since_s`` is
-        kept.
+    def set_instances(
+        self, host: str, instances: frozenset[str], since_s: float = math.inf
+    ) -> bool:
+        """Keep the list of instances that a host's messages tell; not if a list from after
+        ``since_s`` is kept.
 
         Returns whether the list is the one that is kept now.
         """
@@ -381,12 +401,16 @@ class ClaimStore(abc.ABC):
 
     @abc.abstractmethod
     def look(self, nodes: Sequence[str]) -> Changes:
-        """These nodes as they are now, or gone; and each small table that changed since the last look."""
+        """These nodes as they are now, or gone; and each small table that changed since the last
+        look."""
 
     def changes(self, generations: Mapping[str, int]) -> Changes:
-        """All that differs from nodes of these generations, and from the last look. At first: everything."""
+        """All that differs from nodes of these generations, and from the last look. At first:
+        everything."""
         heads = self.heads()
-        stale = [uuid for uuid, (generation, _) in heads.items() if generations.get(uuid) != generation]
+        stale = [
+            uuid for uuid, (generation, _) in heads.items() if generations.get(uuid) != generation
+        ]
         missing = [uuid for uuid in generations if uuid not in heads]
         seen = {uuid: seen_s for uuid, (_, seen_s) in heads.items()}
         return dataclasses.replace(self.look(stale + missing), seen=seen)

@@ -30,8 +30,8 @@ DAY_S = 86400.0
 def audit(snapshot, now_s, before=None):
     """All findings in Snapshot, errors first; ``now_s`` in seconds since the epoch.
 
-    ``before``: Snapshot of a moment earlier. A claim that its node does not list is an error only if the node
-    has reported in between, and is a note without.
+    ``before``: Snapshot of a moment earlier. A claim that its node does not list is an error only
+    if the node has reported in between, and is a note without.
     """
     found = [
         *_drift(snapshot),
@@ -61,7 +61,7 @@ def _drift(snapshot):
         if booked != comes_to:
             yield Finding(
                 kind.DRIFT,
-                f'{amounts(booked)} recorded; claims and foreign use are {amounts(comes_to)}',
+                f'{amounts(booked)} recorded; claims and unclaimed usage are {amounts(comes_to)}',
                 booked,
                 comes_to,
                 **_at(node),
@@ -101,7 +101,9 @@ def _on_pieces(snapshot):
             severity = ERROR if certain else NOTE
             for what, taken, there in overdrawn(node.report, claims):
                 words = f'{taken} {what} claimed, and the node has {there} for them'
-                yield Finding(kind.CAPACITY, words, {what: taken}, {what: there}, severity, **_at(node))
+                yield Finding(
+                    kind.CAPACITY, words, {what: taken}, {what: there}, severity, **_at(node)
+                )
 
 
 def _shared(node, cpu, claims, certain):
@@ -110,7 +112,9 @@ def _shared(node, cpu, claims, certain):
     if not certain:
         words += '; the node may have given one of them another than was claimed'
     severity = ERROR if certain else NOTE
-    return Finding(kind.SHARED, words, {f'CPU {cpu}': len(claims)}, {f'CPU {cpu}': 1}, severity, **_at(node))
+    return Finding(
+        kind.SHARED, words, {f'CPU {cpu}': len(claims)}, {f'CPU {cpu}': 1}, severity, **_at(node)
+    )
 
 
 def _claimed(snapshot):
@@ -156,7 +160,11 @@ def _marks(snapshot):
 
 def _overdue(snapshot, now_s):
     for claim in snapshot.claims:
-        if not claim.is_confirmed and claim.expires_s is not None and claim.expires_s + LATE_S <= now_s:
+        if (
+            not claim.is_confirmed
+            and claim.expires_s is not None
+            and claim.expires_s + LATE_S <= now_s
+        ):
             late_s = int(now_s - claim.expires_s)
             words = f'it is {claim.state}, has expired {late_s} s ago, and nobody has ended it'
             yield Finding(kind.OVERDUE, words, claim.expires_s, now_s, **_of(claim, snapshot))
@@ -167,9 +175,7 @@ def _not_listed(snapshot, before):
     for claim in not_listed(snapshot):
         node = snapshot.nodes[claim.node_uuid]
         reported = claim.uuid in earlier and node.seen_s > before.nodes[claim.node_uuid].seen_s
-        words = (
-            f'it is confirmed, and the last report lists {len(node.report.instances)} instances without it'
-        )
+        words = f'it is confirmed, and the last report lists {len(node.report.instances)} instances without it'
         yield Finding(
             kind.UNLISTED,
             f'{words}, as the one before' if reported else words,
@@ -183,7 +189,8 @@ def _not_listed(snapshot, before):
 def not_listed(snapshot):
     """Confirmed claims without an open move that the last report of their node does not list.
 
-    That report may have been older than a caller's word that the instance is there; the next one is not.
+    That report may have been older than a caller's word that the instance is there; the next one
+    is not.
     """
     moving = _destinations(snapshot)
     for claim in snapshot.claims:
@@ -208,7 +215,9 @@ def _open(snapshot, now_s):
         since_s = claim.created_s if claim.expires_s is None else claim.expires_s
         if claim.move and counts[claim.consumer_uuid] > 1 and claim.created_s + DAY_S <= now_s:
             words = f'the {claim.move} to it has been open for {_days(now_s - claim.created_s)}'
-            yield Finding(kind.OPEN_MOVE, words, claim.created_s, None, NOTE, **_of(claim, snapshot))
+            yield Finding(
+                kind.OPEN_MOVE, words, claim.created_s, None, NOTE, **_of(claim, snapshot)
+            )
         elif claim.resizing and since_s + DAY_S <= now_s:
             old, new = amounts(claim.resizing.old), amounts(claim.resizing.new)
             words = f'its resize in place from {old} to {new} has not been settled'
@@ -242,7 +251,9 @@ def _policies(snapshot):
         if not members[policy.group_uuid]:
             yield Finding(kind.EMPTY_GROUP, 'it has no members', 0, None, NOTE, **group)
             continue
-        there = [claim for claim in members[policy.group_uuid] if claim.node_uuid in snapshot.nodes]
+        there = [
+            claim for claim in members[policy.group_uuid] if claim.node_uuid in snapshot.nodes
+        ]
         check = _apart if policy.kind != AFFINITY else _together
         yield from check(snapshot, policy, there)
 
@@ -251,8 +262,12 @@ def _apart(snapshot, policy, claims):
     for uuid, count in collections.Counter(claim.node_uuid for claim in claims).items():
         if count > policy.most:
             node = snapshot.nodes[uuid]
-            words = f'anti-affinity: {count} members on {node.place}, and {policy.most} may be there'
-            yield Finding(kind.POLICY, words, count, policy.most, group_uuid=policy.group_uuid, **_at(node))
+            words = (
+                f'anti-affinity: {count} members on {node.place}, and {policy.most} may be there'
+            )
+            yield Finding(
+                kind.POLICY, words, count, policy.most, group_uuid=policy.group_uuid, **_at(node)
+            )
 
 
 def _together(snapshot, policy, claims):

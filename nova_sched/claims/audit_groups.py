@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Audit of top groups: planned claims of no group, fences that keep nobody out, and fences for nobody."""
+"""Audit of top groups: planned claims of no group, fences that keep nobody out, and fences for
+nobody."""
 
 from nova_sched.claims import findings as kind
 from nova_sched.claims.findings import NOTE, Finding
@@ -21,13 +22,18 @@ def strays(snapshot):
     there = {record.uuid for record in snapshot.records if not record.deleted}
     for claim in snapshot.claims:
         if claim.state == PLANNED and claim.top_group not in there:
-            of = f'top group {claim.top_group}, which is gone' if claim.top_group else 'no top group'
+            of = (
+                f'top group {claim.top_group}, which is gone'
+                if claim.top_group
+                else 'no top group'
+            )
             words = f'it is planned for member {claim.member} of {of}'
             yield Finding(kind.STRAY, words, claim.top_group, None, **_of(claim, snapshot))
 
 
 def fences(snapshot):
-    """Tokens that nodes carry for nobody, outsiders on nodes with fences, members on nodes without."""
+    """Tokens that nodes carry for nobody, outsiders on nodes with fences, members on nodes
+    without."""
     borne = {token for claim in snapshot.claims for token in claim.fences}
     for node in snapshot.nodes.values():
         for token in sorted(node.fences - borne):
@@ -48,7 +54,9 @@ def _on_node(snapshot, claim, node, borne):
         yield Finding(kind.OUTSIDER, words, sorted(mine), sorted(others), **_of(claim, snapshot))
     if mine - node.fences:
         words = f'{node.place} does not carry its fences: {", ".join(sorted(mine - node.fences))}'
-        yield Finding(kind.UNFENCED, words, sorted(node.fences), sorted(mine), **_of(claim, snapshot))
+        yield Finding(
+            kind.UNFENCED, words, sorted(node.fences), sorted(mine), **_of(claim, snapshot)
+        )
 
 
 def _at(node):

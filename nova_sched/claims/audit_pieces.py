@@ -9,10 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Audit of what claims hold piece by piece: CPUs for two; pages, devices, providers beyond what there is.
+"""Audit of what claims hold piece by piece: CPUs for two; pages, devices, providers beyond what
+there is.
 
-A node has the last word on which CPUs and devices its instances have. So where it has taken over some of
-the claims, what looks wrong is not certain.
+A node has the last word on which CPUs and devices its instances have. So where it has taken over
+some of the claims, what looks wrong is not certain.
 """
 
 import collections
@@ -22,7 +23,8 @@ from nova_sched.hardware.machine import Machine
 
 
 def as_claimed(report, claims):
-    """Whether the node has given its instances the CPUs that were claimed for them, as far as can be told."""
+    """Whether the node has given its instances the CPUs that were claimed for them, as far as can
+    be told."""
     counted = [claim for claim in claims if claim.counted and claim.parts]
     machine = Machine.from_texts(report.numa_topology, report.pci_pools)
     cells = machine.topology.cells if machine.topology else ()
@@ -35,9 +37,11 @@ def as_claimed(report, claims):
 
 
 def shared(claims):
-    """CPUs that several claims of a node hold for themselves alone: (CPU, those claims, if none is counted).
+    """CPUs that several claims of a node hold for themselves alone: (CPU, those claims, if none is
+    counted).
 
-    Once a node counts a claim, it may have given it other CPUs than were claimed, and these are free again.
+    Once a node counts a claim, it may have given it other CPUs than were claimed, and these are
+    free again.
     """
     holders = collections.defaultdict(list)
     for claim in claims:
@@ -45,14 +49,18 @@ def shared(claims):
             holders[cpu].append(claim)
     for cpu, mine in sorted(holders.items()):
         if len(mine) > 1:
-            waiting = [claim for claim in mine if any(cpu in _cpus(parts) for parts in claim.uncounted)]
+            waiting = [
+                claim for claim in mine if any(cpu in _cpus(parts) for parts in claim.uncounted)
+            ]
             yield (cpu, waiting, True) if len(waiting) > 1 else (cpu, mine, False)
 
 
 def overdrawn(report, claims):
-    """What claims take of a node's pieces beyond what is there: (what, how much, how much is there).
+    """What claims take of a node's pieces beyond what is there: (what, how much, how much is
+    there).
 
-    What the report may have in use already, because it tells of the instance, is not counted again.
+    What the report may have in use already, because it tells of the instance, is not counted
+    again.
     """
     machine = Machine.from_texts(report.numa_topology, report.pci_pools)
     free = _free(machine)
@@ -67,8 +75,8 @@ def overdrawn(report, claims):
     yield from _beyond_providers(report, claims)
 
 
-# A thing is (CPUS,), ('pages', cell, KiB), or (vendor, product, cell, tags) of a device. CPUs are counted
-# over the node: which of them it will be, the node may decide otherwise.
+# A thing is (CPUS,), ('pages', cell, KiB), or (vendor, product, cell, tags) of a device. CPUs are
+# counted over the node: which of them it will be, the node may decide otherwise.
 CPUS, PAGES = 'CPUs for one guest alone', 'pages'
 
 
@@ -116,7 +124,8 @@ def _name(thing):
 
 
 def _beyond_providers(report, claims):
-    """The same for child providers. Few nodes tell what is in use there, so each claim counts beside it."""
+    """The same for child providers. Few nodes tell what is in use there, so each claim counts
+    beside it."""
     if not report.providers:
         return
     tree = providers.Tree.from_json(report.providers, report.node_uuid)
@@ -125,7 +134,9 @@ def _beyond_providers(report, claims):
         if claim.counted and claim.parts:
             tree = providers.less_known(tree, claim.parts.providers)
     tree = providers.hold(tree, held)
-    for uuid, name in sorted({(some.provider_uuid, name) for some in held for name in some.resources}):
+    for uuid, name in sorted(
+        {(some.provider_uuid, name) for some in held for name in some.resources}
+    ):
         stock = None if uuid == tree.root else tree.stock(uuid, name)
         if stock is not None and stock.free < 0:
             yield f'{name} of provider {uuid}', stock.used, stock.used + stock.free

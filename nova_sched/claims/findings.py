@@ -21,7 +21,8 @@ from nova_sched.state.report import Inventory, Report
 
 ERROR, NOTE = 'error', 'note'
 
-# Kinds of findings. What stands here is what the tool says of them, so none of it is without a meaning.
+# Kinds of findings. What stands here is what the tool says of them, so none of it is without a
+# meaning.
 DRIFT, CAPACITY, ORPHAN, DUPLICATE, MARK = 'drift', 'capacity', 'orphan', 'duplicate', 'mark'
 OVERDUE, UNLISTED, SHARED, POLICY = 'overdue', 'unlisted', 'shared', 'policy'
 EMPTY_GROUP, OPEN_MOVE, OPEN_RESIZE = 'empty-group', 'open-move', 'open-resize'
@@ -30,7 +31,8 @@ STRAY, FENCE, OUTSIDER, UNFENCED = 'stray', 'fence', 'outsider', 'unfenced'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
-    """``repair``: what the audit can do about it; ``advice``: what somebody else can. Empty for nothing."""
+    """``repair``: what the audit can do about it; ``advice``: what somebody else can. Empty for
+    nothing."""
 
     repair: str = ''
     advice: str = ''
@@ -86,10 +88,11 @@ class Node:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All nodes by UUID, claims (oldest first), hard policies of server groups, and records of top groups.
+    """All nodes by UUID, claims (oldest first), hard policies of server groups, and records of top
+    groups.
 
-    ``marks`` has for each claim, by its UUID, the consumer that the database keeps from a second claim that
-    is not confirmed; None for nobody.
+    ``marks`` has for each claim, by its UUID, the consumer that the database keeps from a second
+    claim that is not confirmed; None for nobody.
     """
 
     nodes: Mapping[str, Node]
@@ -103,8 +106,8 @@ class Snapshot:
 class Finding:
     """One thing that is wrong: ``words`` for people, both sides' figures for scripts.
 
-    ``found`` is what the snapshot records, ``expected`` what its other rows, or a rule, come to. A note is no
-    error: something to know, or that will pass.
+    ``found`` is what the snapshot records, ``expected`` what its other rows, or a rule, come to. A
+    note is no error: something to know, or that will pass.
     """
 
     kind: str

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The judgement on a batch of placements, given the nodes' true state: pure, and the same in every store."""
+"""The judgement on a batch of placements, given the nodes' true state: pure, and the same in every
+store."""
 
 import dataclasses
 
@@ -22,8 +23,9 @@ from nova_sched.objects.claim import PENDING, PLANNED, Claim
 class NodeUsage:
     """One node during a judgement: its inventories, use by resource class, generation, and host.
 
-    ``pieces_at`` is the generation at which CPUs, pages or devices were last taken there, or reported anew.
-    ``fences`` are tokens; ``foreign_instances`` is how many instances are there that nobody claimed.
+    ``pieces_at`` is the generation at which CPUs, pages or devices were last taken there, or
+    reported anew. ``fences`` are tokens; ``foreign_instances`` is how many instances are there
+    that nobody claimed.
     """
 
     inventories: dict
@@ -83,25 +85,27 @@ class Held:
     def stamp(self, now_s):
         """Let the claims that are new, or other ones than before, be so from this moment on.
 
-        So does what a consumer has beside a claim that ended or changed: a word from before that moment may
-        know nothing of it.
+        So does what a consumer has beside a claim that ended or changed: a word from before that
+        moment may know nothing of it.
         """
         for consumer in {consumer for consumer, _ in self.removed}:
             for claim in list(self.of(consumer).values()):
                 if claim.key not in self.added:
                     self.put(claim.key, claim)
         for key, claim in self.added.items():
-            self.added[key] = self._claims[key[0]][key[1]] = claim.stamped(self.removed.get(key), now_s)
+            self.added[key] = self._claims[key[0]][key[1]] = claim.stamped(
+                self.removed.get(key), now_s
+            )
 
 
 def judge(placements, usages, held, circles=None, records=None, fences=None, now_s=0.0):
     """Judge placements one after the other; returns an Outcome for each.
 
-    ``usages`` (node UUID to NodeUsage), ``held`` (Held), ``circles`` (group UUID to ServerGroupMembers)
-    and ``records`` (UUID to Record, None where there is none) cover every node, consumer, policy and
-    record that the placements name, and every node where such a consumer holds a claim;
-    ``fences`` (Fences) cover what they put up. All are brought to what they are afterwards; ``now_s`` is when
-    that is. Raises Loose.
+    ``usages`` (node UUID to NodeUsage), ``held`` (Held), ``circles`` (group UUID to
+    ServerGroupMembers) and ``records`` (UUID to Record, None where there is none) cover every
+    node, consumer, policy and record that the placements name, and every node where such a
+    consumer holds a claim; ``fences`` (Fences) cover what they put up. All are brought to what
+    they are afterwards; ``now_s`` is when that is. Raises Loose.
     """
     court = _BatchValidator(usages, held, circles, records, fences)
     won = [court.judge(placement) for placement in placements]
@@ -140,7 +144,8 @@ def unknown(placement, held):
 
 
 def elsewhere(placement, held):
-    """Confirmed claims of consumers that are to have none: on other nodes, or wherever they are."""
+    """Confirmed claims of consumers that are to have none: on other nodes, or wherever they
+    are."""
     return [
         old
         for claim in (placement.claims if placement.new or placement.unplaced else ())
@@ -170,17 +175,22 @@ class _BatchValidator:
             if self._is_as_seen(placement) and self._settle(placement, changes):
                 return True
         # What it would have freed, those after it may have picked.
-        self._kept |= {node for (_, node), (old, _) in changes.items() if old is not None and old.all_parts}
+        self._kept |= {
+            node for (_, node), (old, _) in changes.items() if old is not None and old.all_parts
+        }
         return False
 
     def _was_done(self, placement, changes):
-        """Whether there is nothing left to do: its claims are there, or it changed a record alone."""
+        """Whether there is nothing left to do: its claims are there, or it changed a record
+        alone."""
         if placement.serial is None or changes:
             return not changes
         stored = self.records[placement.guarded_by]
         if _serial(stored) == placement.serial:
             return False
-        return bool(placement.claims) or (stored is not None and _same(stored, _next(placement, stored)))
+        return bool(placement.claims) or (
+            stored is not None and _same(stored, _next(placement, stored))
+        )
 
     def _is_as_seen(self, placement):
         """Whether all is there that the placement was decided by."""
@@ -196,7 +206,8 @@ class _BatchValidator:
         return claim is not None and claim.state == PLANNED
 
     def _settle(self, placement, changes):
-        """Bring the placement about, if it keeps policies, fences and capacity; say whether it does."""
+        """Bring the placement about, if it keeps policies, fences and capacity; say whether it
+        does."""
         circles = self._regrouped(changes)
         if circles is None:
             return False
@@ -247,9 +258,9 @@ class _BatchValidator:
     def _is_current(self, placement):
         """Nobody has taken CPUs or devices on the nodes since some were picked there.
 
-        What the batch itself does there does not count: its placements were made one after the other. On
-        the nodes ``kept`` it has not done what those after it count on. A node that left is for the
-        amounts to find out.
+        What the batch itself does there does not count: its placements were made one after the
+        other. On the nodes ``kept`` it has not done what those after it count on. A node that left
+        is for the amounts to find out.
         """
         return all(
             node not in self._usages
@@ -279,7 +290,8 @@ class _BatchValidator:
 
 
 def _after(old, claim, released):
-    """What stands on a node after a claim there, given the consumer's older one and whether that one ends."""
+    """What stands on a node after a claim there, given the consumer's older one and whether that
+    one ends."""
     if old is None:
         return claim
     if released and old.uuid != claim.uuid:
@@ -292,7 +304,8 @@ def _serial(record):
 
 
 def _next(placement, stored):
-    """The record that the placement makes of the stored one; its definition None where it stays."""
+    """The record that the placement makes of the stored one; its definition None where it
+    stays."""
     record = stored if placement.record is None else placement.record
     definition = record.definition
     if definition is None and stored is not None:
@@ -306,7 +319,9 @@ def _same(one, other):
 
 
 def _outcome(placement, won, usages, held, records, fenced):
-    nodes = {claim.node_uuid for claim in placement.claims} | {node for _, node in placement.releases}
+    nodes = {claim.node_uuid for claim in placement.claims} | {
+        node for _, node in placement.releases
+    }
     known = {node: usages[node] for node in nodes if node in usages}
     if won:
         raised = {

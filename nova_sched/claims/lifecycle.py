@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What befalls claims after they were made: each event as a function from a claim to what becomes of it."""
+"""What befalls claims after they were made: each event as a function from a claim to what becomes
+of it."""
 
 import dataclasses
 
@@ -18,7 +19,8 @@ from nova_sched.claims.reconcile import keeps_source
 
 
 def amend(claims, change, usages, held, now_s):
-    """Let ``change`` make of each claim another one, or None; returns those that it changed, as they were."""
+    """Let ``change`` make of each claim another one, or None; returns those that it changed, as
+    they were."""
     changed = [(claim, after) for claim in claims if (after := change(claim)) != claim]
     for before, after in changed:
         usage = usages[before.node_uuid]
@@ -33,7 +35,8 @@ def amend(claims, change, usages, held, now_s):
 
 
 def leaving(claims, keys, absent=False, meant=ANY):
-    """The change that ends the claims of these keys that are ``meant``, given all claims of their consumers.
+    """The change that ends the claims of these keys that are ``meant``, given all claims of their
+    consumers.
 
     ``absent``: not those that are not confirmed, nor those that a move keeps.
     """
@@ -48,12 +51,15 @@ def leaving(claims, keys, absent=False, meant=ANY):
 
 
 def finishing(claims, node_uuids, meant=ANY):
-    """The change that settles a consumer's move or resize, given all its claims: it stays on these nodes.
+    """The change that settles a consumer's move or resize, given all its claims: it stays on these
+    nodes.
 
-    What it was claimed for since then goes on: this may be the late word on a move that reports have settled.
-    Nothing changes if the claims on the nodes are not ``meant``.
+    What it was claimed for since then goes on: this may be the late word on a move that reports
+    have settled. Nothing changes if the claims on the nodes are not ``meant``.
     """
-    node_uuids = {one.node_uuid for one in claims if one.node_uuid in node_uuids and meant.covers(one)}
+    node_uuids = {
+        one.node_uuid for one in claims if one.node_uuid in node_uuids and meant.covers(one)
+    }
     arrived = (_age(claim) for claim in claims if claim.move and claim.node_uuid in node_uuids)
     moved_s = max(arrived, default=None)
 
@@ -66,11 +72,11 @@ def finishing(claims, node_uuids, meant=ANY):
 
 
 def reverting(claims, meant=ANY):
-    """The change that takes a consumer's last move or resize back, if it is ``meant``, given all of its
-    claims.
+    """The change that takes a consumer's last move or resize back, if it is ``meant``, given all
+    of its claims.
 
-    A consumer that is on the node of its move, and nowhere else any more, stays there. Where it comes back
-    to, a report from before that may still be on its way, as after ``Claim.confirmed``.
+    A consumer that is on the node of its move, and nowhere else any more, stays there. Where it
+    comes back to, a report from before that may still be on its way, as after ``Claim.confirmed``.
     """
     last = max((claim for claim in claims if claim.move or claim.resizing), key=_age, default=None)
 

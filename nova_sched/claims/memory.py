@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A claim store in this process: for trials, simulations and tests; it keeps the whole contract."""
+"""A claim store in this process: for trials, simulations and tests; it keeps the whole
+contract."""
 
 import dataclasses
 import math
@@ -40,9 +41,12 @@ class MemoryClaimStore(ClaimStore):
         )  # when nodes were made (UUID), when lists of instances came (host)
         self._names = {}  # (host, nodename) -> UUID
         self._claims = {}  # node UUID -> consumer -> Claim
-        self._pieces_at = {}  # node UUID -> the generation at which pieces were last taken or reported anew
+        # node UUID -> the generation at which pieces were last taken or reported anew
+        self._pieces_at = {}
         self._places = {}  # consumer -> UUIDs of nodes
-        self._last_generation = 0  # of all nodes that left: one that comes back must not look like it
+        self._last_generation = (
+            0  # of all nodes that left: one that comes back must not look like it
+        )
         self._services, self._aggregates, self._instances = {}, {}, {}
         self._records = {}  # UUID -> Record
         self._members = {}  # UUID of a top group -> keys of its members' claims
@@ -98,13 +102,17 @@ class MemoryClaimStore(ClaimStore):
             fenced = {node for one in placements for fence in one.fences for node in fence.nodes}
             usages, fences = self._fences(nodes, found, fenced)
             circles = {
-                policy.group_uuid: self._circle(policy) for one in placements for policy in one.policies
+                policy.group_uuid: self._circle(policy)
+                for one in placements
+                for policy in one.policies
             }
             guards = {one.guarded_by for one in placements} - {None}
             records = {uuid: self._records.get(uuid) for uuid in guards}
             outcomes = judge(placements, usages, held, circles, records, fences, self.now_s())
             self._write(held, usages, fences)
-            self._records |= {uuid: record for uuid, record in records.items() if record is not None}
+            self._records |= {
+                uuid: record for uuid, record in records.items() if record is not None
+            }
             return [
                 outcome
                 if outcome.won
@@ -118,7 +126,9 @@ class MemoryClaimStore(ClaimStore):
         watched = set(fenced) | (self._fenced if tokens else set())
         usages = self._usages(watched.union(nodes))
         watched &= usages.keys()
-        tenants = [(*claim.key, claim.fences) for node in watched for claim in self._claims[node].values()]
+        tenants = [
+            (*claim.key, claim.fences) for node in watched for claim in self._claims[node].values()
+        ]
         return usages, Fences(usages, watched, tenants, tokens)
 
     def _usages(self, nodes):
@@ -141,7 +151,9 @@ class MemoryClaimStore(ClaimStore):
         )
 
     def _fresh(self, placement, circles, held):
-        return tuple(self._facts(uuid) for uuid in stale(placement, circles, held) if uuid in self._nodes)
+        return tuple(
+            self._facts(uuid) for uuid in stale(placement, circles, held) if uuid in self._nodes
+        )
 
     def _write(self, held, usages, fences):
         for key in held.removed:
@@ -172,7 +184,8 @@ class MemoryClaimStore(ClaimStore):
         return changed
 
     def _unfence(self, ended, raised=frozenset()):
-        """End fences whose last claims are among these, which ended; returns the nodes that this changed.
+        """End fences whose last claims are among these, which ended; returns the nodes that this
+        changed.
 
         Those ``raised`` have their new generation already.
         """
@@ -196,7 +209,9 @@ class MemoryClaimStore(ClaimStore):
         if self.locator is None:
             return {}
         aggregates = domains.of_host(self._aggregates.values(), report.host)
-        return self.locator.domains(report.host, report.nodename, self.locator.told(report), aggregates)
+        return self.locator.domains(
+            report.host, report.nodename, self.locator.told(report), aggregates
+        )
 
     def _nodes_of(self, fence):
         """UUIDs of the nodes of a Fence."""
@@ -204,11 +219,14 @@ class MemoryClaimStore(ClaimStore):
             return fence.nodes
         level, name = fence.domain.level, fence.domain.name
         return frozenset(
-            uuid for uuid, one in self._nodes.items() if self._domains_of(one.report).get(level) == name
+            uuid
+            for uuid, one in self._nodes.items()
+            if self._domains_of(one.report).get(level) == name
         )
 
     def _enter(self, uuids, raised=frozenset()):
-        """Let nodes carry the tokens of the domains that they are in; returns those that this changed.
+        """Let nodes carry the tokens of the domains that they are in; returns those that this
+        changed.
 
         Those ``raised`` have their new generation already.
         """
@@ -218,7 +236,9 @@ class MemoryClaimStore(ClaimStore):
         for uuid in uuids:
             before = self._nodes[uuid].fences
             borne = {token for claim in self._claims[uuid].values() for token in claim.fences}
-            after = domains.carried(before, self._domains_of(self._nodes[uuid].report), self._domains, borne)
+            after = domains.carried(
+                before, self._domains_of(self._nodes[uuid].report), self._domains, borne
+            )
             if after != before:
                 marks[uuid] = after
         self._mark(marks)
@@ -227,7 +247,9 @@ class MemoryClaimStore(ClaimStore):
 
     def confirm(self, consumers, node_uuids):
         with self._lock:
-            found = [claim for consumer in dict.fromkeys(consumers) for claim in self._of(consumer)]
+            found = [
+                claim for consumer in dict.fromkeys(consumers) for claim in self._of(consumer)
+            ]
             return self._amend(
                 found, lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim
             )
@@ -244,7 +266,9 @@ class MemoryClaimStore(ClaimStore):
 
     def release(self, keys, absent=False, meant=ANY):
         with self._lock:
-            found = [claim for consumer in {one for one, _ in keys} for claim in self._of(consumer)]
+            found = [
+                claim for consumer in {one for one, _ in keys} for claim in self._of(consumer)
+            ]
             return self._amend(found, leaving(found, set(keys), absent, meant))
 
     def expire(self, now_s=None):
@@ -265,7 +289,9 @@ class MemoryClaimStore(ClaimStore):
     def top_group(self, uuid, whole=True):
         with self._lock:
             record = self._records.get(uuid)
-            return record if whole or record is None else dataclasses.replace(record, definition=None)
+            return (
+                record if whole or record is None else dataclasses.replace(record, definition=None)
+            )
 
     def top_groups(self, project_id=None, name=None, marker=None, limit=None, deleted=False):
         with self._lock:
@@ -310,7 +336,11 @@ class MemoryClaimStore(ClaimStore):
 
     def forget_groups(self):
         with self._lock:
-            gone = [uuid for uuid, one in self._records.items() if one.deleted and uuid not in self._members]
+            gone = [
+                uuid
+                for uuid, one in self._records.items()
+                if one.deleted and uuid not in self._members
+            ]
             for uuid in gone:
                 del self._records[uuid]
             return len(gone)
@@ -324,7 +354,9 @@ class MemoryClaimStore(ClaimStore):
             ended: list[Claim] = []
             before = {uuid: self._nodes[uuid].generation for uuid in latest if uuid in self._nodes}
             places = {uuid: self._place(uuid) for uuid in latest}
-            facts = {uuid: self._report(uuid, report, now_s, ended) for uuid, report in latest.items()}
+            facts = {
+                uuid: self._report(uuid, report, now_s, ended) for uuid, report in latest.items()
+            }
             raised = {uuid for uuid, one in facts.items() if one.generation != before.get(uuid)}
             changed = self._unfence(ended, raised)
             moved = {uuid for uuid, place in places.items() if self._place(uuid) != place}
@@ -418,7 +450,9 @@ class MemoryClaimStore(ClaimStore):
             if aggregate is not None:
                 self._aggregates[aggregate_id] = aggregate
             hosts = domains.moved_hosts(before, aggregate)
-            return sorted(self._enter([uuid for (host, _), uuid in self._names.items() if host in hosts]))
+            return sorted(
+                self._enter([uuid for (host, _), uuid in self._names.items() if host in hosts])
+            )
 
     def set_instances(self, host, instances, since_s=math.inf):
         with self._lock:

@@ -11,8 +11,9 @@
 # under the License.
 """Which claims a caller means, where claims have changed since it asked.
 
-A message may come late or twice. ``since_s`` is the moment, by the store's clock, after which it was
-certainly sent (see engine.received). What has changed after that moment, the sender may not have known.
+A message may come late or twice. ``since_s`` is the moment, by the store's clock, after which it
+was certainly sent (see engine.received). What has changed after that moment, the sender may not
+have known.
 """
 
 import math
@@ -20,8 +21,8 @@ from typing import NamedTuple
 
 
 class Meant(NamedTuple):
-    """The claims that a word is about: the one of the UUID ``name``, or of None, those that its sender
-    knew."""
+    """The claims that a word is about: the one of the UUID ``name``, or of None, those that its
+    sender knew."""
 
     name: str | None = None
     since_s: float = math.inf

@@ -52,7 +52,8 @@ def to_plain(claim):
 
 
 def from_plain(plain):
-    """The claim of what ``to_plain`` made. Raises TypeError, ValueError or SchedError for anything else."""
+    """The claim of what ``to_plain`` made. Raises TypeError, ValueError or SchedError for anything
+    else."""
     fields = dict(plain)
     for name, kind in (('parts', HardwareAllocation), ('resizing', Resizing)):
         if fields.get(name) is not None:

@@ -26,7 +26,8 @@ from nova_sched.db.tables import CLAIMS, SERVER_GROUPS, TOP_GROUPS
 
 
 class Kind(NamedTuple):
-    """A kind of groups: what finds those without members, locks some, tells who has members, and ends."""
+    """A kind of groups: what finds those without members, locks some, tells who has members, and
+    ends."""
 
     empty: sa.Select
     lock: bulk.Select
@@ -49,10 +50,12 @@ TOP = _kind(TOP_GROUPS, CLAIMS.c.top_group, TOP_GROUPS.c.deleted)
 
 
 def forget_groups(sessions):
-    """Drop the rows of groups in which nobody has a claim: server groups, and top groups that are deleted.
+    """Drop the rows of groups in which nobody has a claim: server groups, and top groups that are
+    deleted.
 
-    Returns how many. A scheduler that places the first member of a server group again finds no row then, and
-    makes one. ``sessions`` are those of nova_sched.db. Raises what a transaction of theirs raises.
+    Returns how many. A scheduler that places the first member of a server group again finds no row
+    then, and makes one. ``sessions`` are those of nova_sched.db. Raises what a transaction of
+    theirs raises.
     """
     return _forget(sessions, SERVER) + _forget(sessions, TOP)
 
@@ -78,10 +81,15 @@ def _forget_some(sessions, kind, uuids):
 
 
 def end_fences(sessions):
-    """End fences that no claim is behind any more. Whoever ends the last claim does it; unless by force."""
+    """End fences that no claim is behind any more. Whoever ends the last claim does it; unless by
+    force."""
     with sessions.transaction(reads=True) as connection:
         carried = groups.carried(connection)
-        borne = {token for *_, text in groups.TENANTS.run(connection, carried) for token in sql.tokens(text)}
+        borne = {
+            token
+            for *_, text in groups.TENANTS.run(connection, carried)
+            for token in sql.tokens(text)
+        }
     loose = frozenset().union(*carried.values()) - borne
     if loose:
         # Who brings one of them to more nodes at this moment has a claim behind it.

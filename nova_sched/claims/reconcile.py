@@ -21,7 +21,8 @@ from nova_sched.state.report import Report
 
 
 class Settled(NamedTuple):
-    """``claims`` by consumer as they are after the report, ``ended`` those that it ends, as they were.
+    """``claims`` by consumer as they are after the report, ``ended`` those that it ends, as they
+    were.
 
     ``foreign`` is use by resource class.
     """
@@ -47,10 +48,11 @@ def newest(reports):
 
 
 def absent(report, claims):
-    """Consumers that the node had, and does not list any more: their claims end, but for open moves.
+    """Consumers that the node had, and does not list any more: their claims end, but for open
+    moves.
 
-    The first report after a caller has confirmed a claim may be older than that, and ends nothing; nor does
-    one that may have been sent before the claim last changed.
+    The first report after a caller has confirmed a claim may be older than that, and ends nothing;
+    nor does one that may have been sent before the claim last changed.
     """
     if report.instances is None:
         return []
@@ -73,12 +75,16 @@ def settle(report, claims, moving=frozenset(), now_s=0.0):
     """Settle the claims (by consumer) of the node that made the report.
 
     With a list of instances: a claim whose instance is listed is confirmed, a confirmed one that
-    is not listed any more ends, and one that the node does not know of yet stays as it is.
-    Without a list, nothing changes state, and the confirmed claims explain the use. Those ``moving``,
-    by (consumer, node), stay, listed or not. A resize in place that nobody settled in time is taken back:
-    what it really takes is in the report.
+    is not listed any more ends, and one that the node does not know of yet stays as it is. Without
+    a list, nothing changes state, and the confirmed claims explain the use. Those ``moving``, by
+    (consumer, node), stay, listed or not. A resize in place that nobody settled in time is taken
+    back: what it really takes is in the report.
     """
-    gone = {consumer for consumer in absent(report, claims) if (consumer, report.node_uuid) not in moving}
+    gone = {
+        consumer
+        for consumer in absent(report, claims)
+        if (consumer, report.node_uuid) not in moving
+    }
     kept, explained = {}, []
     for consumer, claim in claims.items():
         if consumer in gone:
@@ -106,7 +112,8 @@ def settle(report, claims, moving=frozenset(), now_s=0.0):
 
 
 def foreign_use(report, explained):
-    """Use that the node reports and neither its reserve nor these claims explain; never negative."""
+    """Use that the node reports and neither its reserve nor these claims explain; never
+    negative."""
     claimed = dict.fromkeys(report.used, 0)
     for claim in explained:
         for name, amount in claim.resources.items():

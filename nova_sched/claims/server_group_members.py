@@ -36,7 +36,8 @@ class ServerGroupMembers:
         return node in self._nodes.get(consumer, ())
 
     def after(self, moves):
-        """The circle after moves: (consumer, node UUID, host), the host None for a claim that ends."""
+        """The circle after moves: (consumer, node UUID, host), the host None for a claim that
+        ends."""
         made = ServerGroupMembers(self.policy)
         made._nodes = dict(self._nodes)
         for consumer, node, host in moves:
@@ -49,8 +50,8 @@ class ServerGroupMembers:
     def admits(self, consumer, node, host):
         """Whether the policy is kept with the consumer there.
 
-        Members of an affinity group are where each of the others is, and is for sure: not on one of two
-        hosts that another one moves between.
+        Members of an affinity group are where each of the others is, and is for sure: not on one
+        of two hosts that another one moves between.
         """
         others = [nodes for other, nodes in self._nodes.items() if other != consumer]
         if self.policy.kind == AFFINITY:

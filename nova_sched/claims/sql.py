@@ -11,8 +11,8 @@
 # under the License.
 """The claim store in a database that many schedulers share.
 
-Every method locks what it touches in a fixed order, judges what it read, and writes the difference:
-a constant number of statements for a batch of any size.
+Every method locks what it touches in a fixed order, judges what it read, and writes the
+difference: a constant number of statements for a batch of any size.
 """
 
 import dataclasses
@@ -68,7 +68,8 @@ TRIES = 5
 
 
 def _until_known(work):
-    """What ``work`` returns, given the tokens whose fences may end with it: nearly always none do."""
+    """What ``work`` returns, given the tokens whose fences may end with it: nearly always none
+    do."""
     tokens: frozenset[str] = frozenset()
     for _ in range(TRIES):
         try:
@@ -93,8 +94,9 @@ class SqlClaimStore(ClaimStore):
     # Claims.
 
     def commit(self, placements):
-        # Nearly every consumer is new. To find that out costs no question: the table refuses what would
-        # be a second claim of a consumer, and who loses may have to thank a claim of its own for that.
+        # Nearly every consumer is new. To find that out costs no question: the table refuses what
+        # would be a second claim of a consumer, and who loses may have to thank a claim of its own
+        # for that.
         try:
             if not domains.is_closing(placements) and not any(one.releases for one in placements):
                 return self._commit(placements, ask=False)
@@ -103,7 +105,9 @@ class SqlClaimStore(ClaimStore):
         try:
             return _until_known(lambda tokens: self._commit(placements, True, tokens))
         except (db_error.DBDuplicateEntry, _Lost) as error:
-            raise errors.StoreBusy('another scheduler claims for the same instance or group now') from error
+            raise errors.StoreBusy(
+                'another scheduler claims for the same instance or group now'
+            ) from error
 
     def _commit(self, placements, ask, tokens=frozenset()):
         """Judge and write placements; ``ask`` whether their consumers hold claims already.
@@ -117,7 +121,10 @@ class SqlClaimStore(ClaimStore):
         brief = not ask and not any(one.policies for one in placements)
         with self._sessions.brief() if brief else self._sessions.transaction() as connection:
             if ask:
-                nodes |= {claim.node_uuid for claim in sql.read_claims(connection, sql.CLAIMS_OF, consumers)}
+                nodes |= {
+                    claim.node_uuid
+                    for claim in sql.read_claims(connection, sql.CLAIMS_OF, consumers)
+                }
             records = groups.lock_records(connection, guards)
             circles = self._lock_groups(connection, placements)
             placements = sql_domains.filled(connection, self.locator, placements)
@@ -132,7 +139,9 @@ class SqlClaimStore(ClaimStore):
             fences = groups.read_fences(connection, usages, watched, tokens)
             after = dict(records)
             outcomes = judge(placements, usages, held, circles, after, fences, now_s)
-            losers = [one for one, outcome in zip(placements, outcomes, strict=True) if not outcome.won]
+            losers = [
+                one for one, outcome in zip(placements, outcomes, strict=True) if not outcome.won
+            ]
             if not ask and self._hold_claims(connection, losers):
                 raise _Lost
             sql_nodes.write(connection, usages, held, fences)
@@ -153,7 +162,8 @@ class SqlClaimStore(ClaimStore):
         return usages, now_s if self.clock is None else self.clock()
 
     def _end_orphans(self, connection, claims, gone):
-        """End claims on nodes that are gone: with them, their consumers could not be claimed for."""
+        """End claims on nodes that are gone: with them, their consumers could not be claimed
+        for."""
         orphans = [claim.uuid for claim in claims if claim.node_uuid in gone]
         sql.END_CLAIMS.run(connection, sorted(orphans))
 
@@ -162,7 +172,8 @@ class SqlClaimStore(ClaimStore):
         return bool(sql.CONSUMERS_WITH_CLAIMS.run(connection, consumers))
 
     def _lock_groups(self, connection, placements):
-        """Circles of all groups with a policy, which nobody else can enter before this transaction ends."""
+        """Circles of all groups with a policy, which nobody else can enter before this transaction
+        ends."""
         policies = {policy.group_uuid: policy for one in placements for policy in one.policies}
         if not policies:
             return {}
@@ -173,7 +184,9 @@ class SqlClaimStore(ClaimStore):
         members: dict[str, list] = {uuid: [] for uuid in policies}
         for group, *member in sql.rows(connection, sql.MEMBERS_OF, policies):
             members[group].append(member)
-        return {uuid: ServerGroupMembers(policy, members[uuid]) for uuid, policy in policies.items()}
+        return {
+            uuid: ServerGroupMembers(policy, members[uuid]) for uuid, policy in policies.items()
+        }
 
     def _raise_groups(self, connection, held, circles):
         entered = {claim.group_uuid for claim in held.added.values()} & circles.keys()
@@ -204,10 +217,14 @@ class SqlClaimStore(ClaimStore):
         def change(_claims):
             return lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim
 
-        return self._amend(lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers), change)
+        return self._amend(
+            lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers), change
+        )
 
     def finish(self, consumer, node_uuids, meant=ANY):
-        return self._amend(_claims_of(consumer), lambda claims: finishing(claims, node_uuids, meant))
+        return self._amend(
+            _claims_of(consumer), lambda claims: finishing(claims, node_uuids, meant)
+        )
 
     def revert(self, consumer, meant=ANY):
         return self._amend(_claims_of(consumer), lambda claims: reverting(claims, meant))
@@ -231,8 +248,8 @@ class SqlClaimStore(ClaimStore):
     def _amend(self, read, changing, first=lambda connection: None):
         """Change the claims that ``read`` finds; returns those that were changed, as they were.
 
-        ``changing`` makes of them the change: a function from a claim to what becomes of it. ``first`` is
-        done before them.
+        ``changing`` makes of them the change: a function from a claim to what becomes of it.
+        ``first`` is done before them.
         """
         return _until_known(lambda tokens: self._amend_once(read, changing, first, tokens))
 
@@ -299,7 +316,9 @@ class SqlClaimStore(ClaimStore):
             return sql_domains.known(connection)
 
     def claims(self, consumer_uuid=None):
-        return self._claims(*([] if consumer_uuid is None else [CLAIMS.c.consumer_uuid == consumer_uuid]))
+        return self._claims(
+            *([] if consumer_uuid is None else [CLAIMS.c.consumer_uuid == consumer_uuid])
+        )
 
     def _claims(self, *condition):
         query = sa.select(CLAIMS).where(*condition).order_by(CLAIMS.c.created_s, CLAIMS.c.uuid)
@@ -309,7 +328,8 @@ class SqlClaimStore(ClaimStore):
     # Nodes.
 
     def _given(self, now_s):
-        """The time that is given, or that of a clock that stands in for the database's; None: its own."""
+        """The time that is given, or that of a clock that stands in for the database's; None: its
+        own."""
         return self.clock() if now_s is None and self.clock is not None else now_s
 
     def report(self, reports, now_s=None):
@@ -320,7 +340,9 @@ class SqlClaimStore(ClaimStore):
         try:
             taken = _until_known(lambda tokens: self._report(latest, now_s, tokens))
         except db_error.DBDuplicateEntry as error:
-            raise errors.StoreBusy('another scheduler takes the first report of a node now') from error
+            raise errors.StoreBusy(
+                'another scheduler takes the first report of a node now'
+            ) from error
         facts = {one.facts.report.node_uuid: one.facts for one in taken}
         return [facts[report.node_uuid] for report in reports]
 
@@ -329,7 +351,10 @@ class SqlClaimStore(ClaimStore):
             return sql_reports.take_all(connection, latest, now_s, tokens, self.locator)
 
     def remove_node(self, uuid, since_s=math.inf):
-        meant = (NODES.c.uuid == uuid, *([] if since_s == math.inf else [NODES.c.made_s <= since_s]))
+        meant = (
+            NODES.c.uuid == uuid,
+            *([] if since_s == math.inf else [NODES.c.made_s <= since_s]),
+        )
         return _until_known(lambda tokens: self._remove_node(meant, tokens))
 
     def _remove_node(self, meant, tokens):
@@ -419,7 +444,11 @@ class SqlClaimStore(ClaimStore):
             connection.execute(sa.delete(table).where(condition))
             if row:
                 connection.execute(sa.insert(table).values(**row))
-            bump = sa.update(REVISIONS).where(REVISIONS.c.name == name).values(value=REVISIONS.c.value + 1)
+            bump = (
+                sa.update(REVISIONS)
+                .where(REVISIONS.c.name == name)
+                .values(value=REVISIONS.c.value + 1)
+            )
             connection.execute(bump)
         return there
 
@@ -432,7 +461,8 @@ class SqlClaimStore(ClaimStore):
 
     def heads(self):
         with self._sessions.transaction(reads=True) as connection:
-            # The driver's own rows: there are as many as nodes, and this is asked every few seconds.
+            # The driver's own rows: there are as many as nodes, and this is asked every few
+            # seconds.
             rows = connection.execute(sql.HEADS).cursor.fetchall()
         return {uuid: (generation, seen_s) for uuid, generation, seen_s in rows}
 
@@ -446,7 +476,9 @@ class SqlClaimStore(ClaimStore):
                 gone=tuple(uuid for uuid in nodes if uuid not in there),
                 services=self._if_new(revisions, 'services', sql.read_services, connection),
                 aggregates=self._if_new(revisions, 'aggregates', sql.read_aggregates, connection),
-                instances=self._if_new(revisions, 'host_instances', sql.read_instances, connection),
+                instances=self._if_new(
+                    revisions, 'host_instances', sql.read_instances, connection
+                ),
             )
         self._seen_revisions = revisions
         return changes

@@ -11,10 +11,10 @@
 # under the License.
 """Exclusive domains in the database: which are closed, and the nodes that come to them or leave.
 
-Three kinds of transactions change which node carries which token: those that put a fence up or end one, those
-that bring a node to other domains by its report, and those that change an aggregate. Each of them holds the
-revision of ``domains`` from when it has its nodes to its end. So each reads what the one before it has
-committed, and two of them never decide on the same picture.
+Three kinds of transactions change which node carries which token: those that put a fence up or end
+one, those that bring a node to other domains by its report, and those that change an aggregate.
+Each of them holds the revision of ``domains`` from when it has its nodes to its end. So each reads
+what the one before it has committed, and two of them never decide on the same picture.
 """
 
 import collections
@@ -32,7 +32,9 @@ from nova_sched.db.tables import EXCLUSIVE_DOMAINS, NODES, REVISIONS
 _json = json.JSONEncoder(sort_keys=True).encode
 
 # It is written, not only locked: a cluster of databases knows the locks of one machine alone.
-HOLD = sa.update(REVISIONS).where(REVISIONS.c.name == 'domains').values(value=REVISIONS.c.value + 1)
+HOLD = (
+    sa.update(REVISIONS).where(REVISIONS.c.name == 'domains').values(value=REVISIONS.c.value + 1)
+)
 KNOWN = sa.select(EXCLUSIVE_DOMAINS)
 PLACES = sa.select(NODES.c.uuid, NODES.c.host, NODES.c.nodename, NODES.c.told, NODES.c.fences)
 PLACES_OF = PLACES.where(NODES.c.host.in_(sql.GIVEN))
@@ -41,8 +43,8 @@ BORNE = bulk.Select(sql.CLAIMS, 'node_uuid', 'fences', key='node_uuid')
 
 
 class Place(NamedTuple):
-    """Where a node is: ``told`` is what it says of its own domains; None: it has not reported since the
-    column is there."""
+    """Where a node is: ``told`` is what it says of its own domains; None: it has not reported
+    since the column is there."""
 
     uuid: str
     host: str
@@ -58,7 +60,9 @@ def hold(connection):
 
 def known(connection):
     """Token -> Domain: the exclusive domains."""
-    return {row.token: Domain(row.level, row.name, row.top_group) for row in connection.execute(KNOWN)}
+    return {
+        row.token: Domain(row.level, row.name, row.top_group) for row in connection.execute(KNOWN)
+    }
 
 
 def told_text(locator, report):
@@ -70,7 +74,8 @@ def told_text(locator, report):
 
 
 def filled(connection, locator, placements):
-    """The placements with all nodes that are in the domains they close, as they are committed by now."""
+    """The placements with all nodes that are in the domains they close, as they are committed by
+    now."""
     if locator is None or not domains.is_closing(placements):
         return placements
     where = _Where(connection, locator)
@@ -127,7 +132,8 @@ def write(connection, fences):
 
 
 def enter(connection, locator, taken):
-    """Let the nodes of reports (Taken) that bring them to other domains carry the tokens of these."""
+    """Let the nodes of reports (Taken) that bring them to other domains carry the tokens of
+    these."""
     moved = [one for one in taken if one.moved]
     if locator is None or not moved:
         return
@@ -146,13 +152,16 @@ def enter(connection, locator, taken):
 
 
 def entering(connection, locator, hosts):
-    """Node UUID -> the tokens that it carries now, of those on these hosts for which that is a difference."""
+    """Node UUID -> the tokens that it carries now, of those on these hosts for which that is a
+    difference."""
     there = known(connection)
     if locator is None or not there:
         return {}
     where = _Where(connection, locator)
     places = [
-        place for place in map(_place, sql.rows(connection, PLACES_OF, hosts)) if place.told is not None
+        place
+        for place in map(_place, sql.rows(connection, PLACES_OF, hosts))
+        if place.told is not None
     ]
     borne: dict[str, frozenset[str]] = collections.defaultdict(frozenset)
     for uuid, text in BORNE.run(connection, [place.uuid for place in places if place.fences]):
@@ -165,7 +174,9 @@ def entering(connection, locator, hosts):
 
 
 def _place(row):
-    return Place(row.uuid, row.host, row.nodename, row.told and json.loads(row.told), sql.tokens(row.fences))
+    return Place(
+        row.uuid, row.host, row.nodename, row.told and json.loads(row.told), sql.tokens(row.fences)
+    )
 
 
 class _Where:

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups in the database: their records, and the fences on nodes, as functions on a connection."""
+"""Top groups in the database: their records, and the fences on nodes, as functions on a
+connection."""
 
 import dataclasses
 
@@ -40,7 +41,8 @@ TENANTS = bulk.Select(CLAIMS, 'consumer_uuid', 'node_uuid', 'fences', key='node_
 
 
 def lock_records(connection, uuids):
-    """UUID -> the record without its definition, or None; nobody changes them before the transaction ends."""
+    """UUID -> the record without its definition, or None; nobody changes them before the
+    transaction ends."""
     found = {row[0]: _short(row) for row in LOCK_RECORDS.run(connection, uuids)} if uuids else {}
     return {uuid: found.get(uuid) for uuid in uuids}
 
@@ -98,7 +100,9 @@ def marked(connection, tokens):
     """UUIDs of all nodes that one of the tokens is on."""
     if not tokens:
         return set()
-    return {node for node, carries in carried(connection).items() if not carries.isdisjoint(tokens)}
+    return {
+        node for node, carries in carried(connection).items() if not carries.isdisjoint(tokens)
+    }
 
 
 def carried(connection):
@@ -118,11 +122,16 @@ def read_fences(connection, usages, nodes, tokens):
     there = nodes & usages.keys()
     tenants = TENANTS.run(connection, there) if there else ()
     return Fences(
-        usages, there, [(consumer, node, sql.tokens(text)) for consumer, node, text in tenants], tokens
+        usages,
+        there,
+        [(consumer, node, sql.tokens(text)) for consumer, node, text in tenants],
+        tokens,
     )
 
 
 def write_fences(connection, usages, changed):
     """Write the tokens that nodes carry now."""
-    rows = [{'uuid': node, 'fences': sql.fences_text(usages[node].fences)} for node in sorted(changed)]
+    rows = [
+        {'uuid': node, 'fences': sql.fences_text(usages[node].fences)} for node in sorted(changed)
+    ]
     sql.WRITE_FENCES.run(connection, rows)

@@ -9,17 +9,19 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Refuses a claim of a consumer that is confirmed already, where that was not known when it was judged.
+"""Refuses a claim of a consumer that is confirmed already, where that was not known when it was
+judged.
 
-Two must not both happen: a pending claim becomes confirmed on one node, and the same consumer is claimed for
-on another one by a request that is no move. No row stands for a consumer that both could lock, and a
-transaction that has read that there is no claim may be wrong a moment later. Both do meet in the unique index
-of the column ``unconfirmed``: each claim that is not confirmed has its consumer there.
+Two must not both happen: a pending claim becomes confirmed on one node, and the same consumer is
+claimed for on another one by a request that is no move. No row stands for a consumer that both
+could lock, and a transaction that has read that there is no claim may be wrong a moment later.
+Both do meet in the unique index of the column ``unconfirmed``: each claim that is not confirmed
+has its consumer there.
 
-So the new claim is written first. Then, in the same transaction, every confirmed claim of its consumer gets
-that entry too, which the index refuses: the transaction is undone, and judged again on all claims of the
-consumer. Nearly always there is no confirmed claim, and the statement finds no row. It asks for no answer, so
-on PostgreSQL it travels with the rest. By the time that it runs,
+So the new claim is written first. Then, in the same transaction, every confirmed claim of its
+consumer gets that entry too, which the index refuses: the transaction is undone, and judged again
+on all claims of the consumer. Nearly always there is no confirmed claim, and the statement finds
+no row. It asks for no answer, so on PostgreSQL it travels with the rest. By the time that it runs,
 
 - no other transaction has a pending claim of the consumer, and none can make one before this one has ended. A
   claim is confirmed only out of one that is not, so no claim of this consumer becomes confirmed any more;
@@ -28,13 +30,13 @@ on PostgreSQL it travels with the rest. By the time that it runs,
   statement sees what is committed by then (READ COMMITTED, see db.engine). If it was not, the pending claim
   is there still, and the new one was refused as the second of its consumer.
 
-On Galera no transaction waits for one on another server. There the entry in the index is a key of both, of
-the one that takes it out and of the one that puts it in: of two that did not see each other, the second is
-undone.
+On Galera no transaction waits for one on another server. There the entry in the index is a key of
+both, of the one that takes it out and of the one that puts it in: of two that did not see each
+other, the second is undone.
 
-A claim that this transaction takes away itself is kept by the lock of its node: a transaction that would
-confirm it waits for that, reads again, and finds it gone. On SQLite, transactions that write come one after
-the other.
+A claim that this transaction takes away itself is kept by the lock of its node: a transaction that
+would confirm it waits for that, reads again, and finds it gone. On SQLite, transactions that write
+come one after the other.
 """
 
 from nova_sched.db import bulk
@@ -42,11 +44,14 @@ from nova_sched.db.tables import CLAIMS
 from nova_sched.objects.claim import CONFIRMED
 
 IS_CONFIRMED = f"state = '{CONFIRMED}'"
-ENTER_CONFIRMED = bulk.Mark(CLAIMS, 'unconfirmed', 'consumer_uuid', 'uq_claims_consumer_uuid', IS_CONFIRMED)
+ENTER_CONFIRMED = bulk.Mark(
+    CLAIMS, 'unconfirmed', 'consumer_uuid', 'uq_claims_consumer_uuid', IS_CONFIRMED
+)
 
 
 def refuse_confirmed(connection, placements, held):
-    """Have the database refuse what the placements have made for consumers that are confirmed elsewhere.
+    """Have the database refuse what the placements have made for consumers that are confirmed
+    elsewhere.
 
     All that the placements (Held) bring about must be written by then. Raises DBDuplicateEntry or
     IntegrityError.

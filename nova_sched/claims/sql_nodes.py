@@ -28,7 +28,8 @@ def lock(connection, nodes):
 
 
 def lock_at(connection, nodes):
-    """The same, and the time by the database's clock when the last of them was locked; 0 without any."""
+    """The same, and the time by the database's clock when the last of them was locked; 0 without
+    any."""
     found, now_s = {}, 0.0
     for uuid, *rest, read_s in sql.LOCK_USAGES.run(connection, nodes):
         found[uuid], now_s = sql.usage(*rest), max(now_s, read_s)
@@ -56,7 +57,10 @@ def replace_claims(connection, gone, come):
 
 def rows(connection, uuids, lock=False):
     """UUID -> the node's row."""
-    return {row.uuid: row for row in sql.rows(connection, sql.LOCK_NODES if lock else sql.READ_NODES, uuids)}
+    return {
+        row.uuid: row
+        for row in sql.rows(connection, sql.LOCK_NODES if lock else sql.READ_NODES, uuids)
+    }
 
 
 def texts(connection, uuids):

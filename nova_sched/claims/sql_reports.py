@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Nodes' reports in the database: what they change, all of it in the transaction of a connection."""
+"""Nodes' reports in the database: what they change, all of it in the transaction of a
+connection."""
 
 import itertools
 import json
@@ -26,8 +27,8 @@ from nova_sched.db.tables import NODES
 def take_all(connection, latest, now_s, tokens, locator=None):
     """Take reports (node UUID -> Report); a Taken for each.
 
-    ``now_s`` stands in for the database's clock. ``tokens`` are those of the fences that may end with them;
-    ``locator``: see ClaimStore. Raises Loose.
+    ``now_s`` stands in for the database's clock. ``tokens`` are those of the fences that may end
+    with them; ``locator``: see ClaimStore. Raises Loose.
     """
     watched = groups.watched(connection, tokens)
     rows = sql_nodes.rows(connection, watched.union(latest), lock=True)
@@ -38,9 +39,20 @@ def take_all(connection, latest, now_s, tokens, locator=None):
     if not latest.keys() <= rows.keys():
         first, read_s = connection.execute(sql.LAST_GENERATION).one()
     now_s = read_s if now_s is None else now_s
-    told = {uuid: locator and sql_domains.told_text(locator, report) for uuid, report in latest.items()}
+    told = {
+        uuid: locator and sql_domains.told_text(locator, report) for uuid, report in latest.items()
+    }
     taken = [
-        take(report, rows.get(uuid), texts.get(uuid), claims.get(uuid, []), moving, first, now_s, told[uuid])
+        take(
+            report,
+            rows.get(uuid),
+            texts.get(uuid),
+            claims.get(uuid, []),
+            moving,
+            first,
+            now_s,
+            told[uuid],
+        )
         for uuid, report in sorted(latest.items())
     ]
     twins = [_forget_twin(connection, one.facts.report) for one in taken if one.renamed]
@@ -51,11 +63,14 @@ def take_all(connection, latest, now_s, tokens, locator=None):
 
 
 def _moving(connection, reports, claims):
-    """(consumer, node) of those that are away from one of these nodes on a move that keeps its source."""
+    """(consumer, node) of those that are away from one of these nodes on a move that keeps its
+    source."""
     gone = {
         (consumer, uuid)
         for uuid, report in reports.items()
-        for consumer in absent(report, {claim.consumer_uuid: claim for claim in claims.get(uuid, ())})
+        for consumer in absent(
+            report, {claim.consumer_uuid: claim for claim in claims.get(uuid, ())}
+        )
     }
     found = sql.read_claims(connection, sql.CLAIMS_OF, {consumer for consumer, _ in gone})
     return {key for key in gone if any(keeps_source(one, *key) for one in found)}
@@ -68,7 +83,8 @@ def _forget_twin(connection, report):
 
 
 def _end_fences(connection, rows, taken, gone, watched, tokens):
-    """End the fences whose last claims end with reports, or are among those ``gone`` with their node."""
+    """End the fences whose last claims end with reports, or are among those ``gone`` with their
+    node."""
     changes = {claim.key: (claim, None) for claim in gone}
     for one in taken:
         put = {claim.key: claim for claim in one.put}

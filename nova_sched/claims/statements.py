@@ -75,7 +75,9 @@ MEMBERS_OF = (
 )
 OVERDUE = (
     sa.select(CLAIMS)
-    .where(CLAIMS.c.expires_s <= sa.func.coalesce(sa.bindparam('now_s', type_=sa.Double()), clock.NOW))
+    .where(
+        CLAIMS.c.expires_s <= sa.func.coalesce(sa.bindparam('now_s', type_=sa.Double()), clock.NOW)
+    )
     .where(CLAIMS.c.state != CONFIRMED)
     .order_by(CLAIMS.c.expires_s, CLAIMS.c.uuid)
     .limit(CHUNK)
@@ -104,7 +106,11 @@ def chunks(items):
 
 def rows(connection, statement, given):
     """Rows of a statement about many names, in the order of the names."""
-    return [row for chunk in chunks(sorted(given)) for row in connection.execute(statement, {'given': chunk})]
+    return [
+        row
+        for chunk in chunks(sorted(given))
+        for row in connection.execute(statement, {'given': chunk})
+    ]
 
 
 def read_claims(connection, statement, given):
@@ -114,11 +120,24 @@ def read_claims(connection, statement, given):
 def claim(row):
     """The Claim of a row of CLAIMS, with all columns in their order.
 
-    By position: a report reads all claims of its node, and words for 21 arguments take twice as long as the
-    rest.
+    By position: a report reads all claims of its node, and words for 21 arguments take twice as
+    long as the rest.
     """
     uuid, consumer, node, state, _, resources, project, user, group, request, *rest = row
-    created_s, changed_s, expires_s, image, parts, counted, unseen, move, resizing, top, member, fences = rest
+    (
+        created_s,
+        changed_s,
+        expires_s,
+        image,
+        parts,
+        counted,
+        unseen,
+        move,
+        resizing,
+        top,
+        member,
+        fences,
+    ) = rest
     return Claim(
         consumer,
         node,
@@ -167,7 +186,8 @@ def group_row(policy):
 
 def inventories_text(report):
     return json.dumps(
-        {name: dataclasses.astuple(one) for name, one in report.inventories.items()}, sort_keys=True
+        {name: dataclasses.astuple(one) for name, one in report.inventories.items()},
+        sort_keys=True,
     )
 
 

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a node's report changes in the store: settled claims, the row, the text; nothing is written here."""
+"""What a node's report changes in the store: settled claims, the row, the text; nothing is written
+here."""
 
 import dataclasses
 import json
@@ -60,7 +61,8 @@ class Taken:
 
 
 def second_of_a_name(reports):
-    """The place of the first report under a name that an earlier one gives to another node; None without."""
+    """The place of the first report under a name that an earlier one gives to another node; None
+    without."""
     owners: dict[tuple[str, str], str] = {}
     for place, report in enumerate(reports):
         if owners.setdefault((report.host, report.nodename), report.node_uuid) != report.node_uuid:
@@ -71,9 +73,9 @@ def second_of_a_name(reports):
 def take(report, row, text_before, claims, moving, first, now_s, told=None):
     """Settle the node's claims with its report, and find out what that changes in its ``row``.
 
-    ``moving``: see ``settle``. The generations of a new node start above ``first``. ``told`` is what the node
-    says of its own domains, as text; None: as before. A report that is older than the one that was taken last
-    changes nothing.
+    ``moving``: see ``settle``. The generations of a new node start above ``first``. ``told`` is
+    what the node says of its own domains, as text; None: as before. A report that is older than
+    the one that was taken last changes nothing.
     """
     if row is not None and not report.order.is_after(_order(row), row.seen_s):
         return _not_taken(row, text_before, claims)
@@ -97,7 +99,11 @@ def take(report, row, text_before, claims, moving, first, now_s, told=None):
     }
     new = row is None
     renamed = new or (row.host, row.nodename) != (report.host, report.nodename)
-    same = not new and text == text_before and all(getattr(row, name) == values[name] for name in values)
+    same = (
+        not new
+        and text == text_before
+        and all(getattr(row, name) == values[name] for name in values)
+    )
     changed = bool(not same or settled.ended or put)
     generation = (first if new else row.generation) + changed
     anew = new or any(claim.all_parts for claim in put)
@@ -115,7 +121,12 @@ def take(report, row, text_before, claims, moving, first, now_s, told=None):
     foreign = settled.foreign, settled.foreign_instances
     return Taken(
         facts=NodeFacts(
-            report, generation, tuple(settled.claims.values()), *foreign, now_s, tokens(values['fences'])
+            report,
+            generation,
+            tuple(settled.claims.values()),
+            *foreign,
+            now_s,
+            tokens(values['fences']),
         ),
         values=values,
         text=text,

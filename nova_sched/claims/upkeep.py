@@ -11,8 +11,8 @@
 # under the License.
 """Maintains the claims in a database: takes a snapshot, repairs what an audit found, ends claims.
 
-Each repair is a transaction of its own that reads again, behind the lock of the nodes, what it repairs:
-schedulers may be at work meanwhile.
+Each repair is a transaction of its own that reads again, behind the lock of the nodes, what it
+repairs: schedulers may be at work meanwhile.
 """
 
 import json
@@ -40,7 +40,10 @@ ALL_CLAIMS = sa.select(CLAIMS).order_by(CLAIMS.c.created_s, CLAIMS.c.uuid)
 NAMED = ALL_CLAIMS.where(
     CLAIMS.c.consumer_uuid.in_(
         sa.select(CLAIMS.c.consumer_uuid).where(
-            sa.or_(CLAIMS.c.uuid == sa.bindparam('name'), CLAIMS.c.consumer_uuid == sa.bindparam('name'))
+            sa.or_(
+                CLAIMS.c.uuid == sa.bindparam('name'),
+                CLAIMS.c.consumer_uuid == sa.bindparam('name'),
+            )
         )
     )
 )
@@ -78,9 +81,15 @@ class Upkeep:
             if connection.dialect.name != 'sqlite':
                 connection.execute(ONE_MOMENT)
             claims = connection.execute(ALL_CLAIMS).all()
-            nodes = connection.execute(sa.select(NODES).order_by(NODES.c.host, NODES.c.nodename)).all()
-            texts = dict(connection.execute(sa.select(REPORTS.c.node_uuid, REPORTS.c.report)).all())
-            policies = connection.execute(sa.select(SERVER_GROUPS).order_by(SERVER_GROUPS.c.uuid)).all()
+            nodes = connection.execute(
+                sa.select(NODES).order_by(NODES.c.host, NODES.c.nodename)
+            ).all()
+            texts = dict(
+                connection.execute(sa.select(REPORTS.c.node_uuid, REPORTS.c.report)).all()
+            )
+            policies = connection.execute(
+                sa.select(SERVER_GROUPS).order_by(SERVER_GROUPS.c.uuid)
+            ).all()
             records = groups.read_records(connection, deleted=True)
         return Snapshot(
             nodes={row.uuid: _node(row, texts.get(row.uuid)) for row in nodes},
@@ -91,7 +100,8 @@ class Upkeep:
         )
 
     def named(self, uuid):
-        """All claims of the consumer of that UUID, or of the one whose claim has it; oldest first."""
+        """All claims of the consumer of that UUID, or of the one whose claim has it; oldest
+        first."""
         with self._sessions.transaction(reads=True) as connection:
             return [sql.claim(row) for row in connection.execute(NAMED, {'name': uuid})]
 
@@ -100,7 +110,8 @@ class Upkeep:
     def release(self, consumer, node_uuids=None, force=False):
         """End the consumer's claims: on these nodes, or everywhere. Returns them, oldest first.
 
-        Raises StillThere if one of them is confirmed and this is not by ``force``; then none has ended.
+        Raises StillThere if one of them is confirmed and this is not by ``force``; then none has
+        ended.
         """
         with self._sessions.transaction() as connection:
             found = [claim for claim in _lock_claims(connection, sql.CLAIMS_OF, [consumer])
@@ -115,7 +126,8 @@ class Upkeep:
     # Repairs.
 
     def repair(self, found, now_s):
-        """Repair what can be repaired of what an audit found; what is right by now stays as it is."""
+        """Repair what can be repaired of what an audit found; what is right by now stays as it
+        is."""
         kinds = {kind: [one for one in found if one.kind == kind] for kind in findings.KINDS}
         self._end_orphans([one.claim_uuid for one in kinds[findings.ORPHAN]])
         for one in kinds[findings.DUPLICATE]:
@@ -145,7 +157,9 @@ class Upkeep:
     def _end_strays(self, uuids):
         for chunk in sql.chunks(sorted(uuids)):
             with self._sessions.transaction() as connection:
-                of = {claim.top_group for claim in sql.read_claims(connection, BY_UUID, chunk)} - {None}
+                of = {claim.top_group for claim in sql.read_claims(connection, BY_UUID, chunk)} - {
+                    None
+                }
                 records = groups.lock_records(connection, of)
                 there = {uuid for uuid, record in records.items() if record and not record.deleted}
                 _end(connection, [claim for claim in _lock_claims(connection, BY_UUID, chunk)
@@ -179,7 +193,9 @@ def _node(row, text):
         host=row.host,
         nodename=row.nodename,
         seen_s=row.seen_s,
-        inventories={name: Inventory(*values) for name, values in json.loads(row.inventories).items()},
+        inventories={
+            name: Inventory(*values) for name, values in json.loads(row.inventories).items()
+        },
         used=json.loads(row.used),
         foreign=json.loads(row.foreign_use),
         report=Report.from_json(text) if text else None,
@@ -189,7 +205,8 @@ def _node(row, text):
 
 
 def _lock_claims(connection, statement, given):
-    """Claims as they are once nobody else can change them: their nodes are locked, in the order of all."""
+    """Claims as they are once nobody else can change them: their nodes are locked, in the order of
+    all."""
     nodes = {claim.node_uuid for claim in sql.read_claims(connection, statement, given)}
     sql.LOCK_USAGES.run(connection, nodes)
     found = sql.read_claims(connection, statement, given)
@@ -202,7 +219,8 @@ def _end(connection, claims):
 
 
 def _add_up(connection, nodes, changed=False):
-    """Make the use that claims are judged by what the nodes' claims and their foreign use come to."""
+    """Make the use that claims are judged by what the nodes' claims and their unclaimed usage come
+    to."""
     rows = sql.rows(connection, sql.LOCK_NODES, nodes)
     claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, nodes))
     wrong = []

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Puts the worker of an agent together: its node, its driver, what it asks of schedulers and managers."""
+"""Puts the worker of an agent together: its node, its driver, what it asks of schedulers and
+managers."""
 
 import random
 import threading
@@ -28,7 +29,10 @@ from nova_sched.rpc.client import ClaimsClient, QueuesClient
 from nova_sched.state.aggregates import Aggregate
 
 CALL_S = 60  # seconds for which an answer is waited for before the same is asked again
-GRACE_S, LEAVING_S = 60.0, 5.0  # for all of an agent's end if nobody says; and for what comes after its jobs
+GRACE_S, LEAVING_S = (
+    60.0,
+    5.0,
+)  # for all of an agent's end if nobody says; and for what comes after its jobs
 
 
 class AgentSite:
@@ -36,7 +40,12 @@ class AgentSite:
 
     def __init__(self, agent, nodename, cell_uuid=None):
         self.host, self.nodename = agent.host, nodename
-        self.begin, self.built, self.keep, self.undo = agent.begin, agent.built, agent.keep, agent.undo
+        self.begin, self.built, self.keep, self.undo = (
+            agent.begin,
+            agent.built,
+            agent.keep,
+            agent.undo,
+        )
         self.destroy, self.watch = agent.destroy, agent.watch
         self.resize, self.confirm_resize = agent.resize, agent.confirm_resize
         self.revert_resize = agent.revert_resize
@@ -86,7 +95,9 @@ class Menu:
             rules = with_devices(service.rules(self._conf))
             self._fit = Fit(rules, Catalogue.from_plain(offered), self._conf.queues.priority_steps)
             self._offered = offered
-        aggregates = [Aggregate(**{**one, 'hosts': frozenset(one['hosts'])}) for one in here['aggregates']]
+        aggregates = [
+            Aggregate(**{**one, 'hosts': frozenset(one['hosts'])}) for one in here['aggregates']
+        ]
         return View(self._fit, aggregates, bool(here.get('disabled')))
 
 
@@ -111,8 +122,8 @@ def check(conf, host):
 
 
 class AgentWorker:
-    """The worker of one agent, on a bus. ``interval_s`` gives the seconds between reports, which may be made
-    once ``settled`` was called."""
+    """The worker of one agent, on a bus. ``interval_s`` gives the seconds between reports, which
+    may be made once ``settled`` was called."""
 
     def __init__(self, conf, bus, agent, nodename, interval_s, settled):
         self._menu = Menu(conf, QueuesClient(bus, CALL_S), agent.host)
@@ -154,6 +165,7 @@ class AgentWorker:
 
 
 def _grace_s(conf):
-    """Seconds for the end of jobs, of all those that the process has for its end; 0 there is no limit."""
+    """Seconds for the end of jobs, of all those that the process has for its end; 0 there is no
+    limit."""
     whole_s = conf.graceful_shutdown_timeout if 'graceful_shutdown_timeout' in conf else GRACE_S
     return max(0.0, whole_s - LEAVING_S) if whole_s else threading.TIMEOUT_MAX

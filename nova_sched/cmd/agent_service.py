@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Puts an agent together: its settings, its instances, its reporter, its place on the bus, its worker."""
+"""Puts an agent together: its settings, its instances, its reporter, its place on the bus, its
+worker."""
 
 import dataclasses
 import logging
@@ -41,7 +42,9 @@ def settings(conf):
     try:
         state.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise errors.BadConfig('[agent] state_path', f'{state} cannot be made: {error.strerror}') from None
+        raise errors.BadConfig(
+            '[agent] state_path', f'{state} cannot be made: {error.strerror}'
+        ) from None
     instances = wanted['instances_path'] or (NOVA_INSTANCES if NOVA_INSTANCES.is_dir() else state)
     if not Path(instances).is_dir():
         why = f'there is no directory {instances}; make it, or name the one that holds the disks of instances'
@@ -49,7 +52,9 @@ def settings(conf):
     if known := sorted(MEASURED & wanted['resources'].keys()):
         raise errors.BadConfig('[agent] resources', f'{", ".join(known)} is read from the machine')
     # An option has the name of the setting that it makes.
-    same = {field.name for field in dataclasses.fields(Settings)} & wanted.keys() - {'instances_path'}
+    same = {field.name for field in dataclasses.fields(Settings)} & wanted.keys() - {
+        'instances_path'
+    }
     read = {name: wanted[name] for name in same if wanted[name] is not None}
     return Settings(
         host=conf.host,
@@ -62,7 +67,8 @@ def settings(conf):
 
 
 def agent(chosen):
-    """The agent of a node with these settings, with the instances it was told of. Raises BadMachineFacts."""
+    """The agent of a node with these settings, with the instances it was told of. Raises
+    BadMachineFacts."""
     return Agent(chosen, Instances(chosen.uuid_file.with_name('instances.json')))
 
 
@@ -97,20 +103,27 @@ class AgentService(oslo_service.ServiceBase):
         if self._bus is None:
             self._bus = rpc.transport(self._conf)
         client = ReportClient(self._bus, self._timeout_s)
-        patience_s = 1.5 * self._timeout_s  # by then, only a bus that is away can still be waited for
+        patience_s = (
+            1.5 * self._timeout_s
+        )  # by then, only a bus that is away can still be waited for
         count = Count(self._settings.uuid_file.with_name('starts'))
-        self.reporter = Reporter(made, client, self._interval, self._cell_uuid, patience_s, count=count)
+        self.reporter = Reporter(
+            made, client, self._interval, self._cell_uuid, patience_s, count=count
+        )
         # It waits until the server listens, and says so if that takes long.
         self.reporter.start()
         server = agent_server.server(self._bus, made.host, made, self._hear)
-        # While the bus is away this waits for it; a server that has not started yet cannot be stopped.
+        # While the bus is away this waits for it; a server that has not started yet cannot be
+        # stopped.
         server.start()
         self._server = server
         if not self._conf.queues.enabled:
             self.reporter.listens()
             return
         nodename, settled = self._settings.node or made.host, self.reporter.listens
-        self.worker = agent_queues.AgentWorker(self._conf, self._bus, made, nodename, self._interval, settled)
+        self.worker = agent_queues.AgentWorker(
+            self._conf, self._bus, made, nodename, self._interval, settled
+        )
         self.worker.start()
 
     def _hear(self):
@@ -119,7 +132,8 @@ class AgentService(oslo_service.ServiceBase):
             self.worker.hear()
 
     def _interval(self):
-        """Seconds between reports as configured now; a reloaded file that makes no sense changes nothing."""
+        """Seconds between reports as configured now; a reloaded file that makes no sense changes
+        nothing."""
         try:
             self._interval_s, self._bad_interval = self._conf.agent.report_interval, None
         except ValueError as error:
@@ -129,7 +143,8 @@ class AgentService(oslo_service.ServiceBase):
         return self._interval_s
 
     def stop(self, graceful=True):
-        """End the jobs in hand, report no more, take no more instances, answer calls in flight, then end."""
+        """End the jobs in hand, report no more, take no more instances, answer calls in flight,
+        then end."""
         if self.worker is not None:
             self.worker.stop()
         quiet = self.reporter is not None and self.reporter.stop()
@@ -146,7 +161,8 @@ class AgentService(oslo_service.ServiceBase):
         self._ended.wait()
 
     def reset(self):
-        """The configuration was read again; the reporter reads its interval for each report anyway."""
+        """The configuration was read again; the reporter reads its interval for each report
+        anyway."""
         if self.worker is not None:
             self.worker.reset()
         LOG.info('Options were reloaded')

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""nova-sched-api: the REST API on a web server of its own; on fake:// in one process with those it asks."""
+"""nova-sched-api: the REST API on a web server of its own; on fake:// in one process with those it
+asks."""
 
 import contextlib
 import logging
@@ -53,12 +54,15 @@ def _run():
 
 
 def application(conf, bus):
-    """The API over the schedulers and managers of queues that are on this bus. Raises BadConfig."""
+    """The API over the schedulers and managers of queues that are on this bus. Raises
+    BadConfig."""
     from nova_sched.api import app
     from nova_sched.rpc import client
 
     wait_s = conf.api.rpc_timeout
-    queues = client.QueuesClient(bus, wait_s) if has_queues(conf) or not is_alone(conf) else Nobody()
+    queues = (
+        client.QueuesClient(bus, wait_s) if has_queues(conf) or not is_alone(conf) else Nobody()
+    )
     return app.make(conf, client.GroupsClient(bus, wait_s), queues)
 
 
@@ -83,7 +87,8 @@ class Nobody:
 
 
 def _start(stack, service):
-    """Run a service in this process until the stack ends: over fake:// nobody else can be reached."""
+    """Run a service in this process until the stack ends: over fake:// nobody else can be
+    reached."""
     stack.callback(service.stop)
     service.start()
 
@@ -111,7 +116,8 @@ def server(conf, served):
 
 
 def _with_slashes(served):
-    """The application behind Cheroot, that keeps %2F in a path, where other servers decode all of it."""
+    """The application behind Cheroot, that keeps %2F in a path, where other servers decode all of
+    it."""
 
     def answer(environ, start_response):
         if '%2F' in environ['PATH_INFO']:
@@ -131,7 +137,8 @@ def until_told(served):
     told = []
 
     def leave():
-        # A signal is only noted where it arrives: in the hub of eventlet, nothing can be waited for.
+        # A signal is only noted where it arrives: in the hub of eventlet, nothing can be waited
+        # for.
         while not told:
             time.sleep(NOTICE_S)
         served.stop()

@@ -9,10 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The REST API for a WSGI server such as uWSGI, gunicorn or mod_wsgi: ``application`` is made by the import.
+"""The REST API for a WSGI server such as uWSGI, gunicorn or mod_wsgi: ``application`` is made by
+the import.
 
-The configuration files are those that the daemons read, or those that OS_NOVA_SCHED_CONFIG_FILES names, with
-semicolons between them.
+The configuration files are those that the daemons read, or those that OS_NOVA_SCHED_CONFIG_FILES
+names, with semicolons between them.
 """
 
 import os

@@ -18,10 +18,13 @@ from oslo_config import cfg
 
 
 def choose(argv=None):
-    """Read [DEFAULT] service_backend alone, and make it so. A bad configuration ends the program."""
+    """Read [DEFAULT] service_backend alone, and make it so. A bad configuration ends the
+    program."""
     argv = sys.argv[1:] if argv is None else argv
     conf = cfg.ConfigOpts()
-    conf.register_opt(cfg.StrOpt('service_backend', default='threading', choices=['threading', 'eventlet']))
+    conf.register_opt(
+        cfg.StrOpt('service_backend', default='threading', choices=['threading', 'eventlet'])
+    )
     try:
         conf(config_arguments(argv), project='nova_sched')
         chosen = conf.service_backend

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""nova-sched-queues: keeps the list of queues, settles jobs, and has the scheduler decide the rest."""
+"""nova-sched-queues: keeps the list of queues, settles jobs, and has the scheduler decide the
+rest."""
 
 import sys
 

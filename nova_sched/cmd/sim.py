@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""nova-sched-sim: simulated computes and conductors, and a trace of real requests, against a scheduler."""
+"""nova-sched-sim: simulated computes and conductors, and a trace of real requests, against a
+scheduler."""
 
 import argparse
 import contextlib
@@ -61,22 +62,42 @@ def parser():
         help='run one in this process: on fake://, with a database of its own',
     )
     where.add_argument(
-        '--config-file', metavar='FILE', help='configuration: of the bus, and with --embedded of the rules'
+        '--config-file',
+        metavar='FILE',
+        help='configuration: of the bus, and with --embedded of the rules',
     )
     where.add_argument(
-        '--state-dir', metavar='DIR', help='keep the embedded database and log in this new or empty directory'
+        '--state-dir',
+        metavar='DIR',
+        help='keep the embedded database and log in this new or empty directory',
     )
     fleet = made.add_argument_group('the compute nodes')
     one = number(1)
-    fleet.add_argument('--nodes', type=one, default=200, metavar='N', help='how many (%(default)s)')
-    fleet.add_argument('--zones', type=one, default=3, metavar='N', help='availability zones (%(default)s)')
-    fleet.add_argument('--racks', type=one, default=4, metavar='N', help='racks in each zone (%(default)s)')
-    fleet.add_argument('--vcpus', type=one, default=64, metavar='N', help='of each node (%(default)s)')
     fleet.add_argument(
-        '--memory', type=one, default=128, metavar='GIB', help='of each node, for servers (%(default)s)'
+        '--nodes', type=one, default=200, metavar='N', help='how many (%(default)s)'
     )
     fleet.add_argument(
-        '--disabled', type=share, default=0.02, metavar='SHARE', help='of nodes in maintenance (%(default)s)'
+        '--zones', type=one, default=3, metavar='N', help='availability zones (%(default)s)'
+    )
+    fleet.add_argument(
+        '--racks', type=one, default=4, metavar='N', help='racks in each zone (%(default)s)'
+    )
+    fleet.add_argument(
+        '--vcpus', type=one, default=64, metavar='N', help='of each node (%(default)s)'
+    )
+    fleet.add_argument(
+        '--memory',
+        type=one,
+        default=128,
+        metavar='GIB',
+        help='of each node, for servers (%(default)s)',
+    )
+    fleet.add_argument(
+        '--disabled',
+        type=share,
+        default=0.02,
+        metavar='SHARE',
+        help='of nodes in maintenance (%(default)s)',
     )
     fleet.add_argument(
         '--failing',
@@ -85,7 +106,9 @@ def parser():
         metavar='SHARE',
         help='of builds; the server goes to an alternate (%(default)s)',
     )
-    fleet.add_argument('--this-machine', action='store_true', help='add this machine with its real facts')
+    fleet.add_argument(
+        '--this-machine', action='store_true', help='add this machine with its real facts'
+    )
     load = made.add_argument_group('the requests')
     load.add_argument(
         '--trace',
@@ -93,7 +116,10 @@ def parser():
         help='table of VMs, with flavors.csv and duration_bins.csv beside it (four hours of Azure, 2017)',
     )
     load.add_argument(
-        '--requests', type=one, metavar='N', help='only the first N of the trace, with --model servers (all)'
+        '--requests',
+        type=one,
+        metavar='N',
+        help='only the first N of the trace, with --model servers (all)',
     )
     load.add_argument(
         '--zoned',
@@ -101,10 +127,16 @@ def parser():
         metavar='SHARE',
         help='of tenants who name a zone (0.7, with --model 0.3: all zones become full)',
     )
-    load.add_argument('--inflight', type=one, default=32, metavar='N', help='calls at once (%(default)s)')
-    load.add_argument('--seed', type=number(0), default=1, metavar='N', help='of all chance (%(default)s)')
+    load.add_argument(
+        '--inflight', type=one, default=32, metavar='N', help='calls at once (%(default)s)'
+    )
+    load.add_argument(
+        '--seed', type=number(0), default=1, metavar='N', help='of all chance (%(default)s)'
+    )
     sim_models.add_options(
-        made.add_argument_group('queues and scheduler compared (in place of the first two options)')
+        made.add_argument_group(
+            'queues and scheduler compared (in place of the first two options)'
+        )
     )
     made.add_argument(
         '--format', choices=['table', 'json'], default='table', help='of the summary (%(default)s)'
@@ -126,7 +158,9 @@ def _main():
     if options.model and options.embedded:
         asked.error('--model has a scheduler of its own: leave --embedded out')
     if not (options.embedded or options.config_file or options.model):
-        asked.error('say --embedded, --model, or --config-file with the bus of a running scheduler')
+        asked.error(
+            'say --embedded, --model, or --config-file with the bus of a running scheduler'
+        )
     if options.state_dir and not options.embedded:
         asked.error('--state-dir is for --embedded')
     if options.zoned is None:
@@ -181,7 +215,9 @@ def _directory(options, stack):
     from nova_sched import errors
 
     if not options.state_dir:
-        return pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix='nova-sched-sim-')))
+        return pathlib.Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix='nova-sched-sim-'))
+        )
     directory = pathlib.Path(options.state_dir)
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -202,7 +238,9 @@ def _configure(options, directory):
     startup.configure(argv)
     CONF.set_override('service_backend', options.backend)
     if options.embedded:
-        CONF.set_override('connection', f'sqlite:///{directory / "nova-sched.sqlite"}', group='database')
+        CONF.set_override(
+            'connection', f'sqlite:///{directory / "nova-sched.sqlite"}', group='database'
+        )
     else:
         logging.getLogger().setLevel(logging.ERROR)
     return CONF
@@ -220,7 +258,9 @@ def _settings(options):
     from nova_sched.sim import machines, session
 
     reserved_mb = machines.Shape().reserved_mb
-    shape = machines.Shape(options.vcpus, options.memory * 1024 + reserved_mb, reserved_mb=reserved_mb)
+    shape = machines.Shape(
+        options.vcpus, options.memory * 1024 + reserved_mb, reserved_mb=reserved_mb
+    )
     plan = machines.Plan(
         nodes=options.nodes,
         zones=options.zones,

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The part of nova-sched-sim that has queues and the scheduler place the same servers, in simulated time."""
+"""The part of nova-sched-sim that has queues and the scheduler place the same servers, in
+simulated time."""
 
 import json
 import logging
@@ -38,9 +39,15 @@ def add_options(models):
         help='the trace is repeated until its peak is that share of the vCPUs (%(default)s)',
     )
     models.add_argument(
-        '--prefill', type=share, default=0.0, metavar='SHARE', help='of the vCPUs in use at the start'
+        '--prefill',
+        type=share,
+        default=0.0,
+        metavar='SHARE',
+        help='of the vCPUs in use at the start',
     )
-    models.add_argument('--hours', type=amount, default=4.0, metavar='N', help='of the trace (%(default)s)')
+    models.add_argument(
+        '--hours', type=amount, default=4.0, metavar='N', help='of the trace (%(default)s)'
+    )
     models.add_argument(
         '--packing',
         action='store_true',
@@ -48,9 +55,15 @@ def add_options(models):
     )
     models.add_argument('--steps', type=one, metavar='N', help='[queues] priority_steps (10)')
     models.add_argument('--slots', type=one, metavar='N', help='[queues] slots (2)')
-    models.add_argument('--fallback-after', type=one, metavar='S', help='[queues] fallback_after (30)')
     models.add_argument(
-        '--build', type=amount, default=5.0, metavar='S', help='seconds of a build, on average (%(default)s)'
+        '--fallback-after', type=one, metavar='S', help='[queues] fallback_after (30)'
+    )
+    models.add_argument(
+        '--build',
+        type=amount,
+        default=5.0,
+        metavar='S',
+        help='seconds of a build, on average (%(default)s)',
     )
     models.add_argument(
         '--by-rule',
@@ -60,7 +73,11 @@ def add_options(models):
         help='of tenants who ask for what only the scheduler can do (%(default)s)',
     )
     models.add_argument(
-        '--more-flavors', type=number(0), default=0, metavar='N', help='that nobody asks for (%(default)s)'
+        '--more-flavors',
+        type=number(0),
+        default=0,
+        metavar='N',
+        help='that nobody asks for (%(default)s)',
     )
     models.add_argument(
         '--more-specials',
@@ -78,7 +95,8 @@ def add_options(models):
 
 
 def compare(options, plan, console):
-    """Run each model on the same nodes, one after the other. Shows, and returns, their figures by model."""
+    """Run each model on the same nodes, one after the other. Shows, and returns, their figures by
+    model."""
     from nova_sched.cmd import startup
     from nova_sched.conf import CONF
     from nova_sched.sim import trace
@@ -90,8 +108,11 @@ def compare(options, plan, console):
     settings, results = _settings(options, plan, CONF), {}
     arrivals = trace.load(options.trace) if options.trace else trace.load()
     for model in comparison.MODELS if options.model == 'both' else [options.model]:
-        # Nothing of it is to outlive this process: where there is a file system in memory, it is faster.
-        with tempfile.TemporaryDirectory(prefix='nova-sched-sim-', dir=_quick_directory()) as directory:
+        # Nothing of it is to outlive this process: where there is a file system in memory, it is
+        # faster.
+        with tempfile.TemporaryDirectory(
+            prefix='nova-sched-sim-', dir=_quick_directory()
+        ) as directory:
             run = comparison.Run(settings, arrivals, CONF, pathlib.Path(directory))
             begin = getattr(comparison, model)
             results[model] = report.figures(model, begin(run, _watch(console, len(run.asks))))
@@ -108,7 +129,8 @@ def _quick_directory():
 
 
 def _choose_weights(options, conf):
-    """Weights that pack; without that of builds under way, which would spread a burst all the same."""
+    """Weights that pack; without that of builds under way, which would spread a burst all the
+    same."""
     if options.packing:
         conf.set_override('io_ops_weight_multiplier', 0.0, group='filter_scheduler')
         for name in ('ram', 'cpu', 'disk'):

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What every program does first: read the configuration, set up the log, and say what is wrong with them."""
+"""What every program does first: read the configuration, set up the log, and say what is wrong
+with them."""
 
 import logging
 import sys
@@ -37,7 +38,8 @@ def configure(argv=None, **kwargs):
 
 
 def check(conf):
-    """Find out what the configuration lacks before a process starts on it. Raises BadConfig or cfg.Error."""
+    """Find out what the configuration lacks before a process starts on it. Raises BadConfig or
+    cfg.Error."""
     options.register_plug_in_opts(conf)
     read_all(conf)
     service.rules(conf)
@@ -75,7 +77,8 @@ class Reloadable:
         return getattr(self._conf, name)
 
     def mutate_config_files(self):
-        """Take over the options that may change, unless a value is a mistake. Returns what changed."""
+        """Take over the options that may change, unless a value is a mistake. Returns what
+        changed."""
         fresh = cfg.ConfigOpts()
         for module in options.MODULES:
             module.register_opts(fresh)

@@ -82,7 +82,8 @@ def list_opts():
 
 
 def plug_in_opts():
-    """Options by group of the packages that bring filters or weighers, as these list them for oslo.config."""
+    """Options by group of the packages that bring filters or weighers, as these list them for
+    oslo.config."""
     for point in importlib.metadata.entry_points(group='oslo.config.opts'):
         groups = {one.group for one in point.dist.entry_points}
         if point.name == 'nova_sched' or groups.isdisjoint(RULES):

@@ -23,7 +23,8 @@ OWN_STATE = Path(os.environ.get('XDG_STATE_HOME') or os.path.expanduser('~/.loca
 
 
 def state_path(is_root, is_installed, own=OWN_STATE):
-    """Where the system keeps state; an account on a machine without that has a place of its own."""
+    """Where the system keeps state; an account on a machine without that has a place of its
+    own."""
     return str(SYSTEM_STATE if is_root or is_installed else own / 'nova-sched')
 
 

@@ -10,7 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Options of the [database_limits] group: how long a database server may keep a scheduler waiting."""
+"""Options of the [database_limits] group: how long a database server may keep a scheduler
+waiting."""
 
 from oslo_config import cfg
 

@@ -145,13 +145,29 @@ OPTS = [
     _multiplier('io_ops', -1.0, 'running I/O operations; negative prefers idle hosts,'),
     _multiplier('soft_affinity', 1.0, 'members of the same soft-affinity group', min=0.0),
     _multiplier(
-        'soft_anti_affinity', 1.0, 'hosts without members of the same soft-anti-affinity group', min=0.0
+        'soft_anti_affinity',
+        1.0,
+        'hosts without members of the same soft-anti-affinity group',
+        min=0.0,
     ),
-    _multiplier('hypervisor_version', 1.0, 'the version of the hypervisor; negative prefers older ones,'),
+    _multiplier(
+        'hypervisor_version', 1.0, 'the version of the hypervisor; negative prefers older ones,'
+    ),
     _multiplier('num_instances', 0.0, 'the number of instances; negative prefers hosts with few,'),
-    _multiplier('pci', 1.0, 'having few free PCI devices, which keeps hosts with many of them free', min=0.0),
-    _multiplier('build_failure', 1000000.0, 'builds that failed since the last good one, turned round,'),
-    _multiplier('cross_cell_move', 1000000.0, 'the cell that a server leaves; negative prefers other cells,'),
+    _multiplier(
+        'pci',
+        1.0,
+        'having few free PCI devices, which keeps hosts with many of them free',
+        min=0.0,
+    ),
+    _multiplier(
+        'build_failure', 1000000.0, 'builds that failed since the last good one, turned round,'
+    ),
+    _multiplier(
+        'cross_cell_move',
+        1000000.0,
+        'the cell that a server leaves; negative prefers other cells,',
+    ),
     _multiplier(
         'image_props',
         0.0,

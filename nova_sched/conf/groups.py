@@ -10,7 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Options of the [groups] group: top groups, whose members are placed together before the first exists."""
+"""Options of the [groups] group: top groups, whose members are placed together before the first
+exists."""
 
 from oslo_config import cfg
 

@@ -99,7 +99,10 @@ OPTS = [
         'only waits, `exec` runs exec_command.',
     ),
     cfg.FloatOpt(
-        'fake_seconds', default=0.0, min=0.0, help='Seconds that a job takes with the driver `fake`.'
+        'fake_seconds',
+        default=0.0,
+        min=0.0,
+        help='Seconds that a job takes with the driver `fake`.',
     ),
     cfg.FloatOpt(
         'fake_failures',

@@ -10,7 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Options of the [topology] group: the levels of failure domains that policies of groups may name."""
+"""Options of the [topology] group: the levels of failure domains that policies of groups may
+name."""
 
 from oslo_config import cfg
 

@@ -54,4 +54,6 @@ def _is_database(file):
         with file.open('rb') as opened:
             return opened.read(len(MAGIC)) == MAGIC
     except OSError as error:
-        raise errors.BadConfig('[database] connection', f'{file} cannot be read: {error.strerror}') from error
+        raise errors.BadConfig(
+            '[database] connection', f'{file} cannot be read: {error.strerror}'
+        ) from error

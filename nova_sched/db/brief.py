@@ -11,9 +11,9 @@
 # under the License.
 """A transaction on the driver's own connection, in as few messages as it has answers to wait for.
 
-For the claims that a caller waits for: to a database on another machine each message takes longer than most
-statements, and SQLAlchemy's way to run one takes as long as what SQLite does with it (the benchmarks `shared`
-and `claims` show it).
+For the claims that a caller waits for: to a database on another machine each message takes longer
+than most statements, and SQLAlchemy's way to run one takes as long as what SQLite does with it
+(the benchmarks `shared` and `claims` show it).
 """
 
 import contextlib
@@ -24,7 +24,9 @@ import sqlalchemy as sa
 @contextlib.contextmanager
 def transaction(connection):
     """A transaction on the driver's connection below one of SQLAlchemy's, which is in none."""
-    kind = {'psycopg2': _InFewMessages, 'pysqlite': _OnSqlite}.get(connection.dialect.driver, _Brief)
+    kind = {'psycopg2': _InFewMessages, 'pysqlite': _OnSqlite}.get(
+        connection.dialect.driver, _Brief
+    )
     made = kind(connection)
     try:
         yield made
@@ -39,7 +41,8 @@ def transaction(connection):
 
 
 class _Brief:
-    """Runs statements as far as db.bulk needs it, like SQLAlchemy's connection and with its errors."""
+    """Runs statements as far as db.bulk needs it, like SQLAlchemy's connection and with its
+    errors."""
 
     def __init__(self, connection):
         self.dialect = connection.dialect
@@ -79,7 +82,8 @@ class _OnSqlite(_Brief):
 class _InFewMessages(_Brief):
     """What has no rows to fetch waits for what has, or for the end.
 
-    The driver would send BEGIN and COMMIT each in a message of its own: it is told to keep out of it.
+    The driver would send BEGIN and COMMIT each in a message of its own: it is told to keep out of
+    it.
     """
 
     def __init__(self, connection):

@@ -11,14 +11,16 @@
 # under the License.
 """Many rows of one table written in one statement: on a server, each statement costs a round trip.
 
-Drivers run a statement for many rows as one for each row, but for an INSERT. Here rows go into one statement,
-up to as many as a server likes in one. SQLite has no round trips, and is fastest with a plain statement for
-each row. Rows are mappings by column; they are found by the table's primary key, of one column.
+Drivers run a statement for many rows as one for each row, but for an INSERT. Here rows go into one
+statement, up to as many as a server likes in one. SQLite has no round trips, and is fastest with a
+plain statement for each row. Rows are mappings by column; they are found by the table's primary
+key, of one column.
 """
 
 from nova_sched.db import clock
 
-# A server looks for a row's case from the first on, so more of them cost more than another round trip.
+# A server looks for a row's case from the first on, so more of them cost more than another round
+# trip.
 ROWS = 128
 # A server refuses a message that is too long: of 4 MiB, where nobody has allowed more.
 LETTERS = 1_000_000
@@ -42,7 +44,8 @@ class Insert:
 
 
 class Update:
-    """Rows with a key and a value for each of ``columns``; ``also`` is what all get besides, in SQL."""
+    """Rows with a key and a value for each of ``columns``; ``also`` is what all get besides, in
+    SQL."""
 
     def __init__(self, table, *columns, also=''):
         self._table, self._key, self._columns = table.name, _key_of(table), columns
@@ -65,13 +68,18 @@ class Update:
         # MySQL would rather read all of a table of a few hundred rows.
         by = ' FORCE INDEX (PRIMARY)' if _is_mysql(connection) else ''
         text = f'UPDATE {self._table}{by} SET {sets} WHERE {self._key} IN {_marks("%s", keys)}'
-        pairs = [value for column in columns for pair in zip(keys, column, strict=True) for value in pair]
+        pairs = [
+            value
+            for column in columns
+            for pair in zip(keys, column, strict=True)
+            for value in pair
+        ]
         connection.exec_driver_sql(text, (*pairs, *keys))
 
 
 class Mark:
-    """Copies ``source``, which ``index`` begins with, into ``column``: in rows where it is one of some keys
-    and that satisfy ``condition``, in SQL."""
+    """Copies ``source``, which ``index`` begins with, into ``column``: in rows where it is one of
+    some keys and that satisfy ``condition``, in SQL."""
 
     def __init__(self, table, column, source, index, condition):
         self._table, self._index = table.name, index
@@ -109,7 +117,8 @@ class Delete:
     def _from_keys(self, keys):
         """For MySQL: a join from the keys to the rows, in this order.
 
-        It takes no hint for the plain form, and where it reads all of a table, it waits for each lock.
+        It takes no hint for the plain form, and where it reads all of a table, it waits for each
+        lock.
         """
         given = 'SELECT %s AS given' + ' UNION ALL SELECT %s' * (len(keys) - 1)
         rows = f'{self._table} FORCE INDEX (PRIMARY)'
@@ -118,13 +127,18 @@ class Delete:
 
 
 class Select:
-    """Values of ``columns`` for keys. ``lock``: in the order of keys, for the rest of the transaction.
+    """Values of ``columns`` for keys. ``lock``: in the order of keys, for the rest of the
+    transaction.
 
     ``clock``: the last value of each row is the database's clock when the row was read.
     """
 
     def __init__(self, table, *columns, key=None, lock=False, clock=False):
-        self._table, self._key, self._columns = table.name, key or _key_of(table), ', '.join(columns)
+        self._table, self._key, self._columns = (
+            table.name,
+            key or _key_of(table),
+            ', '.join(columns),
+        )
         self._by_primary, self._lock, self._clock = key is None, lock, clock
 
     def run(self, connection, keys):
@@ -136,7 +150,11 @@ class Select:
 
     def _text(self, connection, keys):
         on_sqlite = connection.dialect.name == 'sqlite'
-        columns = f'{self._columns}, {clock.TEXTS[connection.dialect.name]}' if self._clock else self._columns
+        columns = (
+            f'{self._columns}, {clock.TEXTS[connection.dialect.name]}'
+            if self._clock
+            else self._columns
+        )
         # MySQL locks all that it reads.
         by = ' FORCE INDEX (PRIMARY)' if self._by_primary and _is_mysql(connection) else ''
         among = f'{self._key} IN {_marks("?" if on_sqlite else "%s", keys)}'

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Offered hosts in the database: written once for each request, read by UUID, dropped when they expire."""
+"""Offered hosts in the database: written once for each request, read by UUID, dropped when they
+expire."""
 
 import uuid
 
@@ -47,8 +48,8 @@ class SqlCandidates:
     def write(self, spec, expires_s, candidates):
         """Keep the candidates of one request until ``expires_s`` (seconds since the epoch).
 
-        ``spec`` is text; each candidate a mapping with ``uuid``, ``instance_uuid``, ``node_uuid``, ``host``,
-        ``nodename`` and ``rank``.
+        ``spec`` is text; each candidate a mapping with ``uuid``, ``instance_uuid``, ``node_uuid``,
+        ``host``, ``nodename`` and ``rank``.
         """
         request = {'uuid': str(uuid.uuid4()), 'expires_s': expires_s, 'spec': spec}
         rows = [_row(one, request['uuid']) for one in candidates]
@@ -57,7 +58,8 @@ class SqlCandidates:
             connection.execute(sa.insert(CANDIDATES), rows)
 
     def read(self, candidate_uuid):
-        """A candidate as it was written, with ``spec`` and ``expires_s``; None for one that is not kept."""
+        """A candidate as it was written, with ``spec`` and ``expires_s``; None for one that is not
+        kept."""
         with transaction(self._engine) as connection:
             found = connection.execute(READ, {'uuid': candidate_uuid}).mappings().one_or_none()
         if found is None:

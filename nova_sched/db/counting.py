@@ -20,9 +20,11 @@ COUNTED = WRITES | {'SELECT', 'WITH', 'COMMIT'}
 
 
 class Statements:
-    """``count`` has the statements by their first word, COMMIT among them; those of all its connections.
+    """``count`` has the statements by their first word, COMMIT among them; those of all its
+    connections.
 
-    A statement that is run for many rows counts for each of them. To be made before the first connection.
+    A statement that is run for many rows counts for each of them. To be made before the first
+    connection.
     """
 
     def __init__(self, engine):

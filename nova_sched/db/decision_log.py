@@ -36,7 +36,8 @@ class SqlDecisionLog:
         self._engine = engine
 
     def write(self, records):
-        """Keep records: JSON-able mappings with ``request_id`` and ``time`` (seconds since the epoch)."""
+        """Keep records: JSON-able mappings with ``request_id`` and ``time`` (seconds since the
+        epoch)."""
         rows = [
             {
                 'uuid': str(uuid.uuid4()),
@@ -52,7 +53,9 @@ class SqlDecisionLog:
     def read(self, request_id):
         """The records of a request, oldest first."""
         with transaction(self._engine) as connection:
-            return [json.loads(text) for text in connection.scalars(READ, {'request_id': request_id})]
+            return [
+                json.loads(text) for text in connection.scalars(READ, {'request_id': request_id})
+            ]
 
     def forget(self, before_s):
         """Drop the records of before that time."""

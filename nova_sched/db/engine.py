@@ -22,10 +22,10 @@ from nova_sched import errors
 from nova_sched.db import brief, faults
 from nova_sched.db import limits as db_limits
 
-# Whoever waits for a database does it in its own loop, where it can be stopped. oslo.db makes no connection
-# (no retries) before the engine has the limits that it needs.
-# Green threads take no turns when a connection is given back: Python gives back forgotten ones at any time,
-# so in the midst of another's transaction; who wants SQLite's lock then holds up the whole process.
+# Whoever waits for a database does it in its own loop, where it can be stopped. oslo.db makes no
+# connection (no retries) before the engine has the limits that it needs. Green threads take no
+# turns when a connection is given back: Python gives back forgotten ones at any time, so in the
+# midst of another's transaction; who wants SQLite's lock then holds up the whole process.
 OPTIONS = {'sqlite_fk': True, 'max_retries': 0, 'thread_checkin': False}
 
 # What only another URL, another driver or another database will cure.
@@ -41,8 +41,8 @@ UNUSABLE = (
 def create(connection, limits=db_limits.DEFAULT, **options):
     """An engine for a database URL; ``options`` are those of oslo.db's [database] group.
 
-    ``limits`` are for servers. Raises StoreUnavailable if the database does not answer, BadConfig for a bad
-    URL.
+    ``limits`` are for servers. Raises StoreUnavailable if the database does not answer, BadConfig
+    for a bad URL.
     """
     facade = enginefacade.transaction_context()
     facade.configure(connection=connection, **options, **OPTIONS)
@@ -54,7 +54,9 @@ def create(connection, limits=db_limits.DEFAULT, **options):
             else:
                 _tune_server(engine, limits, options.get('mysql_wsrep_sync_wait') is None)
             engine.connect().close()
-        except sa.exc.ResourceClosedError as error:  # the link was cut while the first connection was made
+        except (
+            sa.exc.ResourceClosedError
+        ) as error:  # the link was cut while the first connection was made
             raise errors.StoreUnavailable(faults.first_line(error)) from error
         except UNUSABLE as error:
             raise errors.BadConfig('[database] connection', faults.first_line(error)) from error
@@ -62,7 +64,8 @@ def create(connection, limits=db_limits.DEFAULT, **options):
 
 
 def _tune_sqlite(engine):
-    """Durable and fast: a write-ahead log, synced at each commit; one writer at a time, from the start."""
+    """Durable and fast: a write-ahead log, synced at each commit; one writer at a time, from the
+    start."""
 
     @sa.event.listens_for(engine, 'connect')
     def _connect(connection, _record):
@@ -72,19 +75,21 @@ def _tune_sqlite(engine):
 
     @sa.event.listens_for(engine, 'before_cursor_execute', retval=True)
     def _begin(_connection, _cursor, statement, parameters, *_):
-        # oslo.db says BEGIN; but who reads first and writes later could not be granted the lock in between.
+        # oslo.db says BEGIN; but who reads first and writes later could not be granted the lock in
+        # between.
         return ('BEGIN IMMEDIATE' if statement == 'BEGIN' else statement), parameters
 
 
-# On Galera a transaction starts when its server has all that was committed on any server before: otherwise a
-# claim that a caller was told of may not be found where the caller confirms it. The bits are for SELECT and
-# BEGIN (1), UPDATE and DELETE (2), INSERT (4).
+# On Galera a transaction starts when its server has all that was committed on any server before:
+# otherwise a claim that a caller was told of may not be found where the caller confirms it. The
+# bits are for SELECT and BEGIN (1), UPDATE and DELETE (2), INSERT (4).
 IS_GALERA = "SHOW VARIABLES WHERE variable_name = 'wsrep_on' AND value = 'ON'"
 SYNC_WAIT = 'SET SESSION wsrep_sync_wait = 7'
 
 
 def _tune_server(engine, limits, waits):
-    """Limits of time, the isolation that claims need, and a clock in UTC; limits in the URL are stronger.
+    """Limits of time, the isolation that claims need, and a clock in UTC; limits in the URL are
+    stronger.
 
     ``waits``: on Galera, as SYNC_WAIT says.
     """
@@ -118,7 +123,8 @@ def _tune_server(engine, limits, waits):
 
 
 def _kind(engine, connection):
-    """`postgresql`, `mariadb` or `mysql`: what the server is, by whatever name the URL calls it."""
+    """`postgresql`, `mariadb` or `mysql`: what the server is, by whatever name the URL calls
+    it."""
     if engine.dialect.name == 'postgresql':
         return 'postgresql'
     return 'mariadb' if 'mariadb' in connection.get_server_info().lower() else 'mysql'
@@ -126,7 +132,8 @@ def _kind(engine, connection):
 
 @contextlib.contextmanager
 def transaction(engine):
-    """A new connection in a transaction. Raises StoreUnavailable, StoreBusy or StoreFull; then all is undone.
+    """A new connection in a transaction. Raises StoreUnavailable, StoreBusy or StoreFull; then all
+    is undone.
 
     After StoreUnavailable alone it may be that the transaction was done.
     """
@@ -147,7 +154,8 @@ class Sessions:
 
     @contextlib.contextmanager
     def transaction(self, reads=False):
-        """The thread's connection in a transaction; raises what a transaction of the module raises.
+        """The thread's connection in a transaction; raises what a transaction of the module
+        raises.
 
         One that only reads waits for no writer, and none waits for it.
         """
@@ -159,7 +167,8 @@ class Sessions:
 
     @contextlib.contextmanager
     def brief(self):
-        """A transaction for db.bulk's statements and nothing else, in the shortest time; raises the same."""
+        """A transaction for db.bulk's statements and nothing else, in the shortest time; raises
+        the same."""
         with self._kept() as connection, brief.transaction(connection) as made:
             yield made
 
@@ -172,8 +181,8 @@ class Sessions:
             try:
                 yield connection
             except BaseException as error:
-                # After a deadlock, a duplicate or an error of the caller it is as good as before. Whatever
-                # else is wrong with it, the next transaction starts on a new one.
+                # After a deadlock, a duplicate or an error of the caller it is as good as before.
+                # Whatever else is wrong with it, the next transaction starts on a new one.
                 lost = faults.meaning(error, connection.dialect) is errors.StoreUnavailable
                 if lost or not isinstance(error, Exception):
                     self._of_thread.connection = None
@@ -183,6 +192,7 @@ class Sessions:
 
 
 def _begin_sqlite(connection, reads):
-    """Begin by ourselves, and let oslo.db know: its way to say BEGIN takes as long as a statement."""
+    """Begin by ourselves, and let oslo.db know: its way to say BEGIN takes as long as a
+    statement."""
     connection.connection.driver_connection.execute('BEGIN' if reads else 'BEGIN IMMEDIATE')
     connection.info['in_transaction'] = True

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Flavors in the database: each is a queue, and every change raises the version of the whole list."""
+"""Flavors in the database: each is a queue, and every change raises the version of the whole
+list."""
 
 import json
 
@@ -41,8 +42,8 @@ DROP = sa.delete(FLAVORS).where(FLAVORS.c.name == sa.bindparam('gone'))
 class SqlFlavors:
     """A flavor is a mapping: its columns by name, with ``extra_specs`` as a mapping.
 
-    Each method raises StoreUnavailable if the database is away, those that change something StoreBusy and
-    StoreFull.
+    Each method raises StoreUnavailable if the database is away, those that change something
+    StoreBusy and StoreFull.
     """
 
     def __init__(self, engine):
@@ -82,7 +83,10 @@ class SqlFlavors:
 
 
 def _row(found):
-    return {**{name: found[name] for name in COLUMNS}, 'extra_specs': json.loads(found['extra_specs'])}
+    return {
+        **{name: found[name] for name in COLUMNS},
+        'extra_specs': json.loads(found['extra_specs']),
+    }
 
 
 def _text(extra_specs):
@@ -101,7 +105,9 @@ def _clash(found, row):
     if found['name'] != row['name']:
         return f'it has the ID {row["flavorid"]}'
     differ = [name for name in COLUMNS if name != 'created_s' and found[name] != row[name]]
-    return ', '.join(f'its {name} is {_shown(found[name])}, not {_shown(row[name])}' for name in differ)
+    return ', '.join(
+        f'its {name} is {_shown(found[name])}, not {_shown(row[name])}' for name in differ
+    )
 
 
 def _shown(value):

@@ -32,9 +32,12 @@ UUIDS: sa.BindParameter = sa.bindparam('uuids', expanding=True)
 IS_QUEUED = JOBS.c.state == QUEUED
 FIND = sa.select(JOBS).where(JOBS.c.uuid == KEY)
 LOCK = FIND.where(IS_QUEUED).with_for_update()
-# One statement for the job, its instance's hold and the project's use: in the order in which all are locked.
+# One statement for the job, its instance's hold and the project's use: in the order in which all
+# are locked.
 LOCK_ALL = (
-    sa.select(JOBS, QUOTA_HOLDS.c.amounts, QUOTA_HOLDS.c.project_id.label('holder'), QUOTA_USAGE.c.used)
+    sa.select(
+        JOBS, QUOTA_HOLDS.c.amounts, QUOTA_HOLDS.c.project_id.label('holder'), QUOTA_USAGE.c.used
+    )
     .join(QUOTA_HOLDS, QUOTA_HOLDS.c.instance_uuid == JOBS.c.instance_uuid)
     .join(QUOTA_USAGE, QUOTA_USAGE.c.project_id == QUOTA_HOLDS.c.project_id)
     .where(JOBS.c.uuid == KEY, IS_QUEUED)

@@ -9,10 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The ledger of jobs in the database: what is under way, what became of it, and the quota that it takes.
+"""The ledger of jobs in the database: what is under way, what became of it, and the quota that it
+takes.
 
-A job is entered before it is sent, together with what its instance takes of the quota, and settled once. So
-whatever is lost on the way, and however often a message comes, each job ends once and each hold with it.
+A job is entered before it is sent, together with what its instance takes of the quota, and settled
+once. So whatever is lost on the way, and however often a message comes, each job ends once and
+each hold with it.
 """
 
 import contextlib
@@ -40,9 +42,10 @@ LETTERS = 4000  # of a reason, that are kept
 class Entry:
     """A job in the ledger; times are seconds since the epoch.
 
-    ``queue`` is the flavor queue by its name in the catalogue, None for a job to a node's own queue; ``host``
-    is where the job is or was done, as far as that is known. ``tries``: how often it was taken up; ``why``:
-    what went wrong. ``message`` is the QueueJob as JSON text, to be sent again if it is lost.
+    ``queue`` is the flavor queue by its name in the catalogue, None for a job to a node's own
+    queue; ``host`` is where the job is or was done, as far as that is known. ``tries``: how often
+    it was taken up; ``why``: what went wrong. ``message`` is the QueueJob as JSON text, to be sent
+    again if it is lost.
     """
 
     uuid: str
@@ -63,7 +66,8 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hold:
-    """What an instance takes of the quota of its project, by resource: `servers`, `class:VCPU`, ..."""
+    """What an instance takes of the quota of its project, by resource: `servers`, `class:VCPU`,
+    ..."""
 
     instance_uuid: str
     project_id: str
@@ -77,8 +81,9 @@ def no_limits(_project_id):
 class SqlLedger:
     """Jobs and holds in the tables of nova_sched.db. May be used from any thread.
 
-    Each method raises StoreUnavailable if the database is away, those that change something also StoreBusy
-    and StoreFull; after StoreUnavailable alone it may be that all was done, and the same may be asked again.
+    Each method raises StoreUnavailable if the database is away, those that change something also
+    StoreBusy and StoreFull; after StoreUnavailable alone it may be that all was done, and the same
+    may be asked again.
     """
 
     def __init__(self, engine):
@@ -92,14 +97,17 @@ class SqlLedger:
     # From the first to the last of a job.
 
     def open(self, entries, holds=(), limits=no_limits):
-        """Enter jobs and make the holds of their instances: all of it or nothing. Returns the entries.
+        """Enter jobs and make the holds of their instances: all of it or nothing. Returns the
+        entries.
 
-        A job that is there stays as it is, and its instance's hold with it. A hold of an instance that has
-        one is raised, by resource, to the greater amount. ``limits`` gives for a project its limits by
-        resource (-1, or none: no limit), and is called before anything is locked. Raises QuotaExceeded, and
-        InvalidRequest for an instance of another project.
+        A job that is there stays as it is, and its instance's hold with it. A hold of an instance
+        that has one is raised, by resource, to the greater amount. ``limits`` gives for a project
+        its limits by resource (-1, or none: no limit), and is called before anything is locked.
+        Raises QuotaExceeded, and InvalidRequest for an instance of another project.
         """
-        most = {project: limits(project) for project in sorted({hold.project_id for hold in holds})}
+        most = {
+            project: limits(project) for project in sorted({hold.project_id for hold in holds})
+        }
         known = False
         for _ in range(TRIES):
             try:
@@ -117,8 +125,12 @@ class SqlLedger:
             jobs.PUT_JOBS.run(
                 connection, [_row(entry) for entry in sorted(new, key=lambda entry: entry.uuid)]
             )
-            kept = {entry.instance_uuid for entry in found.values()} - {entry.instance_uuid for entry in new}
-            quotas.take(connection, [hold for hold in holds if hold.instance_uuid not in kept], limits)
+            kept = {entry.instance_uuid for entry in found.values()} - {
+                entry.instance_uuid for entry in new
+            }
+            quotas.take(
+                connection, [hold for hold in holds if hold.instance_uuid not in kept], limits
+            )
         return [found.get(entry.uuid, entry) for entry in entries]
 
     def _known(self, connection, entries):
@@ -133,11 +145,14 @@ class SqlLedger:
             with contextlib.suppress(*THERE), self._sessions.brief() as connection:
                 quotas.PUT_USAGE.run(connection, [row])
 
-    def settle(self, uuid, state, now_s, host=None, tries=0, why=None, release=False, amounts=None):
-        """A queued job ends so; the entry as it is then, None for a job that is not queued any more.
+    def settle(
+        self, uuid, state, now_s, host=None, tries=0, why=None, release=False, amounts=None
+    ):
+        """A queued job ends so; the entry as it is then, None for a job that is not queued any
+        more.
 
-        With ``release`` the hold of its instance ends, with ``amounts`` it is of these from now on; a hold
-        that has ended stays so.
+        With ``release`` the hold of its instance ends, with ``amounts`` it is of these from now
+        on; a hold that has ended stays so.
         """
         with self._sessions.transaction() as connection:
             row = None
@@ -146,7 +161,8 @@ class SqlLedger:
             held = row is not None
             if (
                 not held
-                and (row := connection.execute(jobs.LOCK, {'key': uuid}).mappings().one_or_none()) is None
+                and (row := connection.execute(jobs.LOCK, {'key': uuid}).mappings().one_or_none())
+                is None
             ):
                 return None
             (entry,) = _end(connection, [_entry(row)], state, now_s, host, tries, why)
@@ -155,31 +171,42 @@ class SqlLedger:
         return entry
 
     def cancel(self, instance_uuid, now_s):
-        """The create of an instance is not wanted any more, if it is queued; its entry then, else None.
+        """The create of an instance is not wanted any more, if it is queued; its entry then, else
+        None.
 
         The instance's hold stays.
         """
         with self._sessions.transaction() as connection:
             rows = connection.execute(jobs.LOCK_CREATES, {'key': instance_uuid}).mappings().all()
-            ended = _end(connection, [_entry(row) for row in rows], CANCELLED, now_s) if rows else [None]
+            ended = (
+                _end(connection, [_entry(row) for row in rows], CANCELLED, now_s)
+                if rows
+                else [None]
+            )
         return ended[-1]
 
     def end_hold(self, instance_uuid, known=None):
-        """End what an instance takes of its project's quota; the Hold that it was, None if there was none.
+        """End what an instance takes of its project's quota; the Hold that it was, None if there
+        was none.
 
-        ``known`` are the UUIDs of its creates, as somebody has seen them: with another one it has come back,
-        and its hold stays.
+        ``known`` are the UUIDs of its creates, as somebody has seen them: with another one it has
+        come back, and its hold stays.
         """
         with self._sessions.transaction() as connection:
-            row = connection.execute(jobs.LOCK_HOLD, {'key': instance_uuid}).mappings().one_or_none()
-            if row is None or (known is not None and self._has_more(connection, instance_uuid, known)):
+            row = (
+                connection.execute(jobs.LOCK_HOLD, {'key': instance_uuid}).mappings().one_or_none()
+            )
+            if row is None or (
+                known is not None and self._has_more(connection, instance_uuid, known)
+            ):
                 return None
             hold, used = _hold(row)
             quotas.give_back(connection, hold, used, {})
         return hold
 
     def _has_more(self, connection, instance_uuid, known):
-        """Whether it has other creates. Its hold is locked by then: who enters one waits for that."""
+        """Whether it has other creates. Its hold is locked by then: who enters one waits for
+        that."""
         return not set(known).issuperset(connection.scalars(jobs.CREATES, {'key': instance_uuid}))
 
     def touch(self, uuids, now_s):
@@ -210,13 +237,16 @@ class SqlLedger:
         return self.list(instance_uuid=instance_uuid)
 
     def list(self, project_id=None, state=None, instance_uuid=None, marker=None, limit=None):
-        """Jobs, oldest first: of a project, in a state, for an instance; at most ``limit`` after ``marker``.
+        """Jobs, oldest first: of a project, in a state, for an instance; at most ``limit`` after
+        ``marker``.
 
         ``marker`` is the UUID of a job. Raises JobNotFound for one that is not there.
         """
         wanted = {'project_id': project_id, 'state': state, 'instance_uuid': instance_uuid}
         query = sa.select(JOBS).order_by(JOBS.c.created_s, JOBS.c.uuid).limit(limit)
-        query = query.filter_by(**{name: value for name, value in wanted.items() if value is not None})
+        query = query.filter_by(
+            **{name: value for name, value in wanted.items() if value is not None}
+        )
         if marker is not None:
             last = self.find(marker)
             if last is None:
@@ -226,7 +256,8 @@ class SqlLedger:
         return self._read(query, {})
 
     def overdue(self, before_s, limit):
-        """Up to ``limit`` queued jobs that nobody has touched since that time, the longest first."""
+        """Up to ``limit`` queued jobs that nobody has touched since that time, the longest
+        first."""
         return self._read(jobs.OVERDUE, {'before_s': before_s, 'most': limit})
 
     def _read(self, query, given):
@@ -238,7 +269,9 @@ class SqlLedger:
     def usage(self, project_id):
         """What a project has, by resource; nothing of what it has none of."""
         with self._sessions.transaction(reads=True) as connection:
-            return json.loads(connection.scalar(quotas.READ_USAGE, {'project': project_id}) or '{}')
+            return json.loads(
+                connection.scalar(quotas.READ_USAGE, {'project': project_id}) or '{}'
+            )
 
     def limits(self, project_id):
         """The limits that were set for a project, by resource; -1 is no limit."""
@@ -274,14 +307,22 @@ def _row(entry):
 
 def _hold(row):
     """The hold of a locked row, and the use of its project."""
-    return Hold(row['instance_uuid'], row['holder'], json.loads(row['amounts'])), json.loads(row['used'])
+    return Hold(row['instance_uuid'], row['holder'], json.loads(row['amounts'])), json.loads(
+        row['used']
+    )
 
 
 def _end(connection, entries, state, now_s, host=None, tries=0, why=None):
     """Write how locked jobs have ended; their entries then."""
     why = why and why.replace('\0', '')[:LETTERS]
     host = host or entries[0].host
-    facts = {'now_state': state, 'now_host': host, 'now_tries': tries, 'now_why': why, 'now_s': now_s}
+    facts = {
+        'now_state': state,
+        'now_host': host,
+        'now_tries': tries,
+        'now_why': why,
+        'now_s': now_s,
+    }
     connection.execute(jobs.SETTLE, {'uuids': [entry.uuid for entry in entries], **facts})
     ends = {'state': state, 'host': host, 'tries': tries, 'why': why, 'updated_s': now_s}
     return [dataclasses.replace(entry, **ends) for entry in entries]

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Limits of time for a connection to a database server: in its driver, in TCP and in the server's session."""
+"""Limits of time for a connection to a database server: in its driver, in TCP and in the server's
+session."""
 
 import dataclasses
 import re
@@ -25,7 +26,8 @@ PROBES = 5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds, as whole numbers; 0 leaves what the server, the driver or the operating system has."""
+    """Seconds, as whole numbers; 0 leaves what the server, the driver or the operating system
+    has."""
 
     connect_s: int
     silence_s: int
@@ -37,7 +39,10 @@ class Limits:
     def of(cls, options):
         """The limits that the options of [database_limits] say, given as a mapping by name."""
         return cls(
-            *(options[f'{field.name.removesuffix("_s")}_timeout'] for field in dataclasses.fields(cls))
+            *(
+                options[f'{field.name.removesuffix("_s")}_timeout']
+                for field in dataclasses.fields(cls)
+            )
         )
 
     @property
@@ -62,7 +67,8 @@ def of_driver(limits, driver):
     if driver in ('psycopg2', 'psycopg'):
         return {'connect_timeout': limits.connect_s} | _keepalive_of_libpq(limits.silence_s)
     if driver == 'pymysql':
-        # The server's greeting is read in the time for an answer, which after_connect makes longer.
+        # The server's greeting is read in the time for an answer, which after_connect makes
+        # longer.
         write = {'write_timeout': limits.answer_s} if limits.answer_s else {}
         return {'connect_timeout': limits.connect_s, 'read_timeout': limits.connect_s} | write
     return {}
@@ -89,7 +95,9 @@ def after_connect(limits, connection, asked):
     if limits.silence_s and sock.family != socket.AF_UNIX:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _half(limits.silence_s))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _probe_interval(limits.silence_s))
+        sock.setsockopt(
+            socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _probe_interval(limits.silence_s)
+        )
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limits.silence_s * 1000)
 
@@ -105,11 +113,12 @@ def _probe_interval(silence_s):
 def of_session(limits, kind, said=''):
     """Statements that set up a session of PostgreSQL, MariaDB or MySQL (``kind``, in lower case).
 
-    A limit that is named in ``said``, what the operator tells the server about the session, is left alone.
+    A limit that is named in ``said``, what the operator tells the server about the session, is
+    left alone.
 
-    Every statement sees what is committed by then: who waited for a lock must not read what was before. The
-    servers' own defaults are an operator's to change. The time zone is for the clock of the server, which
-    statements read.
+    Every statement sees what is committed by then: who waited for a lock must not read what was
+    before. The servers' own defaults are an operator's to change. The time zone is for the clock
+    of the server, which statements read.
     """
     kept = {name: value for name, value in _LIMITS[kind](limits).items()
             if value and not re.search(rf'\b{name}\b', said, re.IGNORECASE)}  # fmt: skip

@@ -11,8 +11,9 @@
 # under the License.
 """What projects may have and what they have, inside a transaction of the ledger.
 
-Rows are locked in one order, by everybody: jobs by UUID, holds by instance, use by project. So nobody waits
-in a circle, and a project's row, which all its requests need, is held for the last two statements alone.
+Rows are locked in one order, by everybody: jobs by UUID, holds by instance, use by project. So
+nobody waits in a circle, and a project's row, which all its requests need, is held for the last
+two statements alone.
 """
 
 import collections
@@ -46,7 +47,8 @@ PUT_LIMIT = sa.insert(QUOTA_LIMITS)
 
 
 class NoRows(Exception):
-    """The use of ``projects`` has no rows yet: they must be there before others can wait for them."""
+    """The use of ``projects`` has no rows yet: they must be there before others can wait for
+    them."""
 
     def __init__(self, projects):
         super().__init__(projects)
@@ -56,8 +58,8 @@ class NoRows(Exception):
 def take(connection, holds, limits):
     """Make holds, or raise those that are there, by resource to the greater amount.
 
-    ``limits`` are those of each project, by resource. Raises QuotaExceeded, InvalidRequest for an instance
-    that another project has, and NoRows: then all must be undone.
+    ``limits`` are those of each project, by resource. Raises QuotaExceeded, InvalidRequest for an
+    instance that another project has, and NoRows: then all must be undone.
     """
     wanted = _by_instance(holds)
     found = {instance: facts for instance, *facts in LOCK_HOLDS.run(connection, wanted)}
@@ -71,8 +73,8 @@ def take(connection, holds, limits):
         row = {'instance_uuid': instance, 'project_id': project, 'amounts': text(after)}
         (changed if instance in found else new).append(row)
         more[project].update({name: after[name] - before.get(name, 0) for name in after})
-    # An UPDATE to the same amounts writes nothing, and on Galera only what is written keeps this apart from
-    # the end of the hold on another server.
+    # An UPDATE to the same amounts writes nothing, and on Galera only what is written keeps this
+    # apart from the end of the hold on another server.
     DROP_HOLDS.run(connection, [row['instance_uuid'] for row in changed])
     PUT_HOLDS.run(connection, [*new, *changed])
     _charge(connection, {project: +amounts for project, amounts in more.items()}, limits)
@@ -119,8 +121,13 @@ def give_back(connection, hold, used, amounts):
         WRITE_HOLDS.run(connection, [kept])
     else:
         DROP_HOLDS.run(connection, [hold.instance_uuid])
-    change = {name: amounts.get(name, 0) - hold.amounts.get(name, 0) for name in {**amounts, **hold.amounts}}
-    WRITE_USAGE.run(connection, [{'project_id': hold.project_id, 'used': text(plus(used, change))}])
+    change = {
+        name: amounts.get(name, 0) - hold.amounts.get(name, 0)
+        for name in {**amounts, **hold.amounts}
+    }
+    WRITE_USAGE.run(
+        connection, [{'project_id': hold.project_id, 'used': text(plus(used, change))}]
+    )
 
 
 def plus(one, other):

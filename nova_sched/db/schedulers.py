@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Scheduler processes in the database: each keeps a row, with its last sign of life and its figures."""
+"""Scheduler processes in the database: each keeps a row, with its last sign of life and its
+figures."""
 
 import dataclasses
 import json
@@ -59,7 +60,10 @@ class SqlSchedulers:
 
     def write(self, facts):
         """Keep these SchedulerFacts in place of the earlier ones of the same process."""
-        row = {**dataclasses.asdict(facts), 'figures': json.dumps(dict(facts.figures), sort_keys=True)}
+        row = {
+            **dataclasses.asdict(facts),
+            'figures': json.dumps(dict(facts.figures), sort_keys=True),
+        }
         now = {'mine': facts.uuid, 'now_seen_s': row['seen_s'], 'now_figures': row['figures']}
         with transaction(self._engine) as connection:
             if connection.execute(SIGN, now).rowcount == 0:

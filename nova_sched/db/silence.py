@@ -11,8 +11,8 @@
 # under the License.
 """Ends connections of psycopg2 on which a server does not answer: libpq itself waits for ever.
 
-TCP notices a machine that is gone, and not a server that hangs, or a proxy before it that goes on to
-acknowledge what it cannot pass on.
+TCP notices a machine that is gone, and not a server that hangs, or a proxy before it that goes on
+to acknowledge what it cannot pass on.
 """
 
 import contextlib
@@ -29,7 +29,8 @@ LOOKS = 20  # in the time that an answer may take
 
 
 class SilenceMonitor:
-    """Looks at the connections that it made, in a thread that lasts as long as one of them is there.
+    """Looks at the connections that it made, in a thread that lasts as long as one of them is
+    there.
 
     ``limit_s``: seconds that the answer to one message may take. After that its sender gets an
     OperationalError, and the connection is closed.
@@ -47,7 +48,9 @@ class SilenceMonitor:
         with self._lock:
             self._made.add(made)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name='nova-sched-silence', daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run, name='nova-sched-silence', daemon=True
+                )
                 self._thread.start()
         return made
 
@@ -104,7 +107,8 @@ class _Connection(psycopg2.extensions.connection):
             if self._asked_s is None or self._asked_s > before_s:
                 return
             self._cut = True
-            # The descriptor is libpq's, which hears through a copy too that the connection has ended.
+            # The descriptor is libpq's, which hears through a copy too that the connection has
+            # ended.
             with contextlib.suppress(OSError, psycopg2.Error):
                 copy = socket.socket(fileno=os.dup(self.fileno()))
                 with copy:

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The tables, one place for all of them; times are seconds since the epoch, nested facts are JSON text."""
+"""The tables, one place for all of them; times are seconds since the epoch, nested facts are JSON
+text."""
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
@@ -34,13 +35,14 @@ def _table(name, *columns):
     return sa.Table(name, METADATA, *columns, **MYSQL)
 
 
-# One compute node. `generation` rises by one in every transaction that changes the node or its claims;
-# `pieces_at` is the one at which CPUs, pages or devices on it were last taken or reported anew. `used` is
-# claims plus foreign use by resource class, and is what a claim is judged by. `fences` are the tokens of
-# those that keep others off it; null: of none. `told` is what the node says of its own failure domains, by
-# level; null: it has not reported to a release that keeps it. `made_s` is when the row was made; `seen_s`
-# when the last report was taken, which was the `sequence`-th of the `boot`-th start of its sender, or was
-# made at `told_s` by its sender's clock; null: the sender does not say.
+# One compute node. `generation` rises by one in every transaction that changes the node or its
+# claims; `pieces_at` is the one at which CPUs, pages or devices on it were last taken or reported
+# anew. `used` is claims plus unclaimed usage by resource class, and is what a claim is judged by.
+# `fences` are the tokens of those that keep others off it; null: of none. `told` is what the node
+# says of its own failure domains, by level; null: it has not reported to a release that keeps it.
+# `made_s` is when the row was made; `seen_s` when the last report was taken, which was the
+# `sequence`-th of the `boot`-th start of its sender, or was made at `told_s` by its sender's
+# clock; null: the sender does not say.
 NODES = _table(
     'nodes',
     sa.Column('uuid', UUID, primary_key=True),
@@ -69,13 +71,14 @@ REPORTS = _table(
     sa.Column('report', JSON_TEXT, nullable=False),
 )
 
-# What one consumer holds on one node. `parts` are its CPUs, pages and devices; `counted` says that the node's
-# report has them in use. `changed_s` is when it was made or last became another one: a word from before that
-# does not end it. `unseen`: a caller has confirmed it, and no report has come since. `move` says what
-# brings the consumer here from another node; `resizing` has the two sizes of one that changes its size where
-# it is. `unconfirmed` is the consumer again while the claim is not confirmed, and null after: it is unique,
-# so that whoever writes, no consumer is ever on its way to two nodes. Of a member of a top group: its UUID,
-# the member's path there, and the tokens of the fences that it is behind.
+# What one consumer holds on one node. `parts` are its CPUs, pages and devices; `counted` says that
+# the node's report has them in use. `changed_s` is when it was made or last became another one: a
+# word from before that does not end it. `unseen`: a caller has confirmed it, and no report has
+# come since. `move` says what brings the consumer here from another node; `resizing` has the two
+# sizes of one that changes its size where it is. `unconfirmed` is the consumer again while the
+# claim is not confirmed, and null after: it is unique, so that whoever writes, no consumer is ever
+# on its way to two nodes. Of a member of a top group: its UUID, the member's path there, and the
+# tokens of the fences that it is behind.
 CLAIMS = _table(
     'claims',
     sa.Column('uuid', UUID, primary_key=True),
@@ -108,7 +111,8 @@ CLAIMS = _table(
 _IS_MEMBER = CLAIMS.c.top_group.is_not(None)
 sa.Index(None, CLAIMS.c.top_group, postgresql_where=_IS_MEMBER, sqlite_where=_IS_MEMBER)
 
-# A server group with a hard policy. Whoever places a member holds this row, and raises its `generation`.
+# A server group with a hard policy. Whoever places a member holds this row, and raises its
+# `generation`.
 SERVER_GROUPS = _table(
     'server_groups',
     sa.Column('uuid', UUID, primary_key=True),
@@ -117,8 +121,9 @@ SERVER_GROUPS = _table(
     sa.Column('generation', sa.BigInteger, nullable=False),
 )
 
-# A top group: who has it, and its definition as text. Whoever changes the group holds this row, and raises
-# its `serial`; `generation` is that of the definition. `deleted`: members have claims still.
+# A top group: who has it, and its definition as text. Whoever changes the group holds this row,
+# and raises its `serial`; `generation` is that of the definition. `deleted`: members have claims
+# still.
 TOP_GROUPS = _table(
     'top_groups',
     sa.Column('uuid', UUID, primary_key=True),
@@ -134,9 +139,9 @@ TOP_GROUPS = _table(
     sa.Column('deleted', sa.Boolean(create_constraint=False), nullable=False),
 )
 
-# A failure domain that a top group has for itself: the nodes in it carry the token, and no other node does,
-# unless a claim there has it. A transaction that changes this table, or tokens, locks the revision of
-# `domains`.
+# A failure domain that a top group has for itself: the nodes in it carry the token, and no other
+# node does, unless a claim there has it. A transaction that changes this table, or tokens, locks
+# the revision of `domains`.
 EXCLUSIVE_DOMAINS = _table(
     'exclusive_domains',
     sa.Column('token', UUID, primary_key=True),
@@ -172,8 +177,8 @@ HOST_INSTANCES = _table(
     sa.Column('instances', JSON_TEXT, nullable=False),
 )
 
-# Hosts that were offered for an instance, each to be claimed by its UUID; the offer is for the request that
-# `candidate_requests` keeps once for all of them.
+# Hosts that were offered for an instance, each to be claimed by its UUID; the offer is for the
+# request that `candidate_requests` keeps once for all of them.
 CANDIDATES = _table(
     'candidates',
     sa.Column('uuid', UUID, primary_key=True),
@@ -226,7 +231,8 @@ FLAVORS = _table(
     sa.UniqueConstraint('flavorid'),
 )
 
-# Jobs for compute nodes: what is to be done, and what became of it. `message` is the job as it was sent.
+# Jobs for compute nodes: what is to be done, and what became of it. `message` is the job as it was
+# sent.
 JOBS = _table(
     'jobs',
     sa.Column('uuid', UUID, primary_key=True),
@@ -246,7 +252,8 @@ JOBS = _table(
 )
 sa.Index(None, JOBS.c.state, JOBS.c.updated_s)
 
-# What a project may have of one resource, where it is not what the configuration says; -1 is no limit.
+# What a project may have of one resource, where it is not what the configuration says; -1 is no
+# limit.
 QUOTA_LIMITS = _table(
     'quota_limits',
     sa.Column('project_id', NAME, primary_key=True),
@@ -254,14 +261,16 @@ QUOTA_LIMITS = _table(
     sa.Column('most', sa.BigInteger, nullable=False),
 )
 
-# What a project has: the sum of the amounts of its holds, by resource. Whoever changes a hold has this row.
+# What a project has: the sum of the amounts of its holds, by resource. Whoever changes a hold has
+# this row.
 QUOTA_USAGE = _table(
     'quota_usage',
     sa.Column('project_id', NAME, primary_key=True),
     sa.Column('used', JSON_TEXT, nullable=False),
 )
 
-# What one instance takes of the quota of its project, from before its job is sent until it is gone.
+# What one instance takes of the quota of its project, from before its job is sent until it is
+# gone.
 QUOTA_HOLDS = _table(
     'quota_holds',
     sa.Column('instance_uuid', UUID, primary_key=True),
@@ -269,9 +278,9 @@ QUOTA_HOLDS = _table(
     sa.Column('amounts', JSON_TEXT, nullable=False),
 )
 
-# A number for each of the small tables that rises with every change, so that a look costs one row; for
-# `nodes` the highest generation of any that is gone; for `domains` it rises with each transaction that may
-# change which nodes are behind which fences.
+# A number for each of the small tables that rises with every change, so that a look costs one row;
+# for `nodes` the highest generation of any that is gone; for `domains` it rises with each
+# transaction that may change which nodes are behind which fences.
 REVISIONS = _table(
     'revisions',
     sa.Column('name', sa.String(32), primary_key=True),

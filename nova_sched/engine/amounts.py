@@ -11,9 +11,9 @@
 # under the License.
 """What each kind of member takes of a host and what hosts have free, as columns of whole numbers.
 
-Resource classes are columns of their own. So are the CPUs and the memory of each NUMA cell: a guest that fits
-into several cells has an alternative for each. What else is taken piece by piece (pages, devices, whole
-cores, child providers) no column tells: such a kind is ``vague``.
+Resource classes are columns of their own. So are the CPUs and the memory of each NUMA cell: a
+guest that fits into several cells has an alternative for each. What else is taken piece by piece
+(pages, devices, whole cores, child providers) no column tells: such a kind is ``vague``.
 """
 
 import dataclasses
@@ -27,14 +27,15 @@ from nova_sched.objects.claim import PCPU, VCPU
 MOST_CELLS = 4  # of a host that is told cell by cell
 MOST_WAYS = 24  # alternatives of one kind
 
-# Of each cell. What guests with dedicated CPUs take must be free, and not only within the allocation ratio.
+# Of each cell. What guests with dedicated CPUs take must be free, and not only within the
+# allocation ratio.
 OF_A_CELL = 'CPUs', 'dedicated CPUs', 'memory', 'free memory'
 
 
 @dataclasses.dataclass(slots=True)
 class Figures:
-    """``demand`` int64 [kind, way, column], ``free`` int64 [host, column], the columns' ``names``, and
-    whether each kind is ``vague``: it may fit less often than these say."""
+    """``demand`` int64 [kind, way, column], ``free`` int64 [host, column], the columns' ``names``,
+    and whether each kind is ``vague``: it may fit less often than these say."""
 
     demand: np.ndarray
     free: np.ndarray
@@ -43,8 +44,8 @@ class Figures:
 
 
 def figures(hosts, requests, mask):
-    """For requests (one of each kind) and the rows that each may have (bool [kind, row]); these become less
-    where a kind can do with a substitute on some rows only."""
+    """For requests (one of each kind) and the rows that each may have (bool [kind, row]); these
+    become less where a kind can do with a substitute on some rows only."""
     plain = [_plain(hosts, request, mask[number]) for number, request in enumerate(requests)]
     classes = sorted({name for amounts in plain for name in amounts})
     celled = [_is_celled(request) for request in requests]
@@ -68,13 +69,18 @@ def figures(hosts, requests, mask):
     vague = [_is_vague(hosts, request) and not (is_celled and count)
              for request, is_celled in zip(requests, celled, strict=True)]  # fmt: skip
     return Figures(
-        demand, np.stack(free, axis=1) if free else np.zeros((len(hosts), 0), np.int64), names, vague
+        demand,
+        np.stack(free, axis=1) if free else np.zeros((len(hosts), 0), np.int64),
+        names,
+        vague,
     )
 
 
 def _plain(hosts, request, mask):
     """Amounts by class that come from the hosts themselves."""
-    amounts = {name: units for name, units in request.resources.items() if name not in hosts.child_classes}
+    amounts = {
+        name: units for name, units in request.resources.items() if name not in hosts.child_classes
+    }
     if request.fallback_vcpus:
         apart = hosts.has_class(PCPU)
         if (mask & apart).any():
@@ -96,12 +102,17 @@ def _is_vague(hosts, request):
 
 
 def _is_celled(request):
-    """Whether all that it takes piece by piece is so many CPUs and so much memory of some cells."""
+    """Whether all that it takes piece by piece is so many CPUs and so much memory of some
+    cells."""
     pieces = request.pieces
     guest = pieces.guest
     if guest is None or pieces.requests or pieces.physnets or pieces.tunneled or request.groups:
         return False
-    few = len(guest.cells) <= MOST_CELLS and guest.emulator_policy != ISOLATE and not pieces.needs_siblings
+    few = (
+        len(guest.cells) <= MOST_CELLS
+        and guest.emulator_policy != ISOLATE
+        and not pieces.needs_siblings
+    )
     return few and all(map(_is_plain, guest.cells))
 
 

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Batches of orders: decided one on what the other left, committed at once, answered one by one."""
+"""Batches of orders: decided one on what the other left, committed at once, answered one by
+one."""
 
 import dataclasses
 import itertools
@@ -21,7 +22,13 @@ from nova_sched import errors
 from nova_sched.engine import explain, slices
 from nova_sched.engine.decision_log import PLACED, REFUSED, record
 from nova_sched.engine.loop import Message
-from nova_sched.engine.member_resolver import MEMBER, ReplanRequired, group_of, is_member, member_of
+from nova_sched.engine.member_resolver import (
+    MEMBER,
+    ReplanRequired,
+    group_of,
+    is_member,
+    member_of,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -32,9 +39,9 @@ LOSSES = 3  # after so many lost claims a request is decided on a new look at th
 class Order:
     """One request on its way through the engine: for one instance or several.
 
-    ``claim`` False only asks: nothing stays booked. ``context`` is oslo.context's, for the log. ``ranked``:
-    so many of the best hosts for each instance are the answer, in place of alternates. ``settled``: the top
-    group of its members was planned anew for it.
+    ``claim`` False only asks: nothing stays booked. ``context`` is oslo.context's, for the log.
+    ``ranked``: so many of the best hosts for each instance are the answer, in place of alternates.
+    ``settled``: the top group of its members was planned anew for it.
     """
 
     requests: list
@@ -68,7 +75,12 @@ class Batches:
         standing,
         member_resolver,
     ):
-        self._cluster, self._store, self._placer, self._state_sync = cluster, store, placer, state_sync
+        self._cluster, self._store, self._placer, self._state_sync = (
+            cluster,
+            store,
+            placer,
+            state_sync,
+        )
         self._replica_sync, self._store_retry, self._decision_log, self._figures = (
             replica_sync,
             store_retry,
@@ -92,7 +104,11 @@ class Batches:
         decided = [(message, made) for message, requests in self._seat(now)
                    if (made := self._decide(message, requests, settings, doubted)) is not None]  # fmt: skip
         outcomes = self._commit([decision for _, decision in decided])
-        lost = [(*pair, outcome) for pair, outcome in zip(decided, outcomes, strict=True) if not outcome.won]
+        lost = [
+            (*pair, outcome)
+            for pair, outcome in zip(decided, outcomes, strict=True)
+            if not outcome.won
+        ]
         again = self._take_back(lost, settings)
         for (message, decision), outcome in zip(decided, outcomes, strict=True):
             if outcome.won:
@@ -111,8 +127,9 @@ class Batches:
     def _next(self, messages):
         """The messages to decide now, and those that wait for the next turn.
 
-        Who has lost again and again, and would run after one host after the other, is decided alone, on what
-        the store says at this moment: until a whole batch is decided, others would be quicker.
+        Who has lost again and again, and would run after one host after the other, is decided
+        alone, on what the store says at this moment: until a whole batch is decided, others would
+        be quicker.
         """
         unlucky = next((message for message in messages if message.attempts >= LOSSES), None)
         if unlucky is None:
@@ -123,8 +140,9 @@ class Batches:
     def _doubt(self, doubted, settings, freed):
         """Look at the store before anybody is refused; returns the messages to decide again.
 
-        What is seen here may be older than what others did. If nothing is, the refusals stand; but not if
-        they were decided on what others of the batch had booked, and have given back (``freed``).
+        What is seen here may be older than what others did. If nothing is, the refusals stand; but
+        not if they were decided on what others of the batch had booked, and have given back
+        (``freed``).
         """
         if not doubted:
             return []
@@ -148,7 +166,8 @@ class Batches:
         self._keep(message.work, REFUSED, details, settings)
 
     def _decide(self, message, requests, settings, doubted):
-        """The decision, if it has claims to commit; None if the message has its answer, or is ``doubted``."""
+        """The decision, if it has claims to commit; None if the message has its answer, or is
+        ``doubted``."""
         order, begin_s = message.work, time.perf_counter()
         noted = self._decision_log.sampled(settings.explain_sample)
         try:
@@ -183,10 +202,11 @@ class Batches:
         return None
 
     def _seat(self, messages):
-        """The messages that can be decided, with their requests: those of top groups' members have seats.
+        """The messages that can be decided, with their requests: those of top groups' members have
+        seats.
 
-        All are resolved before anything is booked. A look at a group may bring nodes back to what the store
-        says, and change rows.
+        All are resolved before anything is booked. A look at a group may bring nodes back to what
+        the store says, and change rows.
         """
         looks: dict = {}
         for work in (self._look, self._resolved):
@@ -210,10 +230,14 @@ class Batches:
         """See where the members of the top groups are that the order is about."""
         members = [request for request in order.requests if is_member(request)]
         if members and len(order.requests) > 1:
-            raise errors.MemberRefused(str(members[0].hint(MEMBER)), 'several servers cannot be one member')
+            raise errors.MemberRefused(
+                str(members[0].hint(MEMBER)), 'several servers cannot be one member'
+            )
         for request in members:
             if group_of(request) not in looks:
-                looks[group_of(request)] = self._store_retry.until_done(self._member_resolver.look, request)
+                looks[group_of(request)] = self._store_retry.until_done(
+                    self._member_resolver.look, request
+                )
         return True
 
     def _resolved(self, order, looks):
@@ -260,7 +284,9 @@ class Batches:
         if not decisions:
             return []
         try:
-            return self._store_retry.until_done(self._store.commit, list(map(self._placement, decisions)))
+            return self._store_retry.until_done(
+                self._store.commit, list(map(self._placement, decisions))
+            )
         except Exception:
             for decision in decisions:
                 self._placer.undo(decision)
@@ -270,14 +296,22 @@ class Batches:
         known = (self._cluster.claims_of(request.instance_uuid) for request in decision.requests)
         unplaced = not any(claim.is_confirmed for claim in itertools.chain(*known))
         return self._state_sync.placement(
-            decision.claims, decision.requests, decision.releases, decision.lifted, unplaced=unplaced
+            decision.claims,
+            decision.requests,
+            decision.releases,
+            decision.lifted,
+            unplaced=unplaced,
         )
 
     def _take_back(self, lost, settings):
         """Undo lost decisions, and return what is decided again."""
         for _, decision, _ in lost:
             self._placer.undo(decision)
-        return [message for message, decision, _ in lost if self._may_try_again(message, decision, settings)]
+        return [
+            message
+            for message, decision, _ in lost
+            if self._may_try_again(message, decision, settings)
+        ]
 
     def _may_try_again(self, message, decision, settings):
         self._figures.conflicts += 1
@@ -312,12 +346,14 @@ class Batches:
 
 
 def _apart(messages):
-    """Messages that share no instance and no member of a top group, and those that must wait because an
-    earlier one is about the same."""
+    """Messages that share no instance and no member of a top group, and those that must wait
+    because an earlier one is about the same."""
     seen, now, later = set[object](), list[Message](), list[Message]()
     for message in messages:
         instances = {request.instance_uuid for request in message.work.requests}
-        instances |= {member_of(request) for request in message.work.requests if is_member(request)}
+        instances |= {
+            member_of(request) for request in message.work.requests if is_member(request)
+        }
         (now if seen.isdisjoint(instances) else later).append(message)
         seen |= instances
     return now, later

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Candidates: hosts that are offered for an instance, kept for a while, and claimed by UUID later."""
+"""Candidates: hosts that are offered for an instance, kept for a while, and claimed by UUID
+later."""
 
 import dataclasses
 import threading
@@ -49,7 +50,8 @@ class MemoryCandidates:
             )
 
     def read(self, candidate_uuid):
-        """A candidate as it was written, with ``spec`` and ``expires_s``; None for one that is not kept."""
+        """A candidate as it was written, with ``spec`` and ``expires_s``; None for one that is not
+        kept."""
         with self._lock:
             found = self._kept.get(candidate_uuid)
             return None if found is None else dict(found)
@@ -57,15 +59,17 @@ class MemoryCandidates:
     def forget(self, before_s):
         """Drop what expired before that time."""
         with self._lock:
-            self._kept = {key: one for key, one in self._kept.items() if one['expires_s'] >= before_s}
+            self._kept = {
+                key: one for key, one in self._kept.items() if one['expires_s'] >= before_s
+            }
 
 
 class Candidates:
     """Offers hosts, and claims one of those that were offered, by any scheduler, maybe much later.
 
-    ``place`` chooses, ``persist`` does the store's work and waits for a database that is away. An offer
-    holds nothing: what is offered may be gone when it is claimed. ``offer`` and ``find`` may be called from
-    any thread, ``claim`` in the loop only.
+    ``place`` chooses, ``persist`` does the store's work and waits for a database that is away. An
+    offer holds nothing: what is offered may be gone when it is claimed. ``offer`` and ``find`` may
+    be called from any thread, ``claim`` in the loop only.
     """
 
     def __init__(self, place, persist, state_sync, claim_service, settings, clock, store=None):
@@ -78,14 +82,17 @@ class Candidates:
         self._store = MemoryCandidates() if store is None else store
 
     def offer(self, requests, spec, count=None, context=None, told=lambda candidate: candidate):
-        """For each request up to ``count`` Candidates, best first; None, or too many: as many as allowed.
+        """For each request up to ``count`` Candidates, best first; None, or too many: as many as
+        allowed.
 
-        Each is ranked as if the requests before it had taken their best. ``spec`` is text, kept for whoever
-        claims. ``told`` makes of a Candidate what is returned; where it raises, nothing is kept. Raises
-        NoValidHost.
+        Each is ranked as if the requests before it had taken their best. ``spec`` is text, kept
+        for whoever claims. ``told`` makes of a Candidate what is returned; where it raises,
+        nothing is kept. Raises NoValidHost.
         """
         most = self._settings().candidates_max
-        placed = self._place(requests, claim=False, context=context, ranked=min(count or most, most))
+        placed = self._place(
+            requests, claim=False, context=context, ranked=min(count or most, most)
+        )
         return self._persist(self._keep, requests, placed, spec, told)
 
     def _keep(self, requests, placed, spec, told):
@@ -113,7 +120,8 @@ class Candidates:
     def claim(self, candidate, request, request_id=None):
         """Claim what was offered; the same one claimed twice is one claim.
 
-        Raises NodeNotFound, or ComputeResourcesUnavailable with what is short; then nothing changed.
+        Raises NodeNotFound, or ComputeResourcesUnavailable with what is short; then nothing
+        changed.
         """
         try:
             return self._claim(candidate, request, request_id)

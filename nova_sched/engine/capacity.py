@@ -36,7 +36,8 @@ GUEST = str(uuid.UUID(int=0))  # stands for the further instances among the memb
 
 
 class WhatIf(Hosts):
-    """The hosts as they would be with ``more`` (a number for each row) further instances of a request."""
+    """The hosts as they would be with ``more`` (a number for each row) further instances of a
+    request."""
 
     def __init__(self, hosts, taken, more):
         self.__dict__.update(hosts.__dict__)
@@ -65,9 +66,10 @@ def _with(resource, taken):
 class Room:
     """The hosts that take at least one, ``nodes`` by UUID, and how many each takes.
 
-    ``slots`` is each one's set of aggregates, for which ``places`` has the zones and the aggregates (id,
-    name). ``kinds``: hosts of one number are alike in all that a claim takes, so one is tried out for all;
-    None where figures say enough, and nothing is to be tried. ``together``: all must go to one host.
+    ``slots`` is each one's set of aggregates, for which ``places`` has the zones and the
+    aggregates (id, name). ``kinds``: hosts of one number are alike in all that a claim takes, so
+    one is tried out for all; None where figures say enough, and nothing is to be tried.
+    ``together``: all must go to one host.
     """
 
     request: object
@@ -102,7 +104,8 @@ def room(rules, hosts, request, default_zone):
 
 
 def _one_more(rules, request):
-    """The request for an instance that nobody knows yet, another of which is in its group already."""
+    """The request for an instance that nobody knows yet, another of which is in its group
+    already."""
     group, request = request.group, judged(rules, request)
     if group is not None:
         group = dataclasses.replace(group, members=group.members | {GUEST})
@@ -110,11 +113,16 @@ def _one_more(rules, request):
 
 
 def judged(rules, request):
-    """The request with those pieces only that an enabled filter judges: the others keep no host out."""
+    """The request with those pieces only that an enabled filter judges: the others keep no host
+    out."""
     enabled = {type(rule) for rule in chain(rules, request)}
     if NUMATopologyFilter in enabled:
         return request
-    left = dataclasses.replace(request.pieces, guest=None) if PciPassthroughFilter in enabled else NO_HARDWARE
+    left = (
+        dataclasses.replace(request.pieces, guest=None)
+        if PciPassthroughFilter in enabled
+        else NO_HARDWARE
+    )
     return dataclasses.replace(request, pieces=left)
 
 
@@ -125,12 +133,17 @@ def _places(aggregates, default_zone):
 
 def _has_parts(hosts, request):
     """Whether a claim takes more than figures tell of."""
-    return bool(request.pieces or request.groups or not hosts.child_classes.isdisjoint(request.resources))
+    return bool(
+        request.pieces or request.groups or not hosts.child_classes.isdisjoint(request.resources)
+    )
 
 
 def _kinds(hosts, request, rows, counts):
     """A number for each row: the same for hosts that are alike."""
-    names = {*request.resources, *(name for group in request.groups for name, _ in group.resources)}
+    names = {
+        *request.resources,
+        *(name for group in request.groups for name, _ in group.resources),
+    }
     names |= {VCPU} if request.fallback_vcpus else set()
     columns = [counts, hosts.machine[rows], hosts.shape[rows]]
     for resource in (hosts.resources[name] for name in sorted(names) if name in hosts.resources):
@@ -141,10 +154,11 @@ def _kinds(hosts, request, rows, counts):
 
 
 def _by_figures(rules, hosts, request, rows):
-    """How many fit on each row, by the rules that are masks over figures: found by halving, all rows at once.
+    """How many fit on each row, by the rules that are masks over figures: found by halving, all
+    rows at once.
 
-    A rule that refuses n is taken to refuse n + 1 as well. Rules that open each host are asked about the
-    first instance only, as are those whose verdict does not change while hosts fill.
+    A rule that refuses n is taken to refuse n + 1 as well. Rules that open each host are asked
+    about the first instance only, as are those whose verdict does not change while hosts fill.
     """
     asked = [rule for rule in chain(rules, request)
              if type(rule).judge is Filter.judge and rule.depends_on(request) is None]  # fmt: skip
@@ -171,7 +185,8 @@ def _by_figures(rules, hosts, request, rows):
 
 
 def _taken(hosts, request):
-    """What one instance takes of each row, by class: columns. The devices below a host are not among it."""
+    """What one instance takes of each row, by class: columns. The devices below a host are not
+    among it."""
     taken = {name: amount * hosts.has_class(name)
              for name, amount in request.resources.items() if name in hosts.resources}  # fmt: skip
     if request.fallback_vcpus and VCPU in hosts.resources:
@@ -191,7 +206,8 @@ def _bound(hosts, taken, rows):
 
 
 def try_some(room, cluster, until_s=SLICE_S, clock=time.monotonic):
-    """Try out claims on some hosts, in the loop, and take them back. Returns whether all are through.
+    """Try out claims on some hosts, in the loop, and take them back. Returns whether all are
+    through.
 
     A host that left meanwhile keeps the number of its figures.
     """
@@ -200,7 +216,9 @@ def try_some(room, cluster, until_s=SLICE_S, clock=time.monotonic):
         alike = np.flatnonzero(room.kinds == room.tried)
         node = cluster.node(room.nodes[alike[0]])
         if node is not None:
-            room.counts[alike] = _claims(room, cluster, node, int(room.counts[alike[0]]), end, clock)
+            room.counts[alike] = _claims(
+                room, cluster, node, int(room.counts[alike[0]]), end, clock
+            )
         room.tried += 1
     return room.tried > room.kinds.max(initial=-1)
 
@@ -246,6 +264,7 @@ def summed(room):
         'hosts': len(room.nodes),
         'zones': {zone: add(parts) for zone, parts in sorted(by_zone.items())},
         'aggregates': [
-            {'id': key[0], 'name': key[1], 'total': add(parts)} for key, parts in sorted(by_aggregate.items())
+            {'id': key[0], 'name': key[1], 'total': add(parts)}
+            for key, parts in sorted(by_aggregate.items())
         ],
     }

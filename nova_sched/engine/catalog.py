@@ -55,8 +55,8 @@ class Rules:
 def always():
     """What Nova leaves to Placement, and every configuration copied from Nova relies on.
 
-    First what a host is, then what state it is in, so that the last rule of a refusal names its true cause:
-    that all hosts of a zone are switched off, and not that the others are elsewhere.
+    First what a host is, then what state it is in, so that the last rule of a refusal names its
+    true cause: that all hosts of a zone are switched off, and not that the others are elsewhere.
     """
     return (
         Understood(),
@@ -80,7 +80,8 @@ def policies():
 
 
 def with_policies(filters):
-    """The filters, and after them those of server groups that they lack: claims are judged by these too."""
+    """The filters, and after them those of server groups that they lack: claims are judged by
+    these too."""
     names = {rule.name for rule in filters}
     return filters + tuple(rule for rule in policies() if rule.name not in names)
 
@@ -107,7 +108,8 @@ def _complain(manager, entry_point, error):
 
 
 def filters(enabled, available=(ALL_FILTERS,)):
-    """The enabled filters, in order. Raises UnknownRule for one that nobody brings or that cannot be made."""
+    """The enabled filters, in order. Raises UnknownRule for one that nobody brings or that cannot
+    be made."""
     ours = known('nova_sched.filters')
     classes = dict(ours)
     for path in available:
@@ -120,7 +122,8 @@ def filters(enabled, available=(ALL_FILTERS,)):
 
 
 def weighers(paths=(ALL_WEIGHERS,)):
-    """The configured weighers: all of ours, names of entry points, or dotted paths. Raises UnknownRule."""
+    """The configured weighers: all of ours, names of entry points, or dotted paths. Raises
+    UnknownRule."""
     ours, chosen = known('nova_sched.weighers'), {}
     for path in paths:
         if path == ALL_WEIGHERS:
@@ -131,7 +134,8 @@ def weighers(paths=(ALL_WEIGHERS,)):
 
 
 def _classes(path, ours, nova, option):
-    """What a path means: one of ours by its name or by the path of Nova's own, else what is at that path.
+    """What a path means: one of ours by its name or by the path of Nova's own, else what is at
+    that path.
 
     That is a class, or a function that returns a list of classes.
     """
@@ -155,4 +159,6 @@ def _made(adopt, made, option):
 
 
 def _unknown(option, what, classes):
-    return errors.UnknownRule(f'filter_scheduler.{option}', f'{what}; there are {", ".join(sorted(classes))}')
+    return errors.UnknownRule(
+        f'filter_scheduler.{option}', f'{what}; there are {", ".join(sorted(classes))}'
+    )

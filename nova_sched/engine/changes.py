@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""News: what a scheduler has made durable, told to the others beside the loop and never waited for."""
+"""News: what a scheduler has made durable, told to the others beside the loop and never waited
+for."""
 
 import dataclasses
 import logging
@@ -33,8 +34,8 @@ WAITING = 2000  # changes that wait to be told, at most
 class Commit:
     """Claims that one transaction changed.
 
-    ``nodes`` maps the UUID of each node to its generation before and after. What the ``consumers`` held
-    there before has ended, and is ``claims`` now.
+    ``nodes`` maps the UUID of each node to its generation before and after. What the ``consumers``
+    held there before has ended, and is ``claims`` now.
     """
 
     nodes: Mapping[str, tuple[int, int]]
@@ -44,10 +45,11 @@ class Commit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChangeEvent:
-    """What one scheduler did to the store; ``made_s`` (seconds since the epoch) is when it began to.
+    """What one scheduler did to the store; ``made_s`` (seconds since the epoch) is when it began
+    to.
 
-    ``looks`` are nodes that changed in another way than by claims, each with its generation by then, or None
-    if that is not known. ``tables``: services, aggregates or instance lists changed.
+    ``looks`` are nodes that changed in another way than by claims, each with its generation by
+    then, or None if that is not known. ``tables``: services, aggregates or instance lists changed.
     """
 
     made_s: float
@@ -77,8 +79,8 @@ class ChangePublisher:
     """Tells the other schedulers, by a thread of its own.
 
     ``send`` sends a ChangeEvent to them, and raises SchedError if it cannot. Without it, or while
-    ``alone()``, nothing is sent. Changes that cannot be sent, and those beyond
-    ``waiting`` in the queue, are dropped: the other schedulers find them at their next poll of the database.
+    ``alone()``, nothing is sent. Changes that cannot be sent, and those beyond ``waiting`` in the
+    queue, are dropped: the other schedulers find them at their next poll of the database.
     """
 
     def __init__(self, send=None, alone=lambda: False, clock=time.time, waiting=WAITING):

@@ -24,7 +24,8 @@ from nova_sched.state.membership import group_now
 
 
 class ClaimService:
-    """Where compute nodes and conductors change claims one by one. Its methods run in the loop only."""
+    """Where compute nodes and conductors change claims one by one. Its methods run in the loop
+    only."""
 
     def __init__(self, cluster, store, state_sync, replica_sync, member_resolver, settings):
         self._cluster, self._store = cluster, store
@@ -34,39 +35,60 @@ class ClaimService:
     def claims_of(self, consumer_uuid):
         return self._store.claims(consumer_uuid)
 
-    def claim(self, request, host, nodename, request_id=None, leaving=None, move=None, new=False, meant=ANY):
-        """Claim on one node for a request; claims of the instance on the host ``leaving`` end with it.
+    def claim(
+        self,
+        request,
+        host,
+        nodename,
+        request_id=None,
+        leaving=None,
+        move=None,
+        new=False,
+        meant=ANY,
+    ):
+        """Claim on one node for a request; claims of the instance on the host ``leaving`` end with
+        it.
 
-        ``meant`` (Meant) has the UUID of the claim there, if the caller knows it, and when the caller asked:
-        what was claimed since then is not replaced, and raises Outdated. ``move``: what brings an instance
-        here that is somewhere else, one of MOVES; an alternate goes on with that of the claim that ends, or
-        with the resize that failed in place. What was picked on a node that has moved on is picked again, on
-        what is there by then; what a lost answer has claimed already is replaced. ``new``: an instance that
-        runs nowhere yet; if it runs on that node, its claim there is returned as it is. Raises NodeNotFound;
-        AlreadyPlaced for a new one that runs on another node; ComputeResourcesUnavailable with the shortages:
-        then nothing changed.
+        ``meant`` (Meant) has the UUID of the claim there, if the caller knows it, and when the
+        caller asked: what was claimed since then is not replaced, and raises Outdated. ``move``:
+        what brings an instance here that is somewhere else, one of MOVES; an alternate goes on
+        with that of the claim that ends, or with the resize that failed in place. What was picked
+        on a node that has moved on is picked again, on what is there by then; what a lost answer
+        has claimed already is replaced. ``new``: an instance that runs nowhere yet; if it runs on
+        that node, its claim there is returned as it is. Raises NodeNotFound; AlreadyPlaced for a
+        new one that runs on another node; ComputeResourcesUnavailable with the shortages: then
+        nothing changed.
         """
         if meant.name is not None and (done := self._was_left(request, host, nodename, meant)):
             return done
         for _ in range(self._settings().max_claim_attempts):
             node = self._state_sync.node(host, nodename)
-            if new and (there := self._running(node, self._cluster.claims_of(request.instance_uuid))):
+            if new and (
+                there := self._running(node, self._cluster.claims_of(request.instance_uuid))
+            ):
                 return there
             try:
-                held, learnt = self._try_claim(node, request, request_id, leaving, move, new, meant)
+                held, learnt = self._try_claim(
+                    node, request, request_id, leaving, move, new, meant
+                )
             except errors.ComputeResourcesUnavailable:
                 # What is short may be what it has itself, since another scheduler has placed it.
-                if new and (there := self._running(node, self._store.claims(request.instance_uuid))):
+                if new and (
+                    there := self._running(node, self._store.claims(request.instance_uuid))
+                ):
                     return there
                 raise
             if held is not None:
                 return held
             if not learnt:
                 break
-        raise errors.ComputeResourcesUnavailable(node.uuid, 'it was taken by another request meanwhile')
+        raise errors.ComputeResourcesUnavailable(
+            node.uuid, 'it was taken by another request meanwhile'
+        )
 
     def _was_left(self, request, host, nodename, meant):
-        """The claim that this very call has made before, if the claim that it is to end has ended with it.
+        """The claim that this very call has made before, if the claim that it is to end has ended
+        with it.
 
         Raises ClaimNotFound if that has ended in another way.
         """
@@ -74,22 +96,28 @@ class ClaimService:
         if any(meant.covers(claim) for claim in claims):
             return None
         node = self._state_sync.node(host, nodename)
-        there = [claim for claim in claims if claim.node_uuid == node.uuid and not claim.is_confirmed]
+        there = [
+            claim for claim in claims if claim.node_uuid == node.uuid and not claim.is_confirmed
+        ]
         if not there:
             raise errors.ClaimNotFound(f'{meant.name} of instance {request.instance_uuid}')
         return there[0]
 
     def _running(self, node, claims):
-        """The claim on the node of an instance that runs there, given what may be its claims; None if it runs
-        nowhere. Raises AlreadyPlaced."""
+        """The claim on the node of an instance that runs there, given what may be its claims; None
+        if it runs nowhere. Raises AlreadyPlaced."""
         running = [claim for claim in claims if claim.is_confirmed]
         if not running:
             return None
         self._state_sync.catch_up(sorted({claim.node_uuid for claim in running}), {})
-        now = [one for one in self._cluster.claims_of(running[0].consumer_uuid) if one.is_confirmed]
+        now = [
+            one for one in self._cluster.claims_of(running[0].consumer_uuid) if one.is_confirmed
+        ]
         for claim in now:
             if claim.node_uuid != node.uuid:
-                raise errors.AlreadyPlaced(claim.consumer_uuid, self._cluster.node(claim.node_uuid).host)
+                raise errors.AlreadyPlaced(
+                    claim.consumer_uuid, self._cluster.node(claim.node_uuid).host
+                )
         return now[0] if now else None
 
     def _try_claim(self, node, request, request_id, leaving, move, new, meant):
@@ -122,7 +150,9 @@ class ClaimService:
             }
             booking = self._cluster.book(node, request, lifetime_s, move, **marks)
             known = ended if booking.before is None else [*ended, booking.before]
-            placement = self._state_sync.placement([booking.claim], [request], releases, known, new)
+            placement = self._state_sync.placement(
+                [booking.claim], [request], releases, known, new
+            )
             (outcome,) = self._store.commit([placement])
         except Exception:
             self._undo(booking, ended)
@@ -144,7 +174,9 @@ class ClaimService:
         """Raise Outdated if claims of the instance have changed since the caller asked."""
         for claim in self._cluster.claims_of(consumer):
             if claim.changed_s > meant.since_s and not (meant.name and claim.is_named(meant.name)):
-                raise errors.Outdated(f'A claim for instance {consumer}', 'another one was made since')
+                raise errors.Outdated(
+                    f'A claim for instance {consumer}', 'another one was made since'
+                )
 
     def _resolved(self, node, request):
         """The request as that of a top group's member, if it is one and may be on the node."""
@@ -153,7 +185,9 @@ class ClaimService:
         try:
             request = self._member_resolver.resolved(request)
         except ReplanRequired:
-            raise errors.ComputeResourcesUnavailable(node.uuid, 'its group has to be planned anew') from None
+            raise errors.ComputeResourcesUnavailable(
+                node.uuid, 'its group has to be planned anew'
+            ) from None
         is_there = request.instance_uuid in node.claims or node.row == request.member_placement.row
         if not is_there and not request.member_placement.allowed[node.row]:
             raise errors.ComputeResourcesUnavailable(
@@ -190,7 +224,8 @@ class ClaimService:
             self._cluster.drop(claim)
             self._cluster.add(claim)
 
-    # What becomes of claims. ``meant`` (Meant) says which of them the caller knew, and has asked about.
+    # What becomes of claims. ``meant`` (Meant) says which of them the caller knew, and has asked
+    # about.
 
     def confirm_claim(self, consumer_uuid, host, meant=ANY):
         """The instance runs on the host for good: its move to it, or its resize on it, is settled.
@@ -215,14 +250,17 @@ class ClaimService:
         """
         changed = self._store.revert(consumer_uuid, meant)
         if not changed:
-            open_ones = [one for one in self._store.claims(consumer_uuid) if one.move or one.resizing]
+            open_ones = [
+                one for one in self._store.claims(consumer_uuid) if one.move or one.resizing
+            ]
             raise _not_meant(open_ones, meant, f'a move or resize of instance {consumer_uuid}')
         found = self._store.claims(consumer_uuid)
         self._state_sync.caught_up_with([*changed, *found])
         return found
 
     def abort_claim(self, consumer_uuid, host=None, meant=ANY):
-        """End the instance's claims: on one host, or everywhere. Returns them; raises ClaimNotFound."""
+        """End the instance's claims: on one host, or everywhere. Returns them; raises
+        ClaimNotFound."""
         claims = self._store.claims(consumer_uuid)
         nodes = None if host is None else self._state_sync.nodes_of(host, claims)
         keys = [claim.key for claim in claims if nodes is None or claim.node_uuid in nodes]
@@ -239,11 +277,13 @@ class ClaimService:
 
 
 def _not_meant(claims, meant, what):
-    """The error for a call that changes none of these claims: the one that it names is gone, or they have
-    changed since it was sent."""
+    """The error for a call that changes none of these claims: the one that it names is gone, or
+    they have changed since it was sent."""
     about = (claim for claim in claims if meant.name is None or claim.is_named(meant.name))
     if any(claim.changed_s > meant.since_s for claim in about):
-        return errors.Outdated(f'The call about {what}', 'its claims have changed since it was sent')
+        return errors.Outdated(
+            f'The call about {what}', 'its claims have changed since it was sent'
+        )
     return errors.ClaimNotFound(what)
 
 

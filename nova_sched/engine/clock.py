@@ -29,13 +29,14 @@ def boottime():
 
 
 class StoreClock:
-    """Calling it gives the store's time, in seconds since the epoch, whatever this process's own clock says.
+    """Calling it gives the store's time, in seconds since the epoch, whatever this process's own
+    clock says.
 
-    ``ask`` asks the store. In between, the time that has passed is counted by ``moments`` (seconds that never
-    go back). It is ahead of the store by no more than an answer of the store takes, and never behind.
-    ``wall`` is the process's own clock: ``offset_s`` says how far it is ahead of the store's. With
-    ``every_s`` it asks by itself, when it is called and the last answer is older than that; otherwise it is
-    asked by ``look``.
+    ``ask`` asks the store. In between, the time that has passed is counted by ``moments`` (seconds
+    that never go back). It is ahead of the store by no more than an answer of the store takes, and
+    never behind. ``wall`` is the process's own clock: ``offset_s`` says how far it is ahead of the
+    store's. With ``every_s`` it asks by itself, when it is called and the last answer is older
+    than that; otherwise it is asked by ``look``.
     """
 
     def __init__(self, ask, moments=boottime, wall=time.time, every_s=math.inf):
@@ -58,12 +59,15 @@ class StoreClock:
         return moment + self._ahead_s
 
     def look(self):
-        """Ask the store, and say so when this process's own clock is wrong. Raises StoreUnavailable."""
+        """Ask the store, and say so when this process's own clock is wrong. Raises
+        StoreUnavailable."""
         asked = self._moments()
         now_s = self._ask()
         self._ahead_s = now_s - asked
         self.offset_s = self._wall() - self.at(self._moments())
         if abs(self.offset_s - self._told_s) > TELL_S:
             self._told_s = self.offset_s
-            LOG.warning('The clock of this process is %+.1f s off that of the database', self.offset_s)
+            LOG.warning(
+                'The clock of this process is %+.1f s off that of the database', self.offset_s
+            )
         return now_s

@@ -89,9 +89,9 @@ def narrow(candidates, hosts, request):
 def survivors(rules, hosts, request, index=0, before=None):
     """The candidates after all rules. ``index`` is the instance's place in its request.
 
-    Later instances of a request start from ``before``, the candidates that the one before them left, and
-    skip the rules that run once. A rebuild check asks only the rules made for it, and no forced
-    host is asked for more than what is always on.
+    Later instances of a request start from ``before``, the candidates that the one before them
+    left, and skip the rules that run once. A rebuild check asks only the rules made for it, and no
+    forced host is asked for more than what is always on.
     """
     candidates = CandidateSet(len(hosts))
     if index and before is not None:
@@ -122,7 +122,9 @@ def ask(rule, candidates, hosts, request):
         if value is None:
             candidates.keep(rule.name, rule.mask(hosts, request))
         else:
-            candidates.keep(rule.name, hosts.kept.get((rule, value), lambda: rule.mask(hosts, request)))
+            candidates.keep(
+                rule.name, hosts.kept.get((rule, value), lambda: rule.mask(hosts, request))
+            )
     else:
         rows = candidates.rows()
         candidates.keep_rows(rule.name, rows, rule.judge(hosts, request, rows))

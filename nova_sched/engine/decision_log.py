@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Decision records: what operators can ask for later, written beside the loop and never waited for."""
+"""Decision records: what operators can ask for later, written beside the loop and never waited
+for."""
 
 import collections
 import logging
@@ -30,7 +31,8 @@ TOLD = 10  # instances that a record names
 
 
 def record(order, outcome, now_s, details):
-    """What is kept of a decision, as plain values: who asked for what at that time, and what came of it."""
+    """What is kept of a decision, as plain values: who asked for what at that time, and what came
+    of it."""
     return {
         'request_id': order.request_id,
         'time': now_s,
@@ -82,8 +84,9 @@ class MemoryDecisionLog:
 class DecisionLog:
     """Hands records to where they are kept, by a thread of its own.
 
-    When more than ``waiting`` wait, or the store is away, records are ``lost``: counted and logged, without
-    a wait. ``batch`` of them are written in one transaction. ``chance`` gives numbers from 0 to 1.
+    When more than ``waiting`` wait, or the store is away, records are ``lost``: counted and
+    logged, without a wait. ``batch`` of them are written in one transaction. ``chance`` gives
+    numbers from 0 to 1.
     """
 
     def __init__(self, store=None, chance=random.random, waiting=WAITING, batch=BATCH):
@@ -92,7 +95,9 @@ class DecisionLog:
         self._waiting, self._batch = waiting, batch
         self._queue: queue.SimpleQueue = queue.SimpleQueue()
         self._leaving = threading.Event()
-        self._thread = threading.Thread(target=self._run, name='nova-sched-decision-log', daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name='nova-sched-decision-log', daemon=True
+        )
         self.lost = 0
         self._told = 0  # how many of the lost ones were said to be
         self._away = False

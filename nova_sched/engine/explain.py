@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Why a request found no host: the chain is walked once more, and each rule says what it refused."""
+"""Why a request found no host: the chain is walked once more, and each rule says what it
+refused."""
 
 import dataclasses
 import itertools
@@ -33,8 +34,8 @@ NAMED = 10  # hosts that are named of those that a rule removed
 class Judged:
     """What one rule did: how many hosts it saw and left, and why it removed the others.
 
-    ``why`` names no host. ``removed`` are some of the hosts by name, ``nearest`` the one of them that came
-    nearest to passing, ``nearest_why`` what it lacks: these are for operators.
+    ``why`` names no host. ``removed`` are some of the hosts by name, ``nearest`` the one of them
+    that came nearest to passing, ``nearest_why`` what it lacks: these are for operators.
     """
 
     name: str
@@ -68,7 +69,8 @@ class Watched(CandidateSet):
 
 
 def replay(rules, hosts, request):
-    """What each rule says of the request, in order, up to the one that leaves nobody: list of Judged."""
+    """What each rule says of the request, in order, up to the one that leaves nobody: list of
+    Judged."""
     candidates = Watched(len(hosts))
     narrow(candidates, hosts, request)
     told = [_judged(step, hosts, rows, narrowed(step.name, hosts, request))
@@ -125,14 +127,22 @@ def narrowed(name, hosts, request):
         return _named('node', len(request.force_nodes), known)
     wanted = request.destination
     rows = hosts.rows_of_host.get(wanted.host, ()) if wanted.host else range(len(hosts))
-    known = bool(rows) if not wanted.node else any(hosts.nodes[row].nodename == wanted.node for row in rows)
+    known = (
+        bool(rows)
+        if not wanted.node
+        else any(hosts.nodes[row].nodename == wanted.node for row in rows)
+    )
     return _named('host' if wanted.host else 'node', 1, known)
 
 
 def _named(word, number, known):
     if number == 1:
         return f'1 {word} is named' + ('' if known else ', it is not known')
-    unknown = '' if known == number else f', {known or "none"} of them {"is" if known < 2 else "are"} known'
+    unknown = (
+        ''
+        if known == number
+        else f', {known or "none"} of them {"is" if known < 2 else "are"} known'
+    )
     return f'{number} {word}s are named{unknown}'
 
 
@@ -151,7 +161,8 @@ def reason(told, size, found=0, asked=1):
     if not size:
         return f'{start} No compute node has reported yet.'
     if told and told[-1].left:
-        # Rules that are asked once, or that look at what they said before: it had been removed earlier.
+        # Rules that are asked once, or that look at what they said before: it had been removed
+        # earlier.
         return f'{start} Of {size} hosts, the last ones did not pass for an earlier instance of the request.'
     *earlier, last = removed
     text = f'{start} Of {size} hosts, {last.name} removed the last {last.gone}{_colon(last)}.'
@@ -175,7 +186,8 @@ def in_short(details):
 
 
 def refusal(candidates, rules, hosts, request, found=0, asked=1):
-    """The error for a request that left nothing in ``candidates``, with all that is known of the cause.
+    """The error for a request that left nothing in ``candidates``, with all that is known of the
+    cause.
 
     Its ``details`` are those of ``_details``.
     """
@@ -192,9 +204,10 @@ def refusal(candidates, rules, hosts, request, found=0, asked=1):
 def _details(reason, hosts, asked, found, told, placed=()):
     """What became of a request, as plain values.
 
-    ``reason`` is None for one that found its hosts. ``hosts`` is the number of all hosts, ``instances`` how
-    many were asked for, ``found`` how many of them had a host; ``filters`` what each rule did (see Judged);
-    ``placed`` has the chosen host of each instance with its alternates (see ``winners``).
+    ``reason`` is None for one that found its hosts. ``hosts`` is the number of all hosts,
+    ``instances`` how many were asked for, ``found`` how many of them had a host; ``filters`` what
+    each rule did (see Judged); ``placed`` has the chosen host of each instance with its alternates
+    (see ``winners``).
     """
     return {
         'reason': reason,
@@ -218,10 +231,13 @@ def conflict(decision, reason):
 
 
 def placement(decision, answer, told=None):
-    """The same for a decision that was noted, with its answer; ``told`` by a replay, if there was one."""
+    """The same for a decision that was noted, with its answer; ``told`` by a replay, if there was
+    one."""
     told = [Judged(*step) for step in decision.first] if told is None else told
     placed = []
-    for request, chosen, weighed in itertools.zip_longest(decision.requests, answer, decision.winners):
+    for request, chosen, weighed in itertools.zip_longest(
+        decision.requests, answer, decision.winners
+    ):
         first, *rest = (
             {'host': one.host, 'node': one.nodename, **(weights or {})}
             for one, weights in itertools.zip_longest(chosen, weighed or ())
@@ -234,7 +250,8 @@ def placement(decision, answer, told=None):
 
 
 def winners(weights, notes, positions):
-    """What each weigher gave to the hosts at these positions: a mapping for each, ``weight`` the sum.
+    """What each weigher gave to the hosts at these positions: a mapping for each, ``weight`` the
+    sum.
 
     ``notes`` are those of ``weigh``. A lone survivor is not weighed.
     """
@@ -245,7 +262,9 @@ def winners(weights, notes, positions):
 
 
 def _weight(note, place):
-    multiplier = note.multiplier[place] if isinstance(note.multiplier, np.ndarray) else note.multiplier
+    multiplier = (
+        note.multiplier[place] if isinstance(note.multiplier, np.ndarray) else note.multiplier
+    )
     return {
         'weigher': note.name,
         'raw': _figure(note.raw[place]),

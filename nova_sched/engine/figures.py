@@ -30,16 +30,17 @@ def _latest():
 class Figures:
     """Counts since the start, and what the latest decisions took, in seconds.
 
-    ``placed`` and ``conflicts`` are instances that got a host and requests whose claims others took first;
-    ``retries`` are requests that were decided again: after a conflict, or before a refusal, when the database
-    knew more; ``busy`` counts transactions that another one stopped, and that were made again. ``decided_s``
-    is filters, weighers and booking of one request; ``answered_s`` all of its time in the engine, from the
-    queue until its claims are durable.
+    ``placed`` and ``conflicts`` are instances that got a host and requests whose claims others
+    took first; ``retries`` are requests that were decided again: after a conflict, or before a
+    refusal, when the database knew more; ``busy`` counts transactions that another one stopped,
+    and that were made again. ``decided_s`` is filters, weighers and booking of one request;
+    ``answered_s`` all of its time in the engine, from the queue until its claims are durable.
 
-    How fresh its knowledge is: ``stale_nodes`` differed from the database when that was looked at last;
-    ``looked_s`` is when that was (time.monotonic); ``news_lag_s`` is how old the latest news was when it was
-    heard. Messages to and from other schedulers are ``news_told`` and ``news_heard``; ``news_dropped`` are
-    changes that were not told and messages that were not heard.
+    How fresh its knowledge is: ``stale_nodes`` differed from the database when that was looked at
+    last; ``looked_s`` is when that was (time.monotonic); ``news_lag_s`` is how old the latest news
+    was when it was heard. Messages to and from other schedulers are ``news_told`` and
+    ``news_heard``; ``news_dropped`` are changes that were not told and messages that were not
+    heard.
     """
 
     placed: int = 0
@@ -74,7 +75,9 @@ class Figures:
 
 
 # Figures that only grow.
-COUNTS = tuple('placed refused conflicts retries busy batches news_told news_heard news_dropped'.split())
+COUNTS = tuple(
+    'placed refused conflicts retries busy batches news_told news_heard news_dropped'.split()
+)
 
 
 class Minute:

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups as their owners see them: where members are, or would be, and which instances have to move."""
+"""Top groups as their owners see them: where members are, or would be, and which instances have to
+move."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -24,7 +25,13 @@ from nova_sched.objects.claim import PENDING, PLANNED
 from nova_sched.state.aggregates import zones
 
 UNPLACED = 'unplaced'
-COMPLETE, BUILDING, BUILT, INCOMPLETE, DELETING = 'planned', 'building', 'built', 'incomplete', 'deleting'
+COMPLETE, BUILDING, BUILT, INCOMPLETE, DELETING = (
+    'planned',
+    'building',
+    'built',
+    'incomplete',
+    'deleting',
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,8 +51,8 @@ class MemberView:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
-    """An instance that has to move, for its group to be what it shall be: ``source`` and ``target`` are
-    hosts."""
+    """An instance that has to move, for its group to be what it shall be: ``source`` and
+    ``target`` are hosts."""
 
     path: str
     source: str
@@ -56,8 +63,8 @@ class Move:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
-    """A top group as its owner sees it; times in seconds since the epoch. In a list it comes without
-    members."""
+    """A top group as its owner sees it; times in seconds since the epoch. In a list it comes
+    without members."""
 
     uuid: str
     name: str | None
@@ -110,7 +117,9 @@ class Sight:
             # While an instance is somewhere, that is where it is, be it bound for another place.
             claim = next(iter(state.held), state.planned)
             node = claim and self._cluster.node(claim.node_uuid)
-            members.append(self._member(known, state, claim.state if node else UNPLACED, node, levels))
+            members.append(
+                self._member(known, state, claim.state if node else UNPLACED, node, levels)
+            )
         view = view_of(known.record, status_of(known.record, known, claims), known, tuple(members))
         moving = tuple(
             _to_make(state, self._cluster)
@@ -118,7 +127,9 @@ class Sight:
             if state.held and state.planned
         )
         shared = self._shared({token for claim in claims for token in claim.fences})
-        return dataclasses.replace(view, dry_run=dry_run, moves=moving, warnings=(*view.warnings, *shared))
+        return dataclasses.replace(
+            view, dry_run=dry_run, moves=moving, warnings=(*view.warnings, *shared)
+        )
 
     def _shared(self, tokens):
         """Which hosts of the group's exclusive domains have instances of others, in words."""
@@ -199,7 +210,8 @@ def _astray(draft, hosts, cluster):
     for state, host in zip(draft.member_states, hosts.tolist(), strict=True):
         if state.bound is not None and state.bound.node_uuid != draft.group_problem.nodes[host]:
             going, staying = (
-                cluster.node(uuid) for uuid in (state.bound.node_uuid, draft.group_problem.nodes[host])
+                cluster.node(uuid)
+                for uuid in (state.bound.node_uuid, draft.group_problem.nodes[host])
             )
             found.append(
                 f'Member {state.member} is on its way to {_host(going)}, but it is to be on '
@@ -227,7 +239,8 @@ def _moves(draft, hosts, cluster):
         there = state.on(draft.group_problem.nodes[host])
         if state.held and (there is None or there.state == PLANNED):
             source, target = (
-                cluster.node(uuid) for uuid in (state.built.node_uuid, draft.group_problem.nodes[host])
+                cluster.node(uuid)
+                for uuid in (state.built.node_uuid, draft.group_problem.nodes[host])
             )
             own = [words for policy, words in broken if state.member in (*policy.a, *policy.b)]
             why_so = '; '.join(own) or 'the policies of its group'

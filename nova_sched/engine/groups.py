@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups, as doors call them: planned outside of the loop, on what it saw, and claimed in it."""
+"""Top groups, as doors call them: planned outside of the loop, on what it saw, and claimed in
+it."""
 
 import contextlib
 import dataclasses
@@ -40,11 +41,13 @@ class _Changed(Exception):
 class Groups:
     """Creates, changes and shows top groups; may be called from any thread.
 
-    ``call`` runs a function in the loop and waits for it. ``solver`` is a groups.exact.worker.Solver; None:
-    plans are made without one.
+    ``call`` runs a function in the loop and waits for it. ``solver`` is a
+    groups.exact.worker.Solver; None: plans are made without one.
     """
 
-    def __init__(self, cluster, store, plans, library, topology, call, settings, clock, solver=None):
+    def __init__(
+        self, cluster, store, plans, library, topology, call, settings, clock, solver=None
+    ):
         self._cluster, self._store, self._plans, self._library = cluster, store, plans, library
         self._topology, self._call, self._settings, self._clock = topology, call, settings, clock
         self._solver = solver
@@ -71,10 +74,20 @@ class Groups:
 
     # First phase.
 
-    def create(self, definition, source, name=None, ttl_s=None, dry_run=False, context=None, allowance=None):
+    def create(
+        self,
+        definition,
+        source,
+        name=None,
+        ttl_s=None,
+        dry_run=False,
+        context=None,
+        allowance=None,
+    ):
         """Plan all members together and claim the plan. Returns the View; raises GroupRefused.
 
-        ``allowance``: the time that is left to make requests of the members. Raises TemplateError after it.
+        ``allowance``: the time that is left to make requests of the members. Raises TemplateError
+        after it.
         """
         now_s = self._clock()
         record = Record(
@@ -107,7 +120,8 @@ class Groups:
     ):
         """Make the group what the definition says: who is built stays, unless that cannot be.
 
-        Raises GroupChanged if it is not at this generation, and GroupRefused; then it stays as it was.
+        Raises GroupChanged if it is not at this generation, and GroupRefused; then it stays as it
+        was.
         """
         for _ in range(self._settings().plan_attempts):
             old = self._find(uuid, project_id, generation)
@@ -131,25 +145,35 @@ class Groups:
         """Whether what is stored was made so by ourselves, by a commit whose answer was lost."""
         stored = self._call(self._store.top_group, record.uuid, False)
         return stored is not None and all(
-            getattr(stored, name) == getattr(record, name) for name in ('generation', 'updated_s', 'deleted')
+            getattr(stored, name) == getattr(record, name)
+            for name in ('generation', 'updated_s', 'deleted')
         )
 
     def delete(self, uuid, generation=None, dry_run=False, project_id=None):
-        """Forget the plan: planned claims end now, those of servers when these go. Returns the View."""
+        """Forget the plan: planned claims end now, those of servers when these go. Returns the
+        View."""
         for _ in range(self._settings().plan_attempts):
             known = self._find(uuid, project_id, generation)
             record = dataclasses.replace(known.record, deleted=True, updated_s=self._clock())
-            if dry_run or self._call(self._plans.release, known, record).won or self._is_done(record):
+            if (
+                dry_run
+                or self._call(self._plans.release, known, record).won
+                or self._is_done(record)
+            ):
                 LOG.info('Deleted group %s%s', uuid, ', for trial' if dry_run else '')
                 left = [claim for claim in self._claims(uuid) if claim.state != PLANNED]
-                return self._call(self._sight.see, dataclasses.replace(known, record=record), left, dry_run)
+                return self._call(
+                    self._sight.see, dataclasses.replace(known, record=record), left, dry_run
+                )
         raise errors.GroupRefused(*self._too_quick())
 
     def renew(self, uuid, ttl_s=None, project_id=None, dry_run=False):
         """Let what is planned expire later: so many seconds from now. Returns the View."""
         known, expires_s = self._find(uuid, project_id), self._expiry(self._clock(), ttl_s)
         if dry_run:
-            return dataclasses.replace(self.show(uuid, project_id), expires_s=expires_s, dry_run=True)
+            return dataclasses.replace(
+                self.show(uuid, project_id), expires_s=expires_s, dry_run=True
+            )
         self._call(self._plans.renew, known, expires_s)
         return self.show(uuid, project_id)
 
@@ -174,11 +198,13 @@ class Groups:
 
     def _summaries(self, records):
         claims_of = self._cluster.claims_of_group
-        return [view_of(record, status_of(record, None, claims_of(record.uuid))) for record in records]
+        return [
+            view_of(record, status_of(record, None, claims_of(record.uuid))) for record in records
+        ]
 
     def plan(self, uuid, project_id=None, replan=False, dry_run=False):
-        """The View; with ``replan``, members that are nowhere, or whose hosts are no good any more, are
-        planned."""
+        """The View; with ``replan``, members that are nowhere, or whose hosts are no good any
+        more, are planned."""
         if not replan:
             return self.show(uuid, project_id)
         for _ in range(self._settings().plan_attempts):
@@ -190,8 +216,8 @@ class Groups:
         raise errors.GroupRefused(*self._too_quick())
 
     def contradiction(self, definition, allowance=None):
-        """Why no cluster whose levels lie in each other as here could place the group, in words; None if one
-        could.
+        """Why no cluster whose levels lie in each other as here could place the group, in words;
+        None if one could.
 
         Raises InvalidRequest for a member that makes no sense as a request.
         """
@@ -212,8 +238,8 @@ class Groups:
     # Second phase.
 
     def settle(self, request):
-        """Plan the members that are not built once more, so that one of them, whose request this is, can
-        be."""
+        """Plan the members that are not built once more, so that one of them, whose request this
+        is, can be."""
         placement = request.member_placement
         for _ in range(self._settings().plan_attempts):
             try:
@@ -237,7 +263,8 @@ class Groups:
     # Behind the scenes.
 
     def _look(self, uuid, project_id=None):
-        """What is known of a group. The loop does not wait while one is read that was not read yet."""
+        """What is known of a group. The loop does not wait while one is read that was not read
+        yet."""
         found = self._call(self._library.look, uuid, project_id)
         if isinstance(found, Record):
             found = read(found)
@@ -264,7 +291,8 @@ class Groups:
         return self._call(self._plans.claims, uuid)
 
     def _plan(self, known, dry_run=False, may_move=False, asked=None, changed=frozenset()):
-        """Plan and claim, on what others leave, again and again. Raises GroupRefused, or _Changed."""
+        """Plan and claim, on what others leave, again and again. Raises GroupRefused, or
+        _Changed."""
         caps: dict[tuple[str, str], int] = {}
         for attempt in range(self._settings().plan_attempts):
             with self._turn() if attempt else contextlib.nullcontext():
@@ -275,8 +303,8 @@ class Groups:
 
     @contextlib.contextmanager
     def _turn(self):
-        """Groups that have lost are planned one after the other: at the same time they would choose the same
-        hosts, and lose again. One that takes long holds up the next for TURN_S."""
+        """Groups that have lost are planned one after the other: at the same time they would
+        choose the same hosts, and lose again. One that takes long holds up the next for TURN_S."""
         has_it = self._turns.acquire(timeout=TURN_S)
         try:
             yield
@@ -285,8 +313,13 @@ class Groups:
                 self._turns.release()
 
     def _try(self, known, dry_run, may_move, asked, changed, caps):
-        """Plan and claim once. None if others were quicker; ``caps`` has what was learnt of hosts then."""
-        settings, expires_s, begin_s = self._settings(), known.record.expires_s, time.perf_counter()
+        """Plan and claim once. None if others were quicker; ``caps`` has what was learnt of hosts
+        then."""
+        settings, expires_s, begin_s = (
+            self._settings(),
+            known.record.expires_s,
+            time.perf_counter(),
+        )
         draft = self._call(self._plans.draft, known, caps, asked, changed)
         seen = draft.group_problem
         if seen.closed:
@@ -295,7 +328,10 @@ class Groups:
         if found.hosts is None:
             refusal = _refusal(found, draft.group_problem)
             LOG.info(
-                'Refused group %s of %d members: %s', known.uuid, len(draft.member_states), refusal.reason
+                'Refused group %s of %d members: %s',
+                known.uuid,
+                len(draft.member_states),
+                refusal.reason,
             )
             raise refusal
         if dry_run:
@@ -318,7 +354,8 @@ class Groups:
         )
         self._call(self._library.keep, known)
         if any(
-            state.planned and _differs(state.planned.expires_s, expires_s) for state in draft.member_states
+            state.planned and _differs(state.planned.expires_s, expires_s)
+            for state in draft.member_states
         ):
             self._call(self._plans.renew, known, expires_s)
         return self._call(self._sight.with_changes, self.show(known.uuid), draft, found.hosts)
@@ -332,10 +369,13 @@ class Groups:
 
 
 def _refusal(found, group_problem):
-    """Why there is no plan; what was not proven, or only of a part of what hosts can take, is no proof."""
+    """Why there is no plan; what was not proven, or only of a part of what hosts can take, is no
+    proof."""
     details = found.reason.to_plain() if found.reason else {}
     words = found.reason.words if found.reason else 'No placement was found.'
-    return errors.GroupRefused(words, {**details, 'proven': bool(found.proven and group_problem.exact)})
+    return errors.GroupRefused(
+        words, {**details, 'proven': bool(found.proven and group_problem.exact)}
+    )
 
 
 def _closed(closed):

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The one thread that owns the cluster's state: all that reads or changes it is a message to this loop."""
+"""The one thread that owns the cluster's state: all that reads or changes it is a message to this
+loop."""
 
 import logging
 import queue
@@ -26,7 +27,8 @@ STORE = (errors.StoreUnavailable, errors.StoreFull)  # no message is at fault
 
 
 class Message:
-    """Work for the loop: ``kind`` says who handles it, together with its neighbours of the same kind.
+    """Work for the loop: ``kind`` says who handles it, together with its neighbours of the same
+    kind.
 
     ``attempts`` counts how often it was handled in vain, ``looked`` says that a refusal may stand.
     ``received`` is the message of the bus that asks for it.
@@ -54,8 +56,8 @@ class Loop:
     """Takes all waiting messages as a batch and hands runs of one kind to their handler.
 
     ``handlers`` maps a kind to a function of a list of messages; it answers or fails each, and
-    returns those that must be handled again, before any newer one. A handler that raises has changed
-    nothing. ``before`` is called before each batch.
+    returns those that must be handled again, before any newer one. A handler that raises has
+    changed nothing. ``before`` is called before each batch.
     """
 
     def __init__(self, handlers, max_batch, before=lambda: None):
@@ -78,7 +80,8 @@ class Loop:
         return self._hurried.is_set()
 
     def hurry(self):
-        """Messages are handled as before, but a handler shall not wait for anything outside any more."""
+        """Messages are handled as before, but a handler shall not wait for anything outside any
+        more."""
         self._hurried.set()
 
     def pause(self, seconds):
@@ -107,7 +110,8 @@ class Loop:
         return message.future
 
     def turn(self, patience_s=0.0):
-        """Handle one batch; for its first message wait that many seconds, or (None) as long as it takes."""
+        """Handle one batch; for its first message wait that many seconds, or (None) as long as it
+        takes."""
         batch = self._take(patience_s)
         if batch:
             self._before()
@@ -156,7 +160,9 @@ class Loop:
             waiting = [message for message in messages if not message.future.done()]
             if len(messages) > 1 and not isinstance(error, STORE):
                 # One of them is at fault, and the others shall not pay for it.
-                return [again for message in waiting for again in self._run_handler(kind, [message])]
+                return [
+                    again for message in waiting for again in self._run_handler(kind, [message])
+                ]
             if isinstance(error, STORE):
                 LOG.error('%s; %d messages of kind %s are refused', error, len(waiting), kind)
             else:

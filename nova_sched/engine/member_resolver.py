@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The second phase of a top group: which member a request is for, and where its policies let it be."""
+"""The second phase of a top group: which member a request is for, and where its policies let it
+be."""
 
 import dataclasses
 import functools
@@ -27,7 +28,8 @@ TOP_GROUP, MEMBER, REPLAN, REPLACE = 'top_group', 'member', 'replan', 'replace' 
 
 
 class ReplanRequired(Exception):
-    """A member cannot be where it was planned: the members that are not built have to be planned again.
+    """A member cannot be where it was planned: the members that are not built have to be planned
+    again.
 
     ``request`` has its placement.
     """
@@ -38,7 +40,8 @@ class ReplanRequired(Exception):
 
 
 def is_member(request):
-    """Whether a request is for a member of a top group; a check of a rebuild stays where it is anyway."""
+    """Whether a request is for a member of a top group; a check of a rebuild stays where it is
+    anyway."""
     return TOP_GROUP in request.hints and not request.is_rebuild
 
 
@@ -53,8 +56,9 @@ def member_of(request):
 
 
 def _says(request, hint):
-    """Whether the caller says so: that the plan shall follow if he asks for something else (``replan``), or
-    that the server takes the place of one that is there, and will go (``replace``)."""
+    """Whether the caller says so: that the plan shall follow if he asks for something else
+    (``replan``), or that the server takes the place of one that is there, and will go
+    (``replace``)."""
     return str(request.hint(hint, '')).lower() == 'true'
 
 
@@ -65,10 +69,11 @@ class MemberResolver:
         self._cluster, self._plans, self._library = cluster, plans, library
 
     def look(self, request):
-        """The LoadedGroup of a request's group, and its claims; the cluster is brought up to these.
+        """The LoadedGroup of a request's group, and its claims; the cluster is brought up to
+        these.
 
-        In this order: what moves members raises the serial, and it must not be younger than the claims.
-        Raises MemberRefused.
+        In this order: what moves members raises the serial, and it must not be younger than the
+        claims. Raises MemberRefused.
         """
         known = self._find(request)
         return known, self._plans.claims(known.uuid)
@@ -76,9 +81,9 @@ class MemberResolver:
     def resolved(self, request, settled=False, looked=None):
         """The request with its placement, and with the marks of its exclusive domains.
 
-        ``settled``: its group was planned anew for this very request. ``looked``: what a look has seen in
-        this turn. Raises MemberRefused if it is not what was planned, and ReplanRequired if its
-        group has to be planned anew.
+        ``settled``: its group was planned anew for this very request. ``looked``: what a look has
+        seen in this turn. Raises MemberRefused if it is not what was planned, and ReplanRequired
+        if its group has to be planned anew.
         """
         known, claims = looked or self.look(request)
         path = str(request.hint(MEMBER) or '')
@@ -105,13 +110,15 @@ class MemberResolver:
         )
         tokens = self._tokens(known, claims, path)
         request = dataclasses.replace(request, member_placement=placement, fences=tokens)
-        if not own and (node is None or (not settled and self._is_outdated(known, state, node, request))):
+        if not own and (
+            node is None or (not settled and self._is_outdated(known, state, node, request))
+        ):
             raise ReplanRequired(request)
         return request
 
     def _is_outdated(self, known, state, node, request):
-        """Whether it has to be planned anew though it has a place: as the caller says so, or as its exclusive
-        domains there are others by now."""
+        """Whether it has to be planned anew though it has a place: as the caller says so, or as
+        its exclusive domains there are others by now."""
         tokens = known.tokens(state.member, node.row, self._plans.levels())
         return _says(request, REPLAN) or set(tokens) != set(state.planned.fences)
 
@@ -141,12 +148,17 @@ class MemberResolver:
         found = member_spec.differs(known.definition.members[path], request.spec)
         if found is not None:
             field, planned, asked = found
-            raise errors.MemberRefused(path, f'{field} was planned to be {planned}, but {asked} is asked for')
+            raise errors.MemberRefused(
+                path, f'{field} was planned to be {planned}, but {asked} is asked for'
+            )
 
     def _tokens(self, known, claims, path):
-        """Tokens of the fences that it may be behind: those of the exclusive policies that it is part of."""
+        """Tokens of the fences that it may be behind: those of the exclusive policies that it is
+        part of."""
         mine = {claim.member for claim in claims if known.shares(path, claim.member)} | {path}
-        return frozenset(token for claim in claims if claim.member in mine for token in claim.fences)
+        return frozenset(
+            token for claim in claims if claim.member in mine for token in claim.fences
+        )
 
     def _walls(self, known, path, row):
         return known.walls(path, row, self._plans.levels(), self._cluster.hosts.nodes)

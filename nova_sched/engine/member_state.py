@@ -42,9 +42,9 @@ def token(group_uuid, policy, domain):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoadedGroup:
-    """A top group: its record, its definition, the ``source`` that this was read from (plain values), and a
-    Request for each member by path, made out for the consumer of its planned claim. Members of one of the
-    ``kinds``, by path, may change places.
+    """A top group: its record, its definition, the ``source`` that this was read from (plain
+    values), and a Request for each member by path, made out for the consumer of its planned claim.
+    Members of one of the ``kinds``, by path, may change places.
     """
 
     record: Record
@@ -55,8 +55,8 @@ class LoadedGroup:
 
     @classmethod
     def of(cls, record, definition, source, allowance=None):
-        """Raises InvalidRequest for a member that makes no sense as a request, and TemplateError when the
-        ``allowance`` is spent."""
+        """Raises InvalidRequest for a member that makes no sense as a request, and TemplateError
+        when the ``allowance`` is spent."""
         made: dict[str, Request] = {}
         requests, kinds = {}, {}
         for path, member in definition.members.items():
@@ -65,7 +65,9 @@ class LoadedGroup:
                 if allowance is not None:
                     allowance.check(path)
                 made[kind] = _request(path, member, record)
-            requests[path] = dataclasses.replace(made[kind], instance_uuid=consumer_of(record.uuid, path))
+            requests[path] = dataclasses.replace(
+                made[kind], instance_uuid=consumer_of(record.uuid, path)
+            )
         return cls(record, definition, source, requests, kinds)
 
     @property
@@ -79,7 +81,9 @@ class LoadedGroup:
     @property
     def exclusive(self):
         """The policies that put up fences."""
-        return [one for one in self.definition.policies if one.kind == EXCLUSIVE and one.is_required]
+        return [
+            one for one in self.definition.policies if one.kind == EXCLUSIVE and one.is_required
+        ]
 
     def tokens(self, path, row, levels):
         """Tokens of the exclusive domains that a member is part of on a row."""
@@ -90,16 +94,17 @@ class LoadedGroup:
         )
 
     def unknown_level(self, levels):
-        """Which policy is on a level that the configuration does not name any more, in words; else None."""
+        """Which policy is on a level that the configuration does not name any more, in words; else
+        None."""
         for policy in self.definition.policies:
             if policy.level not in levels:
                 return f'policy {policy.name} is on level {policy.level}, which is not configured any more'
         return None
 
     def admits(self, policy, claim, row, levels):
-        """Whether a claim of the group, on that row, may be in a domain with the members of an exclusive
-        policy: that of one of them, that of a server which was one and is behind the fence still, or what is
-        planned for any member, whose place is the plan's to judge."""
+        """Whether a claim of the group, on that row, may be in a domain with the members of an
+        exclusive policy: that of one of them, that of a server which was one and is behind the
+        fence still, or what is planned for any member, whose place is the plan's to judge."""
         if claim.member in policy.a or (claim.state == PLANNED and claim.member in self.requests):
             return True
         own = token(self.uuid, policy, _domain(levels[policy.level], row))
@@ -116,16 +121,19 @@ class LoadedGroup:
         return {one: owners.get(one, ()) for one in fences}
 
     def kept_fences(self, claim, row, levels, put=()):
-        """The tokens that a server's claim keeps where the plan does not want it, until it goes: of fences of
-        today, which it is behind or which are ``put`` up there for other members."""
+        """The tokens that a server's claim keeps where the plan does not want it, until it goes:
+        of fences of today, which it is behind or which are ``put`` up there for other members."""
         if claim.member not in self.requests:
             return claim.fences
         return tuple(
-            one for one in self.tokens(claim.member, row, levels) if one in claim.fences or one in put
+            one
+            for one in self.tokens(claim.member, row, levels)
+            if one in claim.fences or one in put
         )
 
     def walls(self, path, row, levels, nodes):
-        """The same, each with its Fence: all nodes (UUIDs) of the domain, and which domain it is."""
+        """The same, each with its Fence: all nodes (UUIDs) of the domain, and which domain it
+        is."""
         found = {}
         for policy in self.exclusive:
             if path in policy.a and policy.level in levels:
@@ -160,12 +168,15 @@ def read(record):
         definition, source = Definition.from_plain(plain['definition']), plain['source']
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         what = f'definition of top group {record.uuid}'
-        raise errors.IncompatibleObject(what, f'another release ({error})', 'that of this one') from None
+        raise errors.IncompatibleObject(
+            what, f'another release ({error})', 'that of this one'
+        ) from None
     return LoadedGroup.of(record, definition, source)
 
 
 class Library:
-    """Top groups, read from the store when they are asked for; what their text means is kept for a while."""
+    """Top groups, read from the store when they are asked for; what their text means is kept for a
+    while."""
 
     def __init__(self, store):
         self._store = store
@@ -183,7 +194,8 @@ class Library:
         return found
 
     def look(self, uuid, project_id=None):
-        """The LoadedGroup; of one that is not read yet the Record, because to read it may take long.
+        """The LoadedGroup; of one that is not read yet the Record, because to read it may take
+        long.
 
         Raises GroupNotFound.
         """
@@ -207,8 +219,8 @@ class Library:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MemberState:
-    """Where a member is now. ``planned`` is its planned claim, ``held`` those of its instances, what was
-    built last first.
+    """Where a member is now. ``planned`` is its planned claim, ``held`` those of its instances,
+    what was built last first.
 
     ``kind`` is equal for members that may change places.
     """
@@ -221,35 +233,43 @@ class MemberState:
 
     @property
     def built(self):
-        """The claim that says where its server is: of several servers the last one, of its claims the
-        confirmed one. None: it has no server. A move that is not made yet does not count."""
+        """The claim that says where its server is: of several servers the last one, of its claims
+        the confirmed one. None: it has no server. A move that is not made yet does not count."""
         newest = self._newest()
         return max(newest, key=lambda claim: (claim.is_confirmed, claim.created_s), default=None)
 
     @property
     def bound(self):
         """The claim that says where its server is on its way to; None: it is not on its way."""
-        claims = [claim for claim in self._newest() if not claim.is_confirmed and claim is not self.built]
+        claims = [
+            claim for claim in self._newest() if not claim.is_confirmed and claim is not self.built
+        ]
         return claims[0] if claims else None
 
     def _newest(self):
         since: dict[str, float] = {}
         for claim in self.held:
-            since[claim.consumer_uuid] = min(claim.created_s, since.get(claim.consumer_uuid, claim.created_s))
+            since[claim.consumer_uuid] = min(
+                claim.created_s, since.get(claim.consumer_uuid, claim.created_s)
+            )
         newest = max(since, key=lambda consumer: since[consumer], default=None)
         return [claim for claim in self.held if claim.consumer_uuid == newest]
 
     def on(self, node_uuid):
         """Its server's claim on a node, or else the planned one there; None: it has none there."""
         claims = (self.built, self.bound, self.planned)
-        return next((claim for claim in claims if claim is not None and claim.node_uuid == node_uuid), None)
+        return next(
+            (claim for claim in claims if claim is not None and claim.node_uuid == node_uuid), None
+        )
 
     @property
     def position(self):
         """The claim that says where it is, or where it is bound for; None: nowhere."""
         if self.planned:
             return self.planned
-        return min(self.held, key=lambda claim: (claim.is_confirmed, -claim.created_s), default=None)
+        return min(
+            self.held, key=lambda claim: (claim.is_confirmed, -claim.created_s), default=None
+        )
 
     @property
     def node_uuid(self):
@@ -268,14 +288,16 @@ def member_states(known, claims):
 def _spot(path, kind, request, claims):
     planned = next((claim for claim in claims if claim.state == PLANNED), None)
     built = (claim for claim in claims if claim.state != PLANNED)
-    held = tuple(sorted(built, key=lambda claim: (claim.is_confirmed, claim.created_s), reverse=True))
+    held = tuple(
+        sorted(built, key=lambda claim: (claim.is_confirmed, claim.created_s), reverse=True)
+    )
     return MemberState(path, kind, request, planned, held)
 
 
 def outsiders(cluster, known, policy, claims, levels):
-    """Rows, bool [H], with instances that an exclusive policy's members may not be with in one domain: those
-    of no claim of the group, and servers of its other members, each wherever it holds room until it has
-    moved away. ``claims`` are the group's."""
+    """Rows, bool [H], with instances that an exclusive policy's members may not be with in one
+    domain: those of no claim of the group, and servers of its other members, each wherever it
+    holds room until it has moved away. ``claims`` are the group's."""
     own = np.zeros(len(cluster.hosts), dtype=np.int64)
     for claim in claims:
         node = cluster.node(claim.node_uuid)
@@ -292,7 +314,9 @@ def rules(cluster, known, policies, index, claims, levels):
             policy,
             index,
             names,
-            outsiders(cluster, known, policy, claims, levels) if policy.kind == EXCLUSIVE else None,
+            outsiders(cluster, known, policy, claims, levels)
+            if policy.kind == EXCLUSIVE
+            else None,
         )
         for policy in policies
     ]

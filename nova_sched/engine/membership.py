@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The schedulers that share a database: each signs in a table that it is alive, and finds its place there."""
+"""The schedulers that share a database: each signs in a table that it is alive, and finds its
+place there."""
 
 import logging
 import time
@@ -28,8 +29,8 @@ KEPT_S = 3600.0  # its row is kept for so long after that
 class SchedulerMembership:
     """This process among the others; without a ``store`` (SqlSchedulers) it is alone.
 
-    ``clock`` is the store's. ``standing`` is its place among those alive, in order of their UUIDs, and their
-    number.
+    ``clock`` is the store's. ``standing`` is its place among those alive, in order of their UUIDs,
+    and their number.
     """
 
     def __init__(self, store=None, host='', pid=0, clock=time.time, monotonic=time.monotonic):
@@ -54,14 +55,18 @@ class SchedulerMembership:
         if self._store is None:
             return
         now_s = self._clock()
-        self._store.write(SchedulerFacts(self.uuid, self._host, self._pid, self._started_s, now_s, figures))
+        self._store.write(
+            SchedulerFacts(self.uuid, self._host, self._pid, self._started_s, now_s, figures)
+        )
         # The clocks of two machines may differ: that a sign is a new one tells more than its time.
         moment_s = self._monotonic()
         before, self._signs = self._signs, {}
         for one in self._store.alive(now_s - KEPT_S):
             sign = before.get(one.uuid, (None, 0.0))
             self._signs[one.uuid] = sign if sign[0] == one.seen_s else (one.seen_s, moment_s)
-        alive = sorted(name for name, (_, new_s) in self._signs.items() if moment_s - new_s < SILENT_S)
+        alive = sorted(
+            name for name, (_, new_s) in self._signs.items() if moment_s - new_s < SILENT_S
+        )
         self.standing = (alive.index(self.uuid), len(alive)) if self.uuid in alive else (0, 1)
 
     def forget(self):
@@ -76,4 +81,6 @@ class SchedulerMembership:
         try:
             self._store.remove(self.uuid)
         except errors.SchedError as error:
-            LOG.warning('%s; this scheduler stays in the list of schedulers until its row is purged', error)
+            LOG.warning(
+                '%s; this scheduler stays in the list of schedulers until its row is purged', error
+            )

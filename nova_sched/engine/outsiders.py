@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Instances that were on a node before it came to an exclusive domain of a group that they are not of."""
+"""Instances that were on a node before it came to an exclusive domain of a group that they are not
+of."""
 
 import logging
 
@@ -25,15 +26,19 @@ def carried(cluster, nodes):
 
 
 def of(node, token):
-    """UUIDs of the instances on a node that have no claim with the token; and how many there are in all."""
+    """UUIDs of the instances on a node that have no claim with the token; and how many there are
+    in all."""
     inside = {one.consumer_uuid for one in node.claims.values() if token in one.fences}
-    outside = sorted((node.report.instances or frozenset()) - inside | (node.claims.keys() - inside))
+    outside = sorted(
+        (node.report.instances or frozenset()) - inside | (node.claims.keys() - inside)
+    )
     claimed = len(node.claims.keys() - inside)
     return outside, max(len(outside), claimed + node.foreign_instances)
 
 
 def tell(cluster, store, before):
-    """Warn of instances of others on nodes that carry tokens which they did not carry ``before``."""
+    """Warn of instances of others on nodes that carry tokens which they did not carry
+    ``before``."""
     come = {
         uuid: node.fences - tokens
         for uuid, tokens in before.items()

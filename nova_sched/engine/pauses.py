@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Finds out that this process stood still: stopped by a signal, suspended with its machine, or starved."""
+"""Finds out that this process stood still: stopped by a signal, suspended with its machine, or
+starved."""
 
 import logging
 import math
@@ -41,7 +42,8 @@ class Pauses:
         self.count = 0
 
     def start(self, watch=True):
-        """Note pauses from now on: those that a thread notices (``watch``), and those that ``tick`` does."""
+        """Note pauses from now on: those that a thread notices (``watch``), and those that
+        ``tick`` does."""
         self._last, self._started = self._moments(), True
         if watch:
             self._thread.start()
@@ -65,22 +67,27 @@ class Pauses:
         return now
 
     def found(self, seconds):
-        """Note a pause of so many seconds that no clock of this machine has shown: it has just ended."""
+        """Note a pause of so many seconds that no clock of this machine has shown: it has just
+        ended."""
         with self._lock:
             now = self._moments()
             self._note(now - seconds, now)
 
     def _note(self, begin, end):
-        LOG.warning('This process stood still for %.1f s; it reads the database again', end - begin)
+        LOG.warning(
+            'This process stood still for %.1f s; it reads the database again', end - begin
+        )
         self._begin = min(begin, self._begin) if begin < self._doubtful_until else begin
         self._doubtful_until = end + SETTLE_S
         self._longest = end - self._begin
         self.count += 1
 
     def sent_after(self):
-        """The moment after which a message that is taken now was sent, as far as this process can tell.
+        """The moment after which a message that is taken now was sent, as far as this process can
+        tell.
 
-        Messages that came while it stood still wait in its connections, and look as if they had just come.
+        Messages that came while it stood still wait in its connections, and look as if they had
+        just come.
         """
         now = self.tick()
         with self._lock:

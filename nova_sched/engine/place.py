@@ -37,8 +37,9 @@ NOTED = 10  # instances of one request whose winners' weights are noted
 class Decision:
     """A host (row) and a claim for each of the ``asked`` instances; no claims for a mere check.
 
-    ``marks`` are fields of the claims, ``received`` is the message that asked. ``noted``: what each weigher
-    gave the winners is kept in ``winners``, see ``explain.winners``. ``claiming``: its claims are to be kept.
+    ``marks`` are fields of the claims, ``received`` is the message that asked. ``noted``: what
+    each weigher gave the winners is kept in ``winners``, see ``explain.winners``. ``claiming``:
+    its claims are to be kept.
     """
 
     asked: int = 1
@@ -52,7 +53,9 @@ class Decision:
     lifted: list = dataclasses.field(default_factory=list)
     first: tuple = ()  # the steps of the first instance, which all rules were asked for
     steps: tuple = ()
-    ranked: list = dataclasses.field(default_factory=list)  # for each instance, if it was wanted at once
+    ranked: list = dataclasses.field(
+        default_factory=list
+    )  # for each instance, if it was wanted at once
     winners: list = dataclasses.field(default_factory=list)
 
     @property
@@ -68,20 +71,24 @@ class Decision:
 
 
 def _is_free(placement, candidates):
-    """Whether a member can be where it was planned; without a plan: whether there is anything to choose from.
+    """Whether a member can be where it was planned; without a plan: whether there is anything to
+    choose from.
 
     Who is built already and finds no other place is refused like anybody else.
     """
     if placement.row is not None:
-        return bool(candidates.left) and (candidates.alive is None or bool(candidates.alive[placement.row]))
+        return bool(candidates.left) and (
+            candidates.alive is None or bool(candidates.alive[placement.row])
+        )
     return bool(candidates.left) or placement.is_built
 
 
 def _is_move(request, claim, host):
-    """Whether a request would bring an instance away from the host of its claim, or give it another size.
+    """Whether a request would bring an instance away from the host of its claim, or give it
+    another size.
 
-    Nova says so by ignoring the source of a resize, a migration or an evacuation; by naming another host; or
-    by a flavor of another size, where the host may stay the same.
+    Nova says so by ignoring the source of a resize, a migration or an evacuation; by naming
+    another host; or by a flavor of another size, where the host may stay the same.
     """
     avoided = {name.lower() for name in request.ignore_hosts} | {
         name.lower() for name, _ in request.retry_hosts
@@ -95,7 +102,8 @@ def _is_move(request, claim, host):
 
 
 class Placer:
-    """Decides on the cluster and books what it decides there; the store's judgement comes later."""
+    """Decides on the cluster and books what it decides there; the store's judgement comes
+    later."""
 
     def __init__(self, cluster, rules, random):
         self._cluster = cluster
@@ -119,8 +127,9 @@ class Placer:
     ):
         """Choose and book a host for each request, each seeing the earlier ones.
 
-        ``ranked``: so many of the best hosts of each, as it saw them, are noted, the chosen one among them.
-        ``received`` is the message that they came with. Raises NoValidHost; then nothing stays booked.
+        ``ranked``: so many of the best hosts of each, as it saw them, are noted, the chosen one
+        among them. ``received`` is the message that they came with. Raises NoValidHost; then
+        nothing stays booked.
         """
         marks = {'request_id': request_id, 'created_s': self._cluster.hosts.now_s}
         decision = Decision(len(requests), received, claiming, noted, marks)
@@ -129,7 +138,11 @@ class Placer:
             if claiming:
                 self._check_moves(requests, received)
             self._lift(decision, requests)
-            spare = settings.alternates if want_alternates and len(requests) == 1 else max(ranked - 1, 0)
+            spare = (
+                settings.alternates
+                if want_alternates and len(requests) == 1
+                else max(ranked - 1, 0)
+            )
             for index, request in enumerate(requests):
                 before = self._choose(decision, request, index, before, spare, settings)
         except Exception:
@@ -169,16 +182,20 @@ class Placer:
                     decision.lifted.append(claim)
 
     def _check_moves(self, requests, received):
-        """Raise AlreadyRunning or Superseded for an instance that has a confirmed claim, unless it shall
-        move.
+        """Raise AlreadyRunning or Superseded for an instance that has a confirmed claim, unless it
+        shall move.
 
-        A request to build it came too late: it was built for another one. So did a request to move it that is
-        older than the confirmation of where it is.
+        A request to build it came too late: it was built for another one. So did a request to move
+        it that is older than the confirmation of where it is.
         """
         for request in requests:
             if request.is_rebuild:
                 continue
-            there = [claim for claim in self._cluster.claims_of(request.instance_uuid) if claim.is_confirmed]
+            there = [
+                claim
+                for claim in self._cluster.claims_of(request.instance_uuid)
+                if claim.is_confirmed
+            ]
             hosts = [self._cluster.node(claim.node_uuid).host for claim in there]
             if there and not any(map(functools.partial(_is_move, request), there, hosts)):
                 raise errors.AlreadyRunning(request.instance_uuid, hosts[0])
@@ -191,7 +208,9 @@ class Placer:
         candidates = survivors(self._rules, hosts, request, index, before)
         decision.steps = candidates.steps or decision.steps
         decision.first = decision.first or candidates.steps
-        if request.member_placement is not None and not _is_free(request.member_placement, candidates):
+        if request.member_placement is not None and not _is_free(
+            request.member_placement, candidates
+        ):
             raise ReplanRequired(request)
         if not candidates.left:
             raise explain.refusal(candidates, self._rules, hosts, request, index, decision.asked)
@@ -225,9 +244,16 @@ class Placer:
         return candidates
 
     def _pick(self, rows, weights, request, settings):
-        """The position of the host to take: among those that are this scheduler's own, if there are such."""
-        own = slices.own(self._rules.weighers, self._cluster.hosts, rows, weights, request, settings)
-        return self._best(weights, settings) if own is None else int(own[self._best(weights[own], settings)])
+        """The position of the host to take: among those that are this scheduler's own, if there
+        are such."""
+        own = slices.own(
+            self._rules.weighers, self._cluster.hosts, rows, weights, request, settings
+        )
+        return (
+            self._best(weights, settings)
+            if own is None
+            else int(own[self._best(weights[own], settings)])
+        )
 
     def _best(self, weights, settings):
         """The position of the highest weight, or of one of the highest."""
@@ -235,15 +261,20 @@ class Placer:
         return order[self._random.randrange(len(order))] if len(order) > 1 else order[0]
 
     def _standing(self, decision, request, rows):
-        """Where the instance has a pending claim, if that is among the rows: its position, or None.
+        """Where the instance has a pending claim, if that is among the rows: its position, or
+        None.
 
-        A caller was told of it, or will be. So of several requests for one instance, whichever is the late
-        one, all get the same answer, as long as that satisfies them. Raises Superseded for a request that it
-        does not satisfy, and that may be older than the claim.
+        A caller was told of it, or will be. So of several requests for one instance, whichever is
+        the late one, all get the same answer, as long as that satisfies them. Raises Superseded
+        for a request that it does not satisfy, and that may be older than the claim.
         """
         for claim in decision.lifted if decision.claiming else ():
             node = self._cluster.node(claim.node_uuid)
-            if claim.consumer_uuid != request.instance_uuid or claim.state != PENDING or node is None:
+            if (
+                claim.consumer_uuid != request.instance_uuid
+                or claim.state != PENDING
+                or node is None
+            ):
                 continue
             place = int(np.searchsorted(rows, node.row))
             if place < len(rows) and rows[place] == node.row:
@@ -253,7 +284,8 @@ class Placer:
         return None
 
     def book(self, node, request, lifetime_s, marks):
-        """Claim. NUMA cells and devices that do not fit are not claimed, but left to the compute node.
+        """Claim. NUMA cells and devices that do not fit are not claimed, but left to the compute
+        node.
 
         That is so in Nova where no filter judges them, or a forced host skips the filters.
         """
@@ -276,9 +308,11 @@ class Placer:
         return [int(rows[position]) for position in best(rest, count) if rest[position] > -np.inf]
 
     def _with_room_for_all(self, rows, request, decision):
-        """Those rows that could take all of an affinity group's new members, as far as amounts tell.
+        """Those rows that could take all of an affinity group's new members, as far as amounts
+        tell.
 
-        The first one decides for the others. If no row can take all, so be it: they are refused then.
+        The first one decides for the others. If no row can take all, so be it: they are refused
+        then.
         """
         group = request.group
         if group.policy != AFFINITY or group.hosts:
@@ -290,7 +324,8 @@ class Placer:
         return some if len(some) else rows
 
     def _with_group(self, request, decision):
-        """The request with its group as it is by now, earlier instances of this request among the members."""
+        """The request with its group as it is by now, earlier instances of this request among the
+        members."""
         if request.group is None:
             return request
         earlier = (one.instance_uuid for one in decision.requests)
@@ -305,11 +340,14 @@ class Placer:
                 self._cluster.add(claim)
 
     def answer(self, decision, settings, want_alternates):
-        """For each instance a list of Selected: the chosen host, then alternates or what was ranked."""
+        """For each instance a list of Selected: the chosen host, then alternates or what was
+        ranked."""
         beside = decision.ranked or [()] * len(decision.rows)
         if want_alternates and len(decision.rows) > 1:
             ranked, taken = self._rank_again(decision), set(decision.rows)
-            beside = [self._alternates(row, ranked, taken, settings.alternates) for row in decision.rows]
+            beside = [
+                self._alternates(row, ranked, taken, settings.alternates) for row in decision.rows
+            ]
         bookings = decision.bookings or [None] * len(decision.rows)
         return [
             self._describe(row, rest, request, booking, settings)
@@ -319,7 +357,8 @@ class Placer:
         ]
 
     def _describe(self, chosen, alternates, request, booking, settings):
-        """The chosen row and its alternates as the answer. ``booking`` None: it is a mere check."""
+        """The chosen row and its alternates as the answer. ``booking`` None: it is a mere
+        check."""
         hosts = self._cluster.hosts
         plain = None if booking is None else json.dumps(request.resources)
         found = []
@@ -327,20 +366,27 @@ class Placer:
             resources, allotted = plain, ()
             if booking is not None and self._is_special(request):
                 try:
-                    resources, allotted = self._taken(row, request, booking if row == chosen else None)
+                    resources, allotted = self._taken(
+                        row, request, booking if row == chosen else None
+                    )
                 except Overdrawn:
                     continue  # an alternate that others have taken meanwhile
             limits = self._limits(row, request)
-            found.append(select(hosts, row, request, settings.default_zone, resources, limits, allotted))
+            found.append(
+                select(hosts, row, request, settings.default_zone, resources, limits, allotted)
+            )
         return found
 
     def _is_special(self, request):
         """What is taken of a node is not simply what the request says: it depends on the node."""
         below = self._cluster.hosts.child_classes
-        return bool(request.groups or request.fallback_vcpus) or not below.isdisjoint(request.resources)
+        return bool(request.groups or request.fallback_vcpus) or not below.isdisjoint(
+            request.resources
+        )
 
     def _taken(self, row, request, booking):
-        """What the booking took, or a claim on an alternate would: of the node, and of its providers."""
+        """What the booking took, or a claim on an alternate would: of the node, and of its
+        providers."""
         if booking is None:
             resources, allotted = self._cluster.hosts.nodes[row].demand(request)
         else:
@@ -362,7 +408,8 @@ class Placer:
         hosts, request = self._cluster.hosts, self._with_group(decision.requests[-1], decision)
         rows = survivors(self._rules, hosts, request).rows()
         return [
-            int(rows[place]) for place in best(weigh(self._rules.weighers, hosts, rows, request), len(rows))
+            int(rows[place])
+            for place in best(weigh(self._rules.weighers, hosts, rows, request), len(rows))
         ]
 
     def _alternates(self, chosen, ranked, taken, count):

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Plans of top groups on the cluster: looked at, booked and committed as one. Runs in the loop only."""
+"""Plans of top groups on the cluster: looked at, booked and committed as one. Runs in the loop
+only."""
 
 import contextlib
 import dataclasses
@@ -29,11 +30,11 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(slots=True)
 class Draft:
-    """A group as it was looked at for a plan: ``known``, its ``member_states``, and the ``group_problem``
-    to solve.
+    """A group as it was looked at for a plan: ``known``, its ``member_states``, and the
+    ``group_problem`` to solve.
 
-    ``left`` are planned claims of those that are no members any more; ``changed`` are members (paths) that
-    another definition described in another way.
+    ``left`` are planned claims of those that are no members any more; ``changed`` are members
+    (paths) that another definition described in another way.
     """
 
     known: LoadedGroup
@@ -45,9 +46,9 @@ class Draft:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of a plan. Not ``won``: ``short`` has (kind, node UUID) to how many of the kind the node
-    took; empty if others were quicker. ``record``: what is stored of the group, if that has changed
-    meanwhile."""
+    """What became of a plan. Not ``won``: ``short`` has (kind, node UUID) to how many of the kind
+    the node took; empty if others were quicker. ``record``: what is stored of the group, if that
+    has changed meanwhile."""
 
     won: bool
     short: dict = dataclasses.field(default_factory=dict)
@@ -62,8 +63,15 @@ class _Short(Exception):
 class Plans:
     """``placer`` has the rules, ``topology`` the levels, ``library`` what top groups are."""
 
-    def __init__(self, cluster, store, state_sync, placer, replica_sync, topology, settings, clock):
-        self._cluster, self._store, self._state_sync, self._placer = cluster, store, state_sync, placer
+    def __init__(
+        self, cluster, store, state_sync, placer, replica_sync, topology, settings, clock
+    ):
+        self._cluster, self._store, self._state_sync, self._placer = (
+            cluster,
+            store,
+            state_sync,
+            placer,
+        )
         self._replica_sync, self._topology, self._settings, self._clock = (
             replica_sync,
             topology,
@@ -90,8 +98,9 @@ class Plans:
     def draft(self, known, caps=None, asked=None, changed=frozenset()):
         """Look at everything for a plan of the whole group.
 
-        ``asked``: a Request that takes the place of its member's own: that of an instance that is being
-        built, whose own try elsewhere has failed. Raises GroupRefused if a policy is on a level that is none.
+        ``asked``: a Request that takes the place of its member's own: that of an instance that is
+        being built, whose own try elsewhere has failed. Raises GroupRefused if a policy is on a
+        level that is none.
         """
         levels = self.levels()
         if gone := known.unknown_level(levels):
@@ -114,13 +123,20 @@ class Plans:
         with self._lifted([*planned, *left]):
             kept = rules(self._cluster, known, known.definition.policies, index, claims, levels)
             seen = build_problem(
-                self._cluster, self._placer.rules, levels, found, kept, self._settings(), caps, claims
+                self._cluster,
+                self._placer.rules,
+                levels,
+                found,
+                kept,
+                self._settings(),
+                caps,
+                claims,
             )
         return Draft(known, found, seen, left, changed)
 
     def _behind_fences(self, known, found, claims, levels):
-        """The states with requests that may enter the group's own domains, but for those that other members'
-        servers keep until they go."""
+        """The states with requests that may enter the group's own domains, but for those that
+        other members' servers keep until they go."""
         fences = frozenset(one for claim in claims for one in claim.fences)
         lasting: dict = {}
         for claim in claims:
@@ -149,10 +165,11 @@ class Plans:
     # Take.
 
     def take(self, draft, hosts, record, lifetime_s):
-        """Claim a plan: ``hosts`` has for each member the number of its host in the draft's group_problem.
+        """Claim a plan: ``hosts`` has for each member the number of its host in the draft's
+        group_problem.
 
-        ``record`` is what the group's becomes; its serial is that which it was looked at with. All is claimed
-        or nothing. Raises StoreUnavailable.
+        ``record`` is what the group's becomes; its serial is that which it was looked at with. All
+        is claimed or nothing. Raises StoreUnavailable.
         """
         targets = [self._cluster.node(draft.group_problem.nodes[host]) for host in hosts]
         if any(node is None for node in targets):
@@ -182,8 +199,8 @@ class Plans:
         return self._commit(draft, (ended, kept, new, walls), record, lifetime_s)
 
     def _lingering(self, draft, targets, levels, walls):
-        """Claims of servers where the plan does not want them, as they are until they go, where the fences
-        that they are behind change."""
+        """Claims of servers where the plan does not want them, as they are until they go, where
+        the fences that they are behind change."""
         found = []
         for state, node in zip(draft.member_states, targets, strict=True):
             for claim in state.held:
@@ -220,7 +237,9 @@ class Plans:
             self._undo(bookings, ended)
             self._state_sync.learn([outcome])
             if walls:
-                self._state_sync.catch_up([], {})  # of a domain, aggregates may tell which hosts are in it
+                self._state_sync.catch_up(
+                    [], {}
+                )  # of a domain, aggregates may tell which hosts are in it
             return Taken(False, {}, outcome.record, outcome.record_gone)
         for claim in kept:
             self._cluster.drop(claim)
@@ -235,17 +254,24 @@ class Plans:
         self._state_sync.refenced([outcome])
 
     def _book(self, draft, new, bookings, lifetime_s, record):
-        """Book all, on each host the largest first. Raises _Short with all hosts that do not take theirs."""
+        """Book all, on each host the largest first. Raises _Short with all hosts that do not take
+        theirs."""
         short: dict = {}
         now_s = self._clock()
         marks = {'state': PLANNED, 'created_s': now_s, 'top_group': record.uuid}
-        order = sorted(new, key=lambda one: (one[1].row, [-amount for amount in _size(one[0].request)]))
+        order = sorted(
+            new, key=lambda one: (one[1].row, [-amount for amount in _size(one[0].request)])
+        )
         taken: dict = {}
         for state, node, tokens in order:
             key = state.kind, node.uuid
             request = dataclasses.replace(state.request, instance_uuid=_consumer(state, draft))
             try:
-                own = {'member': state.member, 'fences': tokens, 'group_uuid': _server_group(request)}
+                own = {
+                    'member': state.member,
+                    'fences': tokens,
+                    'group_uuid': _server_group(request),
+                }
                 booking = self._placer.book(node, request, lifetime_s, marks | own)
             except errors.ComputeResourcesUnavailable:
                 short[key] = taken.get(key, 0)
@@ -324,8 +350,8 @@ class Plans:
     def mend_fences(self, known):
         """Bring nodes behind the fences of their domains, and let go those that have left.
 
-        Reports and aggregates do it when they come. This finds the rest: after a change of the configuration,
-        and of the last claim on a node that has left its domain before.
+        Reports and aggregates do it when they come. This finds the rest: after a change of the
+        configuration, and of the last claim on a node that has left its domain before.
         """
         if not known.exclusive:
             return
@@ -358,10 +384,13 @@ class Plans:
 
 
 def _on_their_way(draft, kept):
-    """Pending claims of servers whose other claims change: the store would take these for newer ones."""
+    """Pending claims of servers whose other claims change: the store would take these for newer
+    ones."""
     consumers, known = {claim.consumer_uuid for claim in kept}, {claim.uuid for claim in kept}
     pending = [
-        state.bound for state in draft.member_states if state.bound and state.bound.consumer_uuid in consumers
+        state.bound
+        for state in draft.member_states
+        if state.bound and state.bound.consumer_uuid in consumers
     ]
     return [claim for claim in pending if claim.uuid not in known]
 
@@ -370,13 +399,15 @@ ASKED = 'asked for '
 
 
 def _asking(state, asked):
-    """The member's state, to be planned for an instance that comes: where others failed to be is no home."""
+    """The member's state, to be planned for an instance that comes: where others failed to be is
+    no home."""
     request = dataclasses.replace(asked, member_placement=None)
     return dataclasses.replace(state, kind=ASKED + state.member, request=request, held=())
 
 
 def asked_for(state):
-    """Whether it is planned for what an instance asks for, and not for what the definition says."""
+    """Whether it is planned for what an instance asks for, and not for what the definition
+    says."""
     return state.kind.startswith(ASKED)
 
 

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The cluster as a group's problem: what the enabled rules say of each kind of member, in arrays."""
+"""The cluster as a group's problem: what the enabled rules say of each kind of member, in
+arrays."""
 
 import dataclasses
 import time
@@ -29,9 +30,9 @@ from nova_sched.groups.moves import Sites
 
 TRIES_S = 0.2  # for trying out claims of kinds of which figures do not tell all
 
-# Rules of ours whose verdict on a host changes with the group's own members there, beyond what free amounts
-# and a claim's own checks say; and so may that of any plug-in. Of these each kind is counted by itself, and
-# all are asked again at the end.
+# Rules of ours whose verdict on a host changes with the group's own members there, beyond what
+# free amounts and a claim's own checks say; and so may that of any plug-in. Of these each kind is
+# counted by itself, and all are asked again at the end.
 COUNTING = (
     AggregateIoOpsFilter,
     AggregateNumInstancesFilter,
@@ -47,9 +48,9 @@ OURS = 'nova_sched.filters.'
 class GroupProblem:
     """A problem, the ``nodes`` (UUIDs) of its hosts, and the ``sites`` of its members' servers.
 
-    In the problem all servers stay where they are. ``exact`` False: some host may take more than the problem
-    says, so that it proves nothing. ``closed``: members (one of each kind) that are to be planned and that no
-    host takes, whatever the others do, with the reason.
+    In the problem all servers stay where they are. ``exact`` False: some host may take more than
+    the problem says, so that it proves nothing. ``closed``: members (one of each kind) that are to
+    be planned and that no host takes, whatever the others do, with the reason.
     """
 
     problem: Problem
@@ -66,12 +67,12 @@ def unsettled(rules, request):
 
 
 def build_problem(cluster, rules, levels, states, policies, settings, caps=None, own=()):
-    """Look at the whole cluster once, for a group. Runs in the loop; nothing that is planned for the group
-    may be booked.
+    """Look at the whole cluster once, for a group. Runs in the loop; nothing that is planned for
+    the group may be booked.
 
-    ``states``: a MemberState for each member; ``levels``: Topology.look; ``policies``: the Rules to keep;
-    ``caps``: (kind, node UUID) to the most members of the kind there, as far as earlier plans have
-    failed on it; ``own``: the claims of the group.
+    ``states``: a MemberState for each member; ``levels``: Topology.look; ``policies``: the Rules
+    to keep; ``caps``: (kind, node UUID) to the most members of the kind there, as far as earlier
+    plans have failed on it; ``own``: the claims of the group.
     """
     hosts = cluster.hosts
     sites = _sites(cluster, states)
@@ -89,7 +90,9 @@ def build_problem(cluster, rules, levels, states, policies, settings, caps=None,
         candidates = survivors(rules, hosts, request)
         if not candidates.left:
             for place in np.flatnonzero((kind == number) & (sites.built < 0))[:1]:
-                closed[states[place].member] = explain.refusal(candidates, rules, hosts, request).reason
+                closed[states[place].member] = explain.refusal(
+                    candidates, rules, hosts, request
+                ).reason
             continue
         rows = candidates.rows()
         mask[number, rows] = True
@@ -149,7 +152,8 @@ def _occupied(cluster, claims):
 
 
 def _caps(cluster, rules, requests, mask, figures, settings, counts):
-    """How many of each kind a host takes by itself, where free amounts do not tell; None: they always do."""
+    """How many of each kind a host takes by itself, where free amounts do not tell; None: they
+    always do."""
     cap, exact, until = None, True, time.monotonic() + TRIES_S
     for number, request in enumerate(requests):
         if not figures.vague[number] and not unsettled(rules, request):

@@ -26,7 +26,8 @@ PASSES, REFUSES, SKIPPED, FAILS = 'passes', 'refuses', 'not asked', 'fails'
 
 
 class Questions:
-    """Questions to the placer and the cluster. Its methods run in the loop; answers are plain values."""
+    """Questions to the placer and the cluster. Its methods run in the loop; answers are plain
+    values."""
 
     def __init__(self, cluster, placer, settings, clock):
         self._cluster = cluster
@@ -43,8 +44,8 @@ class Questions:
     def dry_run(self, requests):
         """What would become of a request for these instances.
 
-        ``outcome`` is `placed` or `refused`; the rest is as in the record of a decision, where of each filter
-        there is a reason even if it left enough hosts.
+        ``outcome`` is `placed` or `refused`; the rest is as in the record of a decision, where of
+        each filter there is a reason even if it left enough hosts.
         """
         hosts, settings = self._hosts, self._settings()
         with self._placer.asking(requests):
@@ -62,10 +63,11 @@ class Questions:
     def why_not(self, request, host):
         """What each rule says of one host, whatever the rules before it said. Raises NotFound.
 
-        ``host``; ``service`` (disabled, disabled_reason, forced_down, seen_s); ``nodes``: for each node of
-        the host ``node``, ``passes``, and ``rules`` with ``rule``, ``verdict`` (`passes`, `refuses`, `not
-        asked` or, where the rule raises, `fails`) and ``why``. For a node that passes also ``rank`` among
-        the ``of`` nodes that pass, ``weight`` and ``weights``, and the same of the ``best`` one.
+        ``host``; ``service`` (disabled, disabled_reason, forced_down, seen_s); ``nodes``: for each
+        node of the host ``node``, ``passes``, and ``rules`` with ``rule``, ``verdict`` (`passes`,
+        `refuses`, `not asked` or, where the rule raises, `fails`) and ``why``. For a node that
+        passes also ``rank`` among the ``of`` nodes that pass, ``weight`` and ``weights``, and the
+        same of the ``best`` one.
         """
         hosts = self._hosts
         rows = hosts.rows_of_host.get(host)

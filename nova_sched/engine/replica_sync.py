@@ -11,8 +11,8 @@
 # under the License.
 """Keeps what this scheduler knows fresh: hears what others did, and tells them what was done here.
 
-News are a short cut. The database alone is right: what is not heard, or does not follow on what is known
-here, is read from there.
+News are a short cut. The database alone is right: what is not heard, or does not follow on what is
+known here, is read from there.
 """
 
 import collections
@@ -32,9 +32,11 @@ SOME = 100  # nodes that are read in one look
 
 
 class ReplicaSync:
-    """What the loop tells of its changes, and what it hears of others'. ``turn()`` has it call ``take`` soon.
+    """What the loop tells of its changes, and what it hears of others'. ``turn()`` has it call
+    ``take`` soon.
 
-    All but ``hear`` is called in the loop. ``wake`` is set while there is something to ``look`` at.
+    All but ``hear`` is called in the loop. ``wake`` is set while there is something to ``look``
+    at.
     """
 
     def __init__(
@@ -64,14 +66,16 @@ class ReplicaSync:
     def committed(self, done):
         """Tell of one commit.
 
-        ``done`` has for each placement that was won its claims, the claims of the same consumers that ended
-        with it, and the generations of its nodes before and after.
+        ``done`` has for each placement that was won its claims, the claims of the same consumers
+        that ended with it, and the generations of its nodes before and after.
         """
         raised = {uuid: pair for _, _, generations in done for uuid, pair in generations.items()
                   if pair[0] != pair[1]}  # fmt: skip
         nodes = {uuid: pair for uuid, pair in raised.items() if self._generation(uuid) == pair[1]}
         # The others were not as we knew them, or we do not know which generation they have now.
-        looks: dict[str, int | None] = {uuid: pair[1] for uuid, pair in raised.items() if uuid not in nodes}
+        looks: dict[str, int | None] = {
+            uuid: pair[1] for uuid, pair in raised.items() if uuid not in nodes
+        }
         left = (claim.node_uuid for _, ended, _ in done for claim in ended)
         looks |= dict.fromkeys(uuid for uuid in left if uuid not in raised)
         self.must_look(looks)
@@ -91,7 +95,8 @@ class ReplicaSync:
             self.publisher.tell(looks={uuid: facts.generation})
 
     def changed(self, nodes):
-        """Tell of nodes that the store changed in another way; we have to see ourselves what they are now."""
+        """Tell of nodes that the store changed in another way; we have to see ourselves what they
+        are now."""
         looks = dict.fromkeys(nodes)
         if looks:
             self.must_look(looks)
@@ -104,7 +109,8 @@ class ReplicaSync:
     # What others did.
 
     def hear(self, news):
-        """Take News of another scheduler, from any thread; does not wait. What is too much is dropped."""
+        """Take News of another scheduler, from any thread; does not wait. What is too much is
+        dropped."""
         if len(self._waiting) >= WAITING:
             self.figures.news_dropped += 1
             return
@@ -133,7 +139,9 @@ class ReplicaSync:
             try:
                 self._follow(commit)
             except Exception:
-                LOG.exception('A commit of another scheduler cannot be followed; its nodes are read')
+                LOG.exception(
+                    'A commit of another scheduler cannot be followed; its nodes are read'
+                )
                 self.must_look(dict.fromkeys(commit.nodes))
         self.must_look({uuid: generation for uuid, generation in news.looks.items()
                          if not self._has_reached(uuid, generation)})  # fmt: skip
@@ -146,8 +154,8 @@ class ReplicaSync:
     def _follow(self, commit):
         """Do the same here to the nodes that are as they were before the commit.
 
-        A node where another commit is missing between, or where we have done something whose generation we do
-        not know, is read. News that come twice, or after such a look, are old.
+        A node where another commit is missing between, or where we have done something whose
+        generation we do not know, is read. News that come twice, or after such a look, are old.
         """
         cluster, after = self._cluster, {}
         for uuid, (before, now) in commit.nodes.items():

@@ -44,13 +44,15 @@ PLACE, REPORT, CALL, RULES, NEWS = 'place', 'report', 'call', 'rules', 'news'
 
 
 class Scheduler:
-    """Everything behind the doors. Its public methods may be called from any thread, and wait for the loop.
+    """Everything behind the doors. Its public methods may be called from any thread, and wait for
+    the loop.
 
-    ``settings`` is a function that returns the current Settings. ``clock`` (seconds since the epoch) stands
-    in for the store's, where time is simulated. ``pauses`` knows when this process stood still. ``topology``
-    has the levels that groups know of, ``solver`` finds what is hard to place (groups.exact.worker). Without
-    ``decision_log`` decisions are recorded in this process; ``candidates`` are kept there without a store of
-    them. ``news`` (a ChangePublisher) tells other schedulers what is done here, ``membership`` knows them.
+    ``settings`` is a function that returns the current Settings. ``clock`` (seconds since the
+    epoch) stands in for the store's, where time is simulated. ``pauses`` knows when this process
+    stood still. ``topology`` has the levels that groups know of, ``solver`` finds what is hard to
+    place (groups.exact.worker). Without ``decision_log`` decisions are recorded in this process;
+    ``candidates`` are kept there without a store of them. ``news`` (a ChangePublisher) tells other
+    schedulers what is done here, ``membership`` knows them.
     """
 
     def __init__(
@@ -84,7 +86,12 @@ class Scheduler:
         self.figures = Figures()
         self._membership = membership or SchedulerMembership()
         self.replica_sync = ReplicaSync(cluster, news, self._turn_to_news, self.figures, clock)
-        handlers = {REPORT: self._report, CALL: self._call, RULES: self._follow, NEWS: self.replica_sync.take}
+        handlers = {
+            REPORT: self._report,
+            CALL: self._call,
+            RULES: self._follow,
+            NEWS: self.replica_sync.take,
+        }
         self.loop = Loop(handlers, max_batch, self._wake_up)
         self._store_retry = StoreRetry(self.loop, settings, random, self.figures)
         self.state_sync = StateSync(cluster, store, settings, clock, self.replica_sync)
@@ -93,13 +100,22 @@ class Scheduler:
         store.locator = Locator(topology, lambda: settings().default_zone)
         library = Library(store)
         plans = Plans(
-            cluster, store, self.state_sync, self._placer, self.replica_sync, topology, settings, clock
+            cluster,
+            store,
+            self.state_sync,
+            self._placer,
+            self.replica_sync,
+            topology,
+            settings,
+            clock,
         )
         member_resolver = MemberResolver(cluster, plans, library)
         self.claim_service = ClaimService(
             cluster, store, self.state_sync, self.replica_sync, member_resolver, settings
         )
-        self.groups = Groups(cluster, store, plans, library, topology, self.call, settings, clock, solver)
+        self.groups = Groups(
+            cluster, store, plans, library, topology, self.call, settings, clock, solver
+        )
         self.questions = Questions(cluster, self._placer, settings, clock)
         self.decision_log = decision_log or DecisionLog()
         self._batches = Batches(
@@ -119,7 +135,13 @@ class Scheduler:
         handlers[PLACE] = self._batches.place
         until_done = self._store_retry.until_done
         self.candidates = Candidates(
-            self.place, until_done, self.state_sync, self.claim_service, settings, clock, candidates
+            self.place,
+            until_done,
+            self.state_sync,
+            self.claim_service,
+            settings,
+            clock,
+            candidates,
         )
         beside = {
             'also': self._forget,
@@ -133,7 +155,9 @@ class Scheduler:
     def start(self):
         """Learn what the store knows, then take messages. Raises StoreUnavailable."""
         self._look_at_clock()
-        self._membership.sign(self._figures())  # before all is read: who does not see us yet need not tell us
+        self._membership.sign(
+            self._figures()
+        )  # before all is read: who does not see us yet need not tell us
         self.state_sync.refresh()
         self.pauses.start()
         self.loop.start()
@@ -142,7 +166,8 @@ class Scheduler:
         self._store_poller.start()
 
     def leave(self):
-        """Answer what is in flight now: with StoreUnavailable, where the database does not answer."""
+        """Answer what is in flight now: with StoreUnavailable, where the database does not
+        answer."""
         self.loop.hurry()
 
     def stop(self):
@@ -168,7 +193,8 @@ class Scheduler:
 
     @property
     def standing(self):
-        """(place, count): how many schedulers share the store and are alive; its place among them, from 0."""
+        """(place, count): how many schedulers share the store and are alive; its place among them,
+        from 0."""
         return self._membership.standing
 
     # Doors.
@@ -185,13 +211,16 @@ class Scheduler:
             except ReplanRequired as member:
                 if not claim:
                     path = member.request.member_placement.member
-                    raise errors.MemberRefused(path, 'its group would be planned anew for it') from None
+                    raise errors.MemberRefused(
+                        path, 'its group would be planned anew for it'
+                    ) from None
                 self.groups.settle(member.request)
                 order = dataclasses.replace(order, settled=True)
         raise errors.TooManyConflicts(self._settings().plan_attempts)
 
     def report(self, report):
-        """Take a node's report. Returns NodeFacts: what was accepted, the claims and the foreign use."""
+        """Take a node's report. Returns NodeFacts: what was accepted, the claims and the unclaimed
+        usage."""
         return self.loop.send(REPORT, report).result()
 
     def call(self, work, *args):
@@ -201,10 +230,11 @@ class Scheduler:
     def capacity(self, request):
         """How many more instances like this one fit, one after the other, if nothing else changes.
 
-        ``total``; ``at_least``, whether that is only what could be counted in time; ``hosts`` that take any;
-        ``zones``, name to number; ``aggregates``: ``id``, ``name``, ``total`` of each. A host in several
-        zones or aggregates counts in each. The members of an affinity group that is nowhere yet have to go to
-        one host: then each number is that of the host that takes most.
+        ``total``; ``at_least``, whether that is only what could be counted in time; ``hosts`` that
+        take any; ``zones``, name to number; ``aggregates``: ``id``, ``name``, ``total`` of each. A
+        host in several zones or aggregates counts in each. The members of an affinity group that
+        is nowhere yet have to go to one host: then each number is that of the host that takes
+        most.
         """
         room, end = self.call(self.questions.room, request), time.monotonic() + capacity.BUDGET_S
         while room.kinds is not None and time.monotonic() < end:
@@ -235,14 +265,15 @@ class Scheduler:
         self.groups.mend_fences()
 
     def _sign(self):
-        """A sign of life, for the watch; and once a minute, if anything happened, a line of figures."""
+        """A sign of life, for the watch; and once a minute, if anything happened, a line of
+        figures."""
         self._look_at_clock()
         self._membership.sign(self._figures())
         self._minute.tell(self.standing)
 
     def _look_at_clock(self):
-        """See what time it is for the store. What has passed there and not here, the machine was suspended
-        for.
+        """See what time it is for the store. What has passed there and not here, the machine was
+        suspended for.
 
         A store that was away, while this process ran, is no pause.
         """
@@ -256,7 +287,10 @@ class Scheduler:
         self._knows_clock = True
 
     def _figures(self):
-        return {**self.figures.plain(), 'clock_offset_s': round(getattr(self._clock, 'offset_s', 0.0), 3)}
+        return {
+            **self.figures.plain(),
+            'clock_offset_s': round(getattr(self._clock, 'offset_s', 0.0), 3),
+        }
 
     # The loop.
 

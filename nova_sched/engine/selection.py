@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the engine answers for one instance: plain values, made while the rows still are what was chosen."""
+"""What the engine answers for one instance: plain values, made while the rows still are what was
+chosen."""
 
 import dataclasses
 import json
@@ -24,7 +25,8 @@ ALLOCATION_VERSION = '1.36'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Selected:
-    """One host for one instance, with what its claim needs; ``allocation_request`` is JSON text."""
+    """One host for one instance, with what its claim needs; ``allocation_request`` is JSON
+    text."""
 
     node_uuid: str
     host: str
@@ -39,8 +41,8 @@ class Selected:
 def select(hosts, row, request, default_zone, resources=None, limits=None, allotted=()):
     """Describe a row as the answer to a request.
 
-    ``resources`` is what is claimed of the node itself, as JSON text; None for a mere check, which claims
-    nothing. ``allotted`` is what comes from which of its providers, group by group.
+    ``resources`` is what is claimed of the node itself, as JSON text; None for a mere check, which
+    claims nothing. ``allotted`` is what comes from which of its providers, group by group.
     """
     node = hosts.nodes[row]
     wanted = request.destination.cell_uuid if request.destination else None
@@ -61,7 +63,8 @@ def select(hosts, row, request, default_zone, resources=None, limits=None, allot
 def allocation_request(node_uuid, resources, allotted=()):
     """One of Placement's allocation requests, as text.
 
-    Plain ones, and there are thousands of these in a second, take everything from the node's own provider.
+    Plain ones, and there are thousands of these in a second, take everything from the node's own
+    provider.
     """
     root = json.dumps(node_uuid)
     if not allotted:
@@ -69,7 +72,9 @@ def allocation_request(node_uuid, resources, allotted=()):
     amounts = {node_uuid: json.loads(resources)}
     mappings = {'': [node_uuid]}
     for one in allotted:
-        if one.provider_uuid != node_uuid:  # what groups get from the node itself is among its resources
+        if (
+            one.provider_uuid != node_uuid
+        ):  # what groups get from the node itself is among its resources
             sums = amounts.setdefault(one.provider_uuid, {})
             for name, units in one.resources.items():
                 sums[name] = sums.get(name, 0) + units

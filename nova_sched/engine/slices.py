@@ -9,11 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Several schedulers over one cloud: each looks to a slice of the hosts first, out of the others' way.
+"""Several schedulers over one cloud: each looks to a slice of the hosts first, out of the others'
+way.
 
-Whoever sees the others' claims a little late would go for the host that they have just taken. So each
-host belongs to one slice, by its UUID, and each scheduler takes the best host of its own slice: which is
-about as good as the best of all, and nobody else is there. Alone, a scheduler has all hosts.
+Whoever sees the others' claims a little late would go for the host that they have just taken. So
+each host belongs to one slice, by its UUID, and each scheduler takes the best host of its own
+slice: which is about as good as the best of all, and nobody else is there. Alone, a scheduler has
+all hosts.
 """
 
 import dataclasses
@@ -21,29 +23,36 @@ import zlib
 
 import numpy as np
 
-# An own host is taken unless more than this share of the hosts are better: a scheduler that gets more
-# requests than the others may not fill its slice while theirs stay empty.
+# An own host is taken unless more than this share of the hosts are better: a scheduler that gets
+# more requests than the others may not fill its slice while theirs stay empty.
 BETTER_MOST = 0.75
 
 
 def settings_for(settings, standing, losses):
     """Settings by which a scheduler decides a request that has lost so often already.
 
-    ``standing`` is its place among the schedulers, from 0, and their number. Who loses takes one of the
-    best hosts at random, among more each time: to run after the very best again would be to lose again.
+    ``standing`` is its place among the schedulers, from 0, and their number. Who loses takes one
+    of the best hosts at random, among more each time: to run after the very best again would be to
+    lose again.
     """
     place, schedulers = standing
     subset_size = max(settings.subset_size, 4**losses) if losses else settings.subset_size
-    if (place, schedulers, subset_size) == (settings.place, settings.schedulers, settings.subset_size):
+    if (place, schedulers, subset_size) == (
+        settings.place,
+        settings.schedulers,
+        settings.subset_size,
+    ):
         return settings
-    return dataclasses.replace(settings, place=place, schedulers=schedulers, subset_size=subset_size)
+    return dataclasses.replace(
+        settings, place=place, schedulers=schedulers, subset_size=subset_size
+    )
 
 
 def own(weighers, hosts, rows, weights, request, settings):
     """Positions of the rows that this scheduler chooses among; None: all of them.
 
-    Only load is given up for it: where another host is preferred for anything else, such as members of
-    the same soft-affinity group, it is taken, whoever's it is.
+    Only load is given up for it: where another host is preferred for anything else, such as
+    members of the same soft-affinity group, it is taken, whoever's it is.
     """
     if settings.schedulers < 2 or len(rows) < 2:
         return None

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Keeps the cluster and the store alike: every change that is not a decision goes to both through here."""
+"""Keeps the cluster and the store alike: every change that is not a decision goes to both through
+here."""
 
 import dataclasses
 import logging
@@ -26,7 +27,8 @@ LOG = logging.getLogger(__name__)
 
 
 class StateSync:
-    """What the engine knows, in step with what the store keeps. Its methods run in the loop only."""
+    """What the engine knows, in step with what the store keeps. Its methods run in the loop
+    only."""
 
     def __init__(self, cluster, store, settings, clock, replica_sync=None):
         self._cluster = cluster
@@ -44,7 +46,8 @@ class StateSync:
         self._take_over(self._store.changes(generations))
 
     def catch_up(self, nodes, seen):
-        """Take over what others did to these nodes and to the small tables, and these signs of life."""
+        """Take over what others did to these nodes and to the small tables, and these signs of
+        life."""
         self._take_over(dataclasses.replace(self._store.look(nodes), seen=seen))
 
     def heal(self):
@@ -81,8 +84,11 @@ class StateSync:
             try:
                 self.adopt(facts)
             except Exception:
-                # One that cannot be understood, as another release may have written it, keeps no other out.
-                LOG.exception('Node %s cannot be taken over from the store', facts.report.node_uuid)
+                # One that cannot be understood, as another release may have written it, keeps no
+                # other out.
+                LOG.exception(
+                    'Node %s cannot be taken over from the store', facts.report.node_uuid
+                )
 
     def adopt(self, facts):
         """Make a node what the store says of it."""
@@ -112,8 +118,8 @@ class StateSync:
                 node.generation = after
 
     def placement(self, claims, requests, releases=(), replaced=(), new=False, unplaced=False):
-        """The claims for the store: with the generations that their CPUs and devices were picked at, and the
-        policies of their groups. ``new`` and ``unplaced``: as in Placement."""
+        """The claims for the store: with the generations that their CPUs and devices were picked
+        at, and the policies of their groups. ``new`` and ``unplaced``: as in Placement."""
         # What is taken over from a planned claim was not picked now: nobody else has it.
         planned = [(claim.node_uuid, claim.parts) for claim in replaced if claim.state == PLANNED]
         picked = {
@@ -130,9 +136,13 @@ class StateSync:
             tuple(claims),
             tuple(releases),
             generations,
-            tuple(Policy(one.uuid, one.policy, one.max_server_per_host) for one in policies.values()),
+            tuple(
+                Policy(one.uuid, one.policy, one.max_server_per_host) for one in policies.values()
+            ),
             frozenset(claim.uuid for claim in replaced),
-            takes=tuple(claim.key for claim in replaced if claim.state == PLANNED and claim.key in ending),
+            takes=tuple(
+                claim.key for claim in replaced if claim.state == PLANNED and claim.key in ending
+            ),
             serial=serial,
             fences=tuple(walls.values()),
             new=new,
@@ -140,8 +150,8 @@ class StateSync:
         )
 
     def _entered_domains(self, requests, claims):
-        """For members of a top group that are not where they were planned: the fences that go up round them,
-        by token, and the serial that the group must be at."""
+        """For members of a top group that are not where they were planned: the fences that go up
+        round them, by token, and the serial that the group must be at."""
         walls: dict = {}
         serial = None
         for request, claim in zip(requests, claims, strict=False):
@@ -155,7 +165,9 @@ class StateSync:
         """Take over the nodes that losers were wrong about."""
         for uuid in {uuid for outcome in outcomes for uuid in outcome.gone}:
             self._cluster.remove(uuid)
-        self._adopt_all({one.report.node_uuid: one for outcome in outcomes for one in outcome.fresh}.values())
+        self._adopt_all(
+            {one.report.node_uuid: one for outcome in outcomes for one in outcome.fresh}.values()
+        )
 
     def refenced(self, outcomes):
         """Take over the nodes that commits of ours have brought behind fences."""
@@ -167,7 +179,10 @@ class StateSync:
     def look_again(self):
         """Catch up with the store, if anything there is different; say whether it was."""
         generations = {node.uuid: node.generation for node in self._cluster}
-        if self._store.digest() == (len(generations), sum(one or 0 for one in generations.values())):
+        if self._store.digest() == (
+            len(generations),
+            sum(one or 0 for one in generations.values()),
+        ):
             return False
         self._take_over(self._store.changes(generations))
         return True
@@ -215,7 +230,9 @@ class StateSync:
             self.catch_up([node.uuid], {})
             if self._cluster.node(node.uuid) is None:
                 raise errors.NodeNotFound(f'{nodename} on host {host}')
-            raise errors.Outdated(f'The removal of node {nodename}', 'the node has come back since')
+            raise errors.Outdated(
+                f'The removal of node {nodename}', 'the node has come back since'
+            )
         self._cluster.remove(node.uuid)
         self._replica_sync.changed([node.uuid])
 
@@ -229,8 +246,11 @@ class StateSync:
         return node
 
     def nodes_of(self, host, claims=()):
-        """UUIDs of the host's nodes, those among them that are known only by these claims of the store."""
-        unknown = {claim.node_uuid for claim in claims if self._cluster.node(claim.node_uuid) is None}
+        """UUIDs of the host's nodes, those among them that are known only by these claims of the
+        store."""
+        unknown = {
+            claim.node_uuid for claim in claims if self._cluster.node(claim.node_uuid) is None
+        }
         if unknown:
             self.catch_up(sorted(unknown), {})
         return {node.uuid for node in self._cluster.nodes_of(host)}
@@ -260,7 +280,9 @@ class StateSync:
     def names(self, node_uuids):
         """(host, nodename) of each node; empty names for one that left meanwhile."""
         nodes = {uuid: self._cluster.node(uuid) for uuid in node_uuids}
-        return {uuid: (node.host, node.nodename) if node else ('', '') for uuid, node in nodes.items()}
+        return {
+            uuid: (node.host, node.nodename) if node else ('', '') for uuid, node in nodes.items()
+        }
 
     # Instances, as hosts' messages tell; without track_instances nobody listens to them.
 
@@ -299,7 +321,9 @@ class StateSync:
     def _confirm(self, host, uuids, since_s):
         nodes = self._cluster.nodes_of(host)
         found = (node.claims[uuid] for uuid in uuids for node in nodes if uuid in node.claims)
-        waiting = [one.consumer_uuid for one in found if not one.is_confirmed and one.created_s <= since_s]
+        waiting = [
+            one.consumer_uuid for one in found if not one.is_confirmed and one.created_s <= since_s
+        ]
         if waiting:
             changed = self._store.confirm(waiting, [node.uuid for node in nodes])
             self.caught_up_with(changed)

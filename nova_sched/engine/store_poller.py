@@ -22,24 +22,33 @@ from nova_sched.engine.membership import SIGN_S
 LOG = logging.getLogger(__name__)
 
 EXPIRE_INTERVAL_S = 30.0
-# Signs of life that other schedulers heard of are learnt this often, at least, and several times before a
-# host that gives none counts as down.
+# Signs of life that other schedulers heard of are learnt this often, at least, and several times
+# before a host that gives none counts as down.
 FULL_LOOK_S = 15.0
 LOOKS_BEFORE_DOWN = 4
 HEAL_S = 0.05  # nodes that others told of are read so often, at most
 
 
 class StorePoller:
-    """A thread that finds out which nodes others have changed, so that the loop need not look at all of them.
+    """A thread that finds out which nodes others have changed, so that the loop need not look at
+    all of them.
 
     ``tell`` runs a method of StateSync in the loop, by name. Nothing depends on how often this
-    happens: a claim is judged by the store, and a late look only means more lost races. ``also`` is done as
-    often as overdue claims are ended, but here, beside the loop; and so is ``sign``, every few seconds. While
-    ``wake`` is set, others have told of nodes that must be read.
+    happens: a claim is judged by the store, and a late look only means more lost races. ``also``
+    is done as often as overdue claims are ended, but here, beside the loop; and so is ``sign``,
+    every few seconds. While ``wake`` is set, others have told of nodes that must be read.
     """
 
     def __init__(
-        self, cluster, store, settings, tell, also=lambda: None, sign=lambda: None, wake=None, figures=None
+        self,
+        cluster,
+        store,
+        settings,
+        tell,
+        also=lambda: None,
+        sign=lambda: None,
+        wake=None,
+        figures=None,
     ):
         self._cluster = cluster
         self._store = store
@@ -69,7 +78,10 @@ class StorePoller:
     def _run(self):
         looked_s, signed_s = time.monotonic(), float('-inf')
         while not self._leaving.is_set():
-            next_look, next_sign = looked_s + self._settings().refresh_interval_s, signed_s + SIGN_S
+            next_look, next_sign = (
+                looked_s + self._settings().refresh_interval_s,
+                signed_s + SIGN_S,
+            )
             now = time.monotonic()
             if now >= next_look:
                 self._try(self.look)
@@ -77,7 +89,9 @@ class StorePoller:
             elif now >= next_sign:
                 self._try(self._sign)
                 signed_s = time.monotonic()
-            elif self._wake.wait(min(next_look, next_sign) - now) and not self._leaving.wait(HEAL_S):
+            elif self._wake.wait(min(next_look, next_sign) - now) and not self._leaving.wait(
+                HEAL_S
+            ):
                 self._try(lambda: self._tell('heal'))
 
     def _try(self, work):
@@ -93,7 +107,8 @@ class StorePoller:
                 LOG.exception('A look at the store failed; it is repeated')
 
     def look(self):
-        """One look: the loop learns which nodes differ and who gave signs of life, and ends the overdue."""
+        """One look: the loop learns which nodes differ and who gave signs of life, and ends the
+        overdue."""
         before = self._known()
         if before <= self._store.digest() <= self._known() and time.monotonic() < self._next_full:
             self._tell('catch_up', [], {})
@@ -108,17 +123,21 @@ class StorePoller:
             self._also()
 
     def _known(self):
-        """Our own digest. Our commits raise it meanwhile, so what others did may hide until the next look."""
+        """Our own digest. Our commits raise it meanwhile, so what others did may hide until the
+        next look."""
         nodes = self._cluster.snapshot()
         return len(nodes), sum(node.generation or 0 for node in nodes)
 
     def _look_at_all(self):
         heads = self._store.heads()
-        # Read beside the loop that writes them: a node that changes just now is found stale, and read again.
+        # Read beside the loop that writes them: a node that changes just now is found stale, and
+        # read again.
         nodes = {node.uuid: node.generation for node in self._cluster.snapshot()}
         stale = [uuid for uuid, (generation, _) in heads.items() if nodes.get(uuid) != generation]
         stale += [uuid for uuid in nodes if uuid not in heads]
-        seen = {uuid: seen_s for uuid, (_, seen_s) in heads.items() if self._seen.get(uuid) != seen_s}
+        seen = {
+            uuid: seen_s for uuid, (_, seen_s) in heads.items() if self._seen.get(uuid) != seen_s
+        }
         self._tell('catch_up', stale, seen)
         self._looked(len(stale))
         self._seen.update(seen)

@@ -17,7 +17,8 @@ from nova_sched import errors
 
 LOG = logging.getLogger(__name__)
 
-# A transaction that others stop is made again this often, after a pause of up to as many times that long.
+# A transaction that others stop is made again this often, after a pause of up to as many times
+# that long.
 BUSY, BUSY_PAUSE_S = 20, 0.002
 
 
@@ -31,8 +32,8 @@ class StoreRetry:
     def until_done(self, work, *args):
         """Do the store's work; while the database is away, say so, wait, and do it again.
 
-        Who was stopped by a deadlock comes back at once, but not at the same moment as the other one; after
-        many times it gives up.
+        Who was stopped by a deadlock comes back at once, but not at the same moment as the other
+        one; after many times it gives up.
         """
         failures = busy = 0
         while True:
@@ -47,7 +48,10 @@ class StoreRetry:
                 self._figures.busy += 1
                 self._loop.pause(self._random.uniform(0, BUSY_PAUSE_S * busy))
             except errors.StoreUnavailable as error:
-                failures, busy = failures + 1, 0  # how busy it was before it went away says nothing any more
+                failures, busy = (
+                    failures + 1,
+                    0,
+                )  # how busy it was before it went away says nothing any more
                 if failures == 1:
                     continue  # a connection that had died of age
                 if self._loop.hurried:

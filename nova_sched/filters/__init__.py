@@ -11,9 +11,9 @@
 # under the License.
 """Filters: which hosts may take a request. One rule a file, each a mask over all hosts.
 
-The contract: ``mask(hosts, request)`` returns a bool for each row, or True for no opinion. It reads
-the columns and the request, and nothing else but options. From it follow the methods that Nova
-calls on its filters, so every rule can be asked about one host state as well.
+The contract: ``mask(hosts, request)`` returns a bool for each row, or True for no opinion. It
+reads the columns and the request, and nothing else but options. From it follow the methods that
+Nova calls on its filters, so every rule can be asked about one host state as well.
 """
 
 import numpy as np
@@ -26,8 +26,8 @@ class Filter:
     """Base of all filters.
 
     ``run_filter_once_per_request``: of a request for several instances, only the first is asked
-    about. ``RUN_ON_REBUILD``: the rule also judges the one host of a rebuild check. ``KEPT_WHEN_FORCED``:
-    it also judges a host that an operator names.
+    about. ``RUN_ON_REBUILD``: the rule also judges the one host of a rebuild check.
+    ``KEPT_WHEN_FORCED``: it also judges a host that an operator names.
     """
 
     run_filter_once_per_request = False
@@ -43,15 +43,18 @@ class Filter:
         raise NotImplementedError
 
     def depends_on(self, request):
-        """What the verdict depends on beside the hosts' lasting facts, as something hashable; None: on more.
+        """What the verdict depends on beside the hosts' lasting facts, as something hashable;
+        None: on more.
 
-        Lasting facts are aggregates, traits, texts such as the hypervisor's type, and which hosts there
-        are. While they stay, an equal value means an equal mask, which is then kept (``state.kept``).
+        Lasting facts are aggregates, traits, texts such as the hypervisor's type, and which hosts
+        there are. While they stay, an equal value means an equal mask, which is then kept
+        (``state.kept``).
         """
         return None  # noqa: RET501 - the default answer of a question
 
     def why(self, hosts, request, rows):
-        """What these rows, which the rule refused, lack, for people; of several rows the nearest miss.
+        """What these rows, which the rule refused, lack, for people; of several rows the nearest
+        miss.
 
         No host names: users read this. Empty: the rule's name says it all.
         """
@@ -61,7 +64,8 @@ class Filter:
         """Which of these rows came nearest to passing, where that can be told; else None."""
 
     def limits(self, hosts, request, row):
-        """What the compute node of a chosen row shall check again: SchedulerLimits' fields, by name."""
+        """What the compute node of a chosen row shall check again: SchedulerLimits' fields, by
+        name."""
         return {}
 
     def judge(self, hosts, request, rows):

@@ -15,7 +15,8 @@ from nova_sched.filters.core import CoreFilter
 
 
 class AggregateCoreFilter(CoreFilter):
-    """As CoreFilter; aggregates with metadata cpu_allocation_ratio set the ratio of their hosts."""
+    """As CoreFilter; aggregates with metadata cpu_allocation_ratio set the ratio of their
+    hosts."""
 
     def ratio(self, hosts):
         return hosts.aggregate_number('cpu_allocation_ratio', super().ratio(hosts), float)

@@ -15,7 +15,8 @@ from nova_sched.filters.disk import DiskFilter
 
 
 class AggregateDiskFilter(DiskFilter):
-    """As DiskFilter; aggregates with metadata disk_allocation_ratio set the ratio of their hosts."""
+    """As DiskFilter; aggregates with metadata disk_allocation_ratio set the ratio of their
+    hosts."""
 
     def ratio(self, hosts):
         return hosts.aggregate_number('disk_allocation_ratio', super().ratio(hosts), float)

@@ -18,10 +18,13 @@ from nova_sched.state.aggregates import values
 
 
 def isolating(request):
-    """The image properties, as text, that aggregates may be for: those that are set, and not off or 0."""
+    """The image properties, as text, that aggregates may be for: those that are set, and not off
+    or 0."""
     options = CONF.filter_scheduler
     namespace = options.aggregate_image_properties_isolation_namespace
-    prefix = namespace + options.aggregate_image_properties_isolation_separator if namespace else ''
+    prefix = (
+        namespace + options.aggregate_image_properties_isolation_separator if namespace else ''
+    )
     return {
         name: str(value)
         for name, value in request.image_properties.items()
@@ -30,7 +33,8 @@ def isolating(request):
 
 
 class AggregateImagePropertiesIsolation(Filter):
-    """Image properties are what the host's aggregates are for, as far as these have metadata of their names.
+    """Image properties are what the host's aggregates are for, as far as these have metadata of
+    their names.
 
     A property that is not set, off or 0 goes anywhere.
     """
@@ -55,7 +59,9 @@ class AggregateImagePropertiesIsolation(Filter):
             refused = {value for found in sets if not admits(name, text)(found)
                        for value in values(found, name)}  # fmt: skip
             if refused:
-                told.append(f'image property {name} is {text}, aggregates are for {listed(refused)}')
+                told.append(
+                    f'image property {name} is {text}, aggregates are for {listed(refused)}'
+                )
         return '; '.join(told)
 
 

@@ -36,7 +36,8 @@ class Wanted(NamedTuple):
 
 
 def wanted(request):
-    """The extra specs about aggregates: of the scope `aggregate_instance_extra_specs`, or without a scope."""
+    """The extra specs about aggregates: of the scope `aggregate_instance_extra_specs`, or without
+    a scope."""
     for spec, text in request.extra_specs.items():
         scope, colon, key = spec.partition(':')
         if not colon:
@@ -48,8 +49,8 @@ def wanted(request):
 class AggregateInstanceExtraSpecsFilter(Filter):
     """The metadata of the host's aggregates are what the flavor's extra specs ask for.
 
-    Every extra spec without a scope counts, whatever it is about: a host whose aggregates have no such
-    key is refused.
+    Every extra spec without a scope counts, whatever it is about: a host whose aggregates have no
+    such key is refused.
     """
 
     run_filter_once_per_request = True

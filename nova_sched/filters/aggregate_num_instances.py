@@ -15,7 +15,8 @@ from nova_sched.filters.num_instances import NumInstancesFilter
 
 
 class AggregateNumInstancesFilter(NumInstancesFilter):
-    """As NumInstancesFilter; aggregates with metadata max_instances_per_host set it for their hosts."""
+    """As NumInstancesFilter; aggregates with metadata max_instances_per_host set it for their
+    hosts."""
 
     def limit(self, hosts):
         return hosts.aggregate_number('max_instances_per_host', super().limit(hosts), int)

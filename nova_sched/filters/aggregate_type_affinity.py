@@ -19,7 +19,8 @@ KEY = 'instance_type'
 
 
 class AggregateTypeAffinityFilter(Filter):
-    """The flavor is one that the host's aggregates name in their metadata instance_type, if they name any."""
+    """The flavor is one that the host's aggregates name in their metadata instance_type, if they
+    name any."""
 
     run_filter_once_per_request = True
 

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""ChildProviders, always on: what Placement's nested providers and groups of resources do for Nova."""
+"""ChildProviders, always on: what Placement's nested providers and groups of resources do for
+Nova."""
 
 import collections
 import itertools
@@ -25,11 +26,12 @@ MOST_KINDS = 2**16
 
 
 class ChildProviders(Filter):
-    """Each group of resources is met by one provider of the node: a device below it, or the node itself.
+    """Each group of resources is met by one provider of the node: a device below it, or the node
+    itself.
 
-    The provider has all of the group's resources free, its required traits and none of the forbidden
-    ones. With group_policy isolate, each group has a provider of its own. Of a resource class outside of
-    groups that only devices have, one device gives the whole amount.
+    The provider has all of the group's resources free, its required traits and none of the
+    forbidden ones. With group_policy isolate, each group has a provider of its own. Of a resource
+    class outside of groups that only devices have, one device gives the whole amount.
     """
 
     def mask(self, hosts, request):
@@ -54,7 +56,8 @@ class ChildProviders(Filter):
         return bool(request.groups) or not hosts.child_classes.isdisjoint(request.resources)
 
     def _takes(self, hosts, request, asked, rows):
-        """Rows that take what is asked: by their devices, by the node itself, or by both together."""
+        """Rows that take what is asked: by their devices, by the node itself, or by both
+        together."""
         if any(group.in_tree for group in asked.groups):
             return self._opened(hosts, request, rows)
         question = self.name, asked.anonymous
@@ -85,7 +88,9 @@ def _fits(tree, asked):
 
 def _any_of(question, names, rows):
     """Which of the rows answer the question with yes for one of the names."""
-    return np.logical_or.reduce([question(name)[rows] for name in names] or [np.zeros(len(rows), dtype=bool)])
+    return np.logical_or.reduce(
+        [question(name)[rows] for name in names] or [np.zeros(len(rows), dtype=bool)]
+    )
 
 
 def _alike(hosts, request, rows):
@@ -99,7 +104,9 @@ def _alike(hosts, request, rows):
     kinds = np.zeros(len(rows), dtype=np.int64)
     for column in columns:
         kinds = 2 * kinds + column
-        if kinds.max(initial=0) > MOST_KINDS:  # small numbers again, so that any number of columns fits
+        if (
+            kinds.max(initial=0) > MOST_KINDS
+        ):  # small numbers again, so that any number of columns fits
             kinds = np.unique(kinds, return_inverse=True)[1]
     for kind in np.flatnonzero(np.bincount(kinds)):
         places = np.flatnonzero(kinds == kind)

@@ -18,14 +18,17 @@ from nova_sched.filters import Filter, reasons
 
 
 class ComputeFilter(Filter):
-    """The compute service is switched on, not forced down, and was seen within service_down_time seconds."""
+    """The compute service is switched on, not forced down, and was seen within service_down_time
+    seconds."""
 
     run_filter_once_per_request = True
 
     def mask(self, hosts, request):
         patience_s = CONF.service_down_time
         up = hosts.seen_s >= hosts.now_s - patience_s
-        up &= hosts.seen_s <= hosts.now_s + patience_s  # a clock that runs ahead is as wrong as a late report
+        up &= (
+            hosts.seen_s <= hosts.now_s + patience_s
+        )  # a clock that runs ahead is as wrong as a late report
         up &= ~(hosts.disabled | hosts.forced_down)
         return up
 
@@ -40,4 +43,6 @@ class ComputeFilter(Filter):
             found.append((silent, f'silent for more than {CONF.service_down_time} s{told}'))
         if ahead.any():
             found.append((ahead, f'ahead of our clock by {-age_s[ahead].max():.0f} s or more'))
-        return reasons.causes(len(rows), [(np.count_nonzero(mask), cause) for mask, cause in found])
+        return reasons.causes(
+            len(rows), [(np.count_nonzero(mask), cause) for mask, cause in found]
+        )

@@ -28,7 +28,8 @@ ADDRESS_BITS_PATH = f'{SCOPE}:cpu_info:maxphysaddr:bits'
 
 
 class Capability(NamedTuple):
-    """One extra spec about the host: an attribute, the path inside it, and what is asked of what is there.
+    """One extra spec about the host: an attribute, the path inside it, and what is asked of what
+    is there.
 
     ``scoped``: the key says that it is about the host; without that, only hosts that have the
     attribute are judged by it.
@@ -47,7 +48,8 @@ class Capability(NamedTuple):
 
 
 def capabilities(extra_specs):
-    """The extra specs that may be about the host: of the scope `capabilities`, or without a scope."""
+    """The extra specs that may be about the host: of the scope `capabilities`, or without a
+    scope."""
     specs = dict(extra_specs)
     if ADDRESS_BITS in specs:
         specs[ADDRESS_BITS_PATH] = f'>= {specs[ADDRESS_BITS]}'
@@ -60,7 +62,8 @@ def capabilities(extra_specs):
 
 
 def walk(value, path):
-    """What is found step by step from a value; text on the way is JSON. None: a step leads nowhere."""
+    """What is found step by step from a value; text on the way is JSON. None: a step leads
+    nowhere."""
     for step in path:
         if isinstance(value, str):
             try:
@@ -102,7 +105,9 @@ class ComputeCapabilitiesFilter(Filter):
         for capability in capabilities(request.extra_specs):
             judged = True if capability.scoped else hosts.has_attribute(capability.name)
             if np.any(judged):
-                met = hosts.map_attribute(capability.name, capability.met_by) | np.logical_not(judged)
+                met = hosts.map_attribute(capability.name, capability.met_by) | np.logical_not(
+                    judged
+                )
                 if missing := np.count_nonzero(~met[rows]):
                     asked = f'extra spec {capability.key} asks for {capability.text!r}'
                     found.append((missing, f'{asked}, {_elsewhere(met, rows)}'))

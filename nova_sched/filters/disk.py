@@ -20,7 +20,8 @@ def asked_mb(request):
 
 
 class DiskFilter(Filter):
-    """Free disk (MiB, allocation ratio applied) covers root, ephemeral and swap, and so does the disk's size.
+    """Free disk (MiB, allocation ratio applied) covers root, ephemeral and swap, and so does the
+    disk's size.
 
     The root disk of an instance that boots from a volume needs nothing.
     """

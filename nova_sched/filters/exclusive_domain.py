@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""ExclusiveDomain, always on: hosts that a top group has for itself are closed to everybody else."""
+"""ExclusiveDomain, always on: hosts that a top group has for itself are closed to everybody
+else."""
 
 from nova_sched.filters import Filter, reasons
 

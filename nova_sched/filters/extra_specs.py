@@ -48,7 +48,8 @@ OPERATORS = frozenset([*NUMBERS, *TEXTS, ALL, ANY])
 
 
 def matches(value, text, key):
-    """Whether a host's value (text, or None for no value) is what the extra spec ``key`` asks with ``text``.
+    """Whether a host's value (text, or None for no value) is what the extra spec ``key`` asks with
+    ``text``.
 
     A value that is no number is never what a number asks for. Raises InvalidRequest for an extra
     spec that no value could be held against.

@@ -19,11 +19,14 @@ from nova_sched.filters import Filter
 
 
 class ForeignFilter(Filter):
-    """A Nova filter object in our chain: asked about each surviving host state, with the RequestSpec."""
+    """A Nova filter object in our chain: asked about each surviving host state, with the
+    RequestSpec."""
 
     def __init__(self, nova_filter):
         self._filter = nova_filter
-        self.run_filter_once_per_request = getattr(nova_filter, 'run_filter_once_per_request', False)
+        self.run_filter_once_per_request = getattr(
+            nova_filter, 'run_filter_once_per_request', False
+        )
         self.RUN_ON_REBUILD = getattr(nova_filter, 'RUN_ON_REBUILD', False)
         # Very old filters have a method for all hosts only.
         self._whole_list = not hasattr(nova_filter, 'host_passes')
@@ -40,7 +43,9 @@ class ForeignFilter(Filter):
         if self._whole_list:
             kept = {id(state) for state in self._filter.filter_all(states, request.spec)}
             return np.array([id(state) in kept for state in states], dtype=bool)
-        return np.array([bool(self._filter.host_passes(state, request.spec)) for state in states], dtype=bool)
+        return np.array(
+            [bool(self._filter.host_passes(state, request.spec)) for state in states], dtype=bool
+        )
 
     def mask(self, hosts, request):
         return self.judge(hosts, request, range(hosts.rows))

@@ -16,7 +16,8 @@ from nova_sched.filters import Filter, image_traits
 
 
 class ImageMetadata(Filter):
-    """The host has what the image's properties ask for: architecture, buses, models of video and network.
+    """The host has what the image's properties ask for: architecture, buses, models of video and
+    network.
 
     Each property has a trait for each of its values; see image_traits.
     """

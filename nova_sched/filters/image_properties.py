@@ -23,14 +23,22 @@ from nova_sched.filters.compute_capabilities import walk
 from nova_sched.objects import enums
 
 WORDS = types.MappingProxyType(
-    {'hw_architecture': enums.Architecture(), 'img_hv_type': enums.HVType(), 'hw_vm_mode': enums.VMMode()}
+    {
+        'hw_architecture': enums.Architecture(),
+        'img_hv_type': enums.HVType(),
+        'hw_vm_mode': enums.VMMode(),
+    }
 )
 READ = (*WORDS, 'img_hv_requested_version', 'hw_maxphysaddr_bits')
 
 
 def wanted(properties):
-    """The words that one triple (architecture, hypervisor type, VM mode) of the host must contain."""
-    asked = {'hw_architecture': CONF.filter_scheduler.image_properties_default_architecture, **properties}
+    """The words that one triple (architecture, hypervisor type, VM mode) of the host must
+    contain."""
+    asked = {
+        'hw_architecture': CONF.filter_scheduler.image_properties_default_architecture,
+        **properties,
+    }
     return {_canonical(name, asked[name]) for name in WORDS if asked.get(name)}
 
 
@@ -42,11 +50,14 @@ def _canonical(name, word):
 
 
 def _satisfying(column, text):
-    """Which versions (2001000 is 2.1.0, 0 is unknown and does) satisfy a text such as `>=2.0, <3.0`."""
+    """Which versions (2001000 is 2.1.0, 0 is unknown and does) satisfy a text such as `>=2.0,
+    <3.0`."""
     try:
         predicate = versionutils.VersionPredicate(text)
     except ValueError as error:
-        raise errors.InvalidRequest('image property img_hv_requested_version', str(error)) from None
+        raise errors.InvalidRequest(
+            'image property img_hv_requested_version', str(error)
+        ) from None
     versions, places = np.unique(column, return_inverse=True)
     holds = [
         version <= 0 or predicate.satisfied_by(versionutils.convert_version_to_str(version))
@@ -56,7 +67,8 @@ def _satisfying(column, text):
 
 
 def _reaches(cpu_info, bits):
-    """Whether guests may have physical addresses of that many bits; a host that does not tell may."""
+    """Whether guests may have physical addresses of that many bits; a host that does not tell
+    may."""
     there = walk(cpu_info, ('maxphysaddr', 'bits'))
     return not isinstance(there, int) or there >= bits
 
@@ -64,9 +76,9 @@ def _reaches(cpu_info, bits):
 class ImagePropertiesFilter(Filter):
     """The hypervisor can run the image.
 
-    One of the host's supported triples has the image's architecture, hypervisor type and VM mode, as
-    far as they are set; then the hypervisor's version is what the image asks for, and so are the
-    bits of a physical address. An image that sets none of the three runs anywhere.
+    One of the host's supported triples has the image's architecture, hypervisor type and VM mode,
+    as far as they are set; then the hypervisor's version is what the image asks for, and so are
+    the bits of a physical address. An image that sets none of the three runs anywhere.
     """
 
     run_filter_once_per_request = True
@@ -77,11 +89,15 @@ class ImagePropertiesFilter(Filter):
         words = wanted(properties)
         if not words:
             return True
-        fits = hosts.map('supported_instances', lambda triples: any(map(words.issubset, triples or ())))
+        fits = hosts.map(
+            'supported_instances', lambda triples: any(map(words.issubset, triples or ()))
+        )
         if properties.get('img_hv_requested_version'):
             fits &= _satisfying(hosts.hypervisor_version, properties['img_hv_requested_version'])
         if properties.get('hw_maxphysaddr_bits'):
-            fits &= hosts.map('cpu_info', lambda text: _reaches(text, properties['hw_maxphysaddr_bits']))
+            fits &= hosts.map(
+                'cpu_info', lambda text: _reaches(text, properties['hw_maxphysaddr_bits'])
+            )
         return fits
 
     def depends_on(self, request):
@@ -92,7 +108,9 @@ class ImagePropertiesFilter(Filter):
     def why(self, hosts, request, rows):
         properties = request.image_properties
         words, wanted_version = wanted(properties), properties.get('img_hv_requested_version')
-        runs = hosts.map('supported_instances', lambda triples: any(map(words.issubset, triples or ())))[rows]
+        runs = hosts.map(
+            'supported_instances', lambda triples: any(map(words.issubset, triples or ()))
+        )[rows]
         if not runs.all():
             return f'the image is for {" ".join(sorted(words))}, {_supported(hosts, rows[~runs])}'
         if wanted_version:
@@ -101,7 +119,9 @@ class ImagePropertiesFilter(Filter):
             if old.any():
                 there = versionutils.convert_version_to_str(int(versions[old].max()))
                 has = 'the host has' if len(rows) == 1 else 'the newest has'
-                return f'the image asks for a hypervisor of version {wanted_version}, {has} {there}'
+                return (
+                    f'the image asks for a hypervisor of version {wanted_version}, {has} {there}'
+                )
         bits = properties.get('hw_maxphysaddr_bits')
         return f'the image needs physical addresses of {bits} bits, {_here(rows)} fewer'
 

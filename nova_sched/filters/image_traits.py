@@ -13,9 +13,9 @@
 
 import types
 
-# Image property: what its trait begins with, and the values that have one. The traits of virtual IOMMUs
-# are called otherwise than Nova expects, so that property never has one: any of its values leaves out the
-# traits of all properties.
+# Image property: what its trait begins with, and the values that have one. The traits of virtual
+# IOMMUs are called otherwise than Nova expects, so that property never has one: any of its values
+# leaves out the traits of all properties.
 OF_PROPERTIES = types.MappingProxyType(
     {
         'hw_architecture': (
@@ -24,8 +24,14 @@ OF_PROPERTIES = types.MappingProxyType(
             'MIPS64 MIPS64EL OPENRISC PARISC PARISC64 PPC PPCLE PPC64 PPC64LE PPCEMB S390 S390X SH4 SH4EB '
             'SPARC SPARC64 UNICORE32 X86_64 XTENSA XTENSAEB'.split(),
         ),
-        'hw_emulation_architecture': ('COMPUTE_ARCH', 'AARCH64 PPC64LE MIPSEL S390X RISCV64 X86_64'.split()),
-        'hw_cdrom_bus': ('COMPUTE_STORAGE_BUS', 'FDC IDE LXC SATA SCSI USB VIRTIO UML XEN'.split()),
+        'hw_emulation_architecture': (
+            'COMPUTE_ARCH',
+            'AARCH64 PPC64LE MIPSEL S390X RISCV64 X86_64'.split(),
+        ),
+        'hw_cdrom_bus': (
+            'COMPUTE_STORAGE_BUS',
+            'FDC IDE LXC SATA SCSI USB VIRTIO UML XEN'.split(),
+        ),
         'hw_disk_bus': ('COMPUTE_STORAGE_BUS', 'FDC IDE LXC SATA SCSI USB VIRTIO UML XEN'.split()),
         'hw_video_model': (
             'COMPUTE_GRAPHICS_MODEL',
@@ -49,7 +55,8 @@ def of_format(disk_format):
 
 
 def of_properties(properties):
-    """The traits of hosts that have what an image's properties ask for; none if one of them is unknown."""
+    """The traits of hosts that have what an image's properties ask for; none if one of them is
+    unknown."""
     found = set()
     for name, (prefix, words) in OF_PROPERTIES.items():
         if properties.get(name) is not None:

@@ -47,7 +47,11 @@ class IsolatedAggregates(Filter):
 def kept_for(aggregates):
     """Traits that these aggregates are kept for."""
     found = (pair for aggregate in aggregates for pair in aggregate.metadata.items())
-    return {key.removeprefix(PREFIX) for key, text in found if key.startswith(PREFIX) and text == REQUIRED}
+    return {
+        key.removeprefix(PREFIX)
+        for key, text in found
+        if key.startswith(PREFIX) and text == REQUIRED
+    }
 
 
 def all_required(request):

@@ -30,7 +30,8 @@ ALL, ANY = 'and', 'or'
 
 
 class Column(NamedTuple):
-    """One value of each row: the values, and for each row the place of its own; None: all have the first."""
+    """One value of each row: the values, and for each row the place of its own; None: all have the
+    first."""
 
     values: list
     places: np.ndarray | None = None
@@ -46,8 +47,8 @@ def _compared(relation):
     return holds
 
 
-# What an operator makes of its arguments, of which None is left out. The result of `not` is a list, and to
-# the operators around it a list is true if there is anything in it.
+# What an operator makes of its arguments, of which None is left out. The result of `not` is a
+# list, and to the operators around it a list is true if there is anything in it.
 OPERATORS: dict[str, Callable[[list], Any]] = {
     '=': _compared(operator.eq),
     '<': _compared(operator.lt),
@@ -76,7 +77,8 @@ def read(text):
 
 
 class Judgement:
-    """What a query and its parts come to on every host; values that hosts share are judged once."""
+    """What a query and its parts come to on every host; values that hosts share are judged
+    once."""
 
     def __init__(self, hosts):
         self._hosts = hosts
@@ -85,7 +87,9 @@ class Judgement:
 
     def holds(self, query):
         """Bool for each row. A list is true if anything in it is. Raises InvalidRequest."""
-        return self._rows(self._apply, query, lambda value: any(value) if isinstance(value, list) else value)
+        return self._rows(
+            self._apply, query, lambda value: any(value) if isinstance(value, list) else value
+        )
 
     def holds_within(self, term):
         """The same for a term of an `and`, which is true if it comes to nothing."""
@@ -129,19 +133,25 @@ class Judgement:
         if name in (ALL, ANY):
             return _joined(columns, name == ALL)
         if not isinstance(name, str) or name not in OPERATORS:
-            raise _refusal('it has an unknown operator; known are ' + ' '.join([*OPERATORS, ALL, ANY]))
+            raise _refusal(
+                'it has an unknown operator; known are ' + ' '.join([*OPERATORS, ALL, ANY])
+            )
         return self._judged(OPERATORS[name], columns)
 
     def _judged(self, rule, columns):
-        """The rule's results: over the values of the one column that varies, or over rows if several do."""
+        """The rule's results: over the values of the one column that varies, or over rows if
+        several do."""
         varying = {id(column): column for column in columns if column.places is not None}
         if not varying:
-            return Column([rule([column.values[0] for column in columns if column.values[0] is not None])])
+            return Column(
+                [rule([column.values[0] for column in columns if column.values[0] is not None])]
+            )
         by_row = len(varying) > 1
         (one, *_) = varying.values()
         lists = [_spread(column, by_row) for column in columns]
         found = [
-            rule([value for value in values if value is not None]) for values in zip(*lists, strict=False)
+            rule([value for value in values if value is not None])
+            for values in zip(*lists, strict=False)
         ]
         places = np.arange(len(found)) if by_row else one.places
         if all(isinstance(value, bool) for value in found):
@@ -168,19 +178,23 @@ def _joined(columns, want_all):
     """Whether all of the columns, or any, are true; one that comes to nothing decides nothing."""
     truths = []
     for values, places in columns:
-        found = np.array([want_all if value is None else bool(value) for value in values], dtype=bool)
+        found = np.array(
+            [want_all if value is None else bool(value) for value in values], dtype=bool
+        )
         truths.append(found[0] if places is None else found[places])
-    joined = functools.reduce(np.logical_and if want_all else np.logical_or, truths, np.bool_(want_all))
+    joined = functools.reduce(
+        np.logical_and if want_all else np.logical_or, truths, np.bool_(want_all)
+    )
     return Column([False, True], joined.astype(np.intp)) if joined.ndim else Column([bool(joined)])
 
 
 class JsonFilter(Filter):
     """The host is what the hint `query` asks for, in JSON: `[">=", "$free_ram_mb", 1024]`.
 
-    A list is an operator and its arguments, `$name` an attribute of the host and `$name.key` a part of
-    it. What has no value is left out of the arguments, and a comparison of less than two is false.
-    Raises InvalidRequest for what is no query, for values that cannot be compared, and for more terms than
-    one request may cost.
+    A list is an operator and its arguments, `$name` an attribute of the host and `$name.key` a
+    part of it. What has no value is left out of the arguments, and a comparison of less than two
+    is false. Raises InvalidRequest for what is no query, for values that cannot be compared, and
+    for more terms than one request may cost.
     """
 
     def mask(self, hosts, request):
@@ -190,7 +204,9 @@ class JsonFilter(Filter):
     def why(self, hosts, request, rows):
         query, judgement = read(request.hint('query')), Judgement(hosts)
         if query[0] == ALL and len(query) > 1:
-            failed = [int(np.count_nonzero(~judgement.holds_within(part)[rows])) for part in query[1:]]
+            failed = [
+                int(np.count_nonzero(~judgement.holds_within(part)[rows])) for part in query[1:]
+            ]
             number, part = max(failed), query[1 + int(np.argmax(failed))]
         else:
             number, part = len(rows), query

@@ -19,7 +19,8 @@ from nova_sched.filters.reasons import count
 
 
 class MetricsFilter(Filter):
-    """The host reports every metric that [metrics] weight_setting names, be it without a single value."""
+    """The host reports every metric that [metrics] weight_setting names, be it without a single
+    value."""
 
     def mask(self, hosts, request):
         fits = True
@@ -33,5 +34,7 @@ class MetricsFilter(Filter):
         if len(rows) == 1:
             return f'the host does not report {" and ".join(name for name in lacking if lacking[name])}'
         return ', '.join(
-            f'{name} is not reported by {count(number, "host")}' for name, number in lacking.items() if number
+            f'{name} is not reported by {count(number, "host")}'
+            for name, number in lacking.items()
+            if number
         )

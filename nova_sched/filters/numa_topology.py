@@ -22,8 +22,8 @@ MOST_OPENED = 100  # machines that an explanation looks into
 class NUMATopologyFilter(Filter):
     """Each guest cell fits into a host cell: CPUs, memory pages, and the wanted devices near by.
 
-    A request without cells passes; only if it demands that its CPUs are whole cores, a host whose cores
-    have a single thread does not.
+    A request without cells passes; only if it demands that its CPUs are whole cores, a host whose
+    cores have a single thread does not.
     """
 
     def mask(self, hosts, request):
@@ -49,7 +49,9 @@ class NUMATopologyFilter(Filter):
         if wanted.guest is None:
             return 'a host whose cores have several threads is asked for'
         packing = CONF.compute.packing_host_numa_cells_allocation_strategy
-        found = [machine.miss(wanted, packing) for machine in list(filter(None, told))[:MOST_OPENED]]
+        found = [
+            machine.miss(wanted, packing) for machine in list(filter(None, told))[:MOST_OPENED]
+        ]
         misses = [miss for miss in found if miss is not None]
         if not misses:
             return 'NUMA cells are asked for, and no host tells of any'

@@ -32,7 +32,9 @@ class PciPassthroughFilter(Filter):
         )
 
     def why(self, hosts, request, rows):
-        told = [machine for machine in hosts.machines(rows) if machine is not None and machine.pools]
+        told = [
+            machine for machine in hosts.machines(rows) if machine is not None and machine.pools
+        ]
         if not told:
             return 'PCI devices are asked for, and no host tells of any that is free'
         nearest = max(told, key=lambda machine: machine.free_devices)

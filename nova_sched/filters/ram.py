@@ -16,7 +16,8 @@ from nova_sched.objects.claim import MEMORY_MB
 
 
 class RamFilter(Filter):
-    """Free memory (MiB, allocation ratio applied) covers the flavor, and so does the physical memory."""
+    """Free memory (MiB, allocation ratio applied) covers the flavor, and so does the physical
+    memory."""
 
     def ratio(self, hosts):
         """The allocation ratio of each row."""

@@ -37,7 +37,8 @@ def listed(words, most=FEW):
 def causes(total, found):
     """How many of ``total`` hosts have each cause: `2 are disabled, 1 is forced down`.
 
-    ``found`` has (number of hosts, cause) in order; a cause that all share is told without a number.
+    ``found`` has (number of hosts, cause) in order; a cause that all share is told without a
+    number.
     """
     return ', '.join(_cause(number, total, cause) for number, cause in found if number)
 
@@ -56,10 +57,11 @@ def amount(resource_class, number):
 
 
 def short(asked, wanted, free, largest, of=''):
-    """What was asked for (``asked`` in words, ``wanted`` as a number), and who comes nearest to it.
+    """What was asked for (``asked`` in words, ``wanted`` as a number), and who comes nearest to
+    it.
 
-    ``free`` is what each refused host has left, ``largest`` the most that it ever gives to one instance.
-    ``of`` names some of the hosts, where not all are meant.
+    ``free`` is what each refused host has left, ``largest`` the most that it ever gives to one
+    instance. ``of`` names some of the hosts, where not all are meant.
     """
     able = largest >= wanted
     if not able.any():
@@ -78,7 +80,8 @@ def _figure(value):
 
 
 def nearest(rows, *dimensions):
-    """The row that lacks least, by the share of what was asked: each dimension has (asked, free, largest).
+    """The row that lacks least, by the share of what was asked: each dimension has (asked, free,
+    largest).
 
     Rows that never could give as much to one instance come behind those that are full now.
     """

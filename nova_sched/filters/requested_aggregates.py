@@ -15,7 +15,8 @@ from nova_sched.filters import Filter, reasons
 
 
 class RequestedAggregates(Filter):
-    """The host is in one aggregate of each set that is asked for, and in none of the forbidden ones."""
+    """The host is in one aggregate of each set that is asked for, and in none of the forbidden
+    ones."""
 
     run_filter_once_per_request = True
 
@@ -37,4 +38,6 @@ class RequestedAggregates(Filter):
         return (wanted.aggregates, wanted.forbidden_aggregates) if wanted else ()
 
     def why(self, hosts, request, rows):
-        return reasons.causes(len(rows), [(len(rows), 'outside of the aggregates that the request names')])
+        return reasons.causes(
+            len(rows), [(len(rows), 'outside of the aggregates that the request names')]
+        )

@@ -24,9 +24,10 @@ OF_EVERY_NODE = frozenset([VCPU, PCPU, MEMORY_MB, DISK_GB])
 class RequiredTraits(Filter):
     """The host has every required trait of flavor and image, and none of the forbidden ones.
 
-    A required trait may be that of a device, if the request gets something from the devices below the
-    host outside of groups: ChildProviders sees whether it is the right one. A CPU thread policy asks
-    for cores of several threads, or of one; not where shared CPUs do for dedicated ones.
+    A required trait may be that of a device, if the request gets something from the devices below
+    the host outside of groups: ChildProviders sees whether it is the right one. A CPU thread
+    policy asks for cores of several threads, or of one; not where shared CPUs do for dedicated
+    ones.
     """
 
     run_filter_once_per_request = True
@@ -39,7 +40,9 @@ class RequiredTraits(Filter):
 
     def depends_on(self, request):
         threads = request.sibling_threads
-        if request.resources.keys() - OF_EVERY_NODE or (request.fallback_vcpus and threads is not None):
+        if request.resources.keys() - OF_EVERY_NODE or (
+            request.fallback_vcpus and threads is not None
+        ):
             return None  # inventories do not last
         of_root = request.root_required, request.root_forbidden
         return request.required_traits, request.forbidden_traits, *of_root, threads
@@ -59,7 +62,11 @@ class RequiredTraits(Filter):
         below = _devices_count(hosts, request) if request.required_traits else False
         for trait in sorted(request.required_traits):
             has = hosts.has_trait(trait)
-            yield trait, 'required', has if below is False else has | (below & hosts.has_trait_below(trait))
+            yield (
+                trait,
+                'required',
+                has if below is False else has | (below & hosts.has_trait_below(trait)),
+            )
         for trait in sorted(request.root_required):
             yield trait, 'required', hosts.has_trait(trait)
         for trait in sorted(request.forbidden_traits | request.root_forbidden):
@@ -73,7 +80,8 @@ class RequiredTraits(Filter):
 
 
 def _devices_count(hosts, request):
-    """Rows where some resource class can only come from a device; False where there are none at all."""
+    """Rows where some resource class can only come from a device; False where there are none at
+    all."""
     found = False
     for name in hosts.child_classes.intersection(request.resources):
         found = found | (~hosts.has_class(name) & hosts.has_below(name))

@@ -17,12 +17,14 @@ from nova_sched.objects.claim import PCPU, VCPU
 
 
 class ResourceCapacity(Filter):
-    """Every resource class asked for is free: (total - reserved) x ratio, less claims and foreign use.
+    """Every resource class asked for is free: (total - reserved) x ratio, less claims and
+    unclaimed usage.
 
-    No single instance gets more than the physical total (or the inventory's max_unit), whatever the ratio.
-    What only devices below the host have is ChildProviders' question. Shared CPUs do for dedicated ones
-    on a host that keeps none apart, unless [workarounds] disable_fallback_pcpu_query forbids it.
-    An instance that is resized needs on its own host what both sizes take together.
+    No single instance gets more than the physical total (or the inventory's max_unit), whatever
+    the ratio. What only devices below the host have is ChildProviders' question. Shared CPUs do
+    for dedicated ones on a host that keeps none apart, unless [workarounds]
+    disable_fallback_pcpu_query forbids it. An instance that is resized needs on its own host what
+    both sizes take together.
     """
 
     def mask(self, hosts, request):
@@ -57,14 +59,20 @@ class ResourceCapacity(Filter):
         name, wanted, rows = dimension
         asked, column = reasons.amount(name, wanted), hosts.resources.get(name)
         if column is None or not column.largest[rows].any():
-            return f'{asked} asked, {"the host has" if len(rows) == 1 else "these hosts have"} none'
+            return (
+                f'{asked} asked, {"the host has" if len(rows) == 1 else "these hosts have"} none'
+            )
         free, largest = column.free[rows], column.largest[rows]
         if ((free >= wanted) & (largest >= wanted)).any():
             return f'{asked} asked, which is no multiple of what is given, or less than the least'
-        return reasons.short(asked, wanted, free, largest, reasons.count(len(rows), 'host') if some else '')
+        return reasons.short(
+            asked, wanted, free, largest, reasons.count(len(rows), 'host') if some else ''
+        )
 
     def nearest(self, hosts, request, rows):
-        columns = ((amount, hosts.resources.get(name)) for name, amount in request.resources.items())
+        columns = (
+            (amount, hosts.resources.get(name)) for name, amount in request.resources.items()
+        )
         return reasons.nearest(rows, *((amount, column.free[rows], column.largest[rows])
                                        for amount, column in columns if column is not None))  # fmt: skip
 

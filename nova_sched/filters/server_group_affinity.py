@@ -16,7 +16,8 @@ from nova_sched.state.request import AFFINITY
 
 
 class ServerGroupAffinityFilter(Filter):
-    """A member of an affinity group goes where the other members are; the first one goes anywhere."""
+    """A member of an affinity group goes where the other members are; the first one goes
+    anywhere."""
 
     KEPT_WHEN_FORCED = True
 
@@ -32,4 +33,6 @@ class ServerGroupAffinityFilter(Filter):
         policy = 'the policy of the server group is affinity, and'
         if request.group.in_transit:
             return f'{policy} a member is on its way from one host to another'
-        return f'{policy} its members are on {reasons.count(len(request.group.hosts), "other host")}'
+        return (
+            f'{policy} its members are on {reasons.count(len(request.group.hosts), "other host")}'
+        )

@@ -16,7 +16,8 @@ from nova_sched.state.request import ANTI_AFFINITY
 
 
 class ServerGroupAntiAffinityFilter(Filter):
-    """A host has fewer members of the anti-affinity group than max_server_per_host, or this instance."""
+    """A host has fewer members of the anti-affinity group than max_server_per_host, or this
+    instance."""
 
     KEPT_WHEN_FORCED = True
 
@@ -28,7 +29,10 @@ class ServerGroupAntiAffinityFilter(Filter):
         return free | (hosts.count_instances([request.instance_uuid]) > 0)
 
     def why(self, hosts, request, rows):
-        most, there = request.group.max_server_per_host, hosts.count_instances(request.group.members)[rows]
+        most, there = (
+            request.group.max_server_per_host,
+            hosts.count_instances(request.group.members)[rows],
+        )
         held = 'the host has' if len(rows) == 1 else 'each of these hosts has'
         has = f'{there.min()}' if there.min() == there.max() else f'{there.min()} or more'
         allowed = reasons.count(most, 'member')

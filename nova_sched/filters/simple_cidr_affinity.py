@@ -29,7 +29,8 @@ def network(request):
         if not isinstance(value, str):
             raise errors.InvalidRequest(f'scheduler hint {name}', f'{value!r:.80} is no text')
     try:
-        # The texts are joined as they are: without its slash the size would be digits of the address.
+        # The texts are joined as they are: without its slash the size would be digits of the
+        # address.
         return ipaddress.ip_network(near + size, strict=False)
     except ValueError:
         raise _at_fault(near, size) from None
@@ -66,7 +67,8 @@ def holds(network):
 
 
 class SimpleCIDRAffinityFilter(Filter):
-    """The host's address is in the network around the address that the hint `build_near_host_ip` names.
+    """The host's address is in the network around the address that the hint `build_near_host_ip`
+    names.
 
     The hint `cidr`, with its slash, is the size of the network; /24 unless given.
     """

@@ -33,9 +33,14 @@ class TenantAggregates(Filter):
         project = request.project_id
         if any(is_of(project, aggregate) for aggregate in hosts.aggregates):
             return hosts.aggregates.map(
-                hosts.aggregate_set, lambda found: any(is_of(project, aggregate) for aggregate in found)
+                hosts.aggregate_set,
+                lambda found: any(is_of(project, aggregate) for aggregate in found),
             )
-        return hosts.everywhere(False) if CONF.scheduler.placement_aggregate_required_for_tenants else True
+        return (
+            hosts.everywhere(False)
+            if CONF.scheduler.placement_aggregate_required_for_tenants
+            else True
+        )
 
     def depends_on(self, request):
         options = CONF.scheduler
@@ -44,10 +49,14 @@ class TenantAggregates(Filter):
 
     def why(self, hosts, request, rows):
         if any(is_of(request.project_id, aggregate) for aggregate in hosts.aggregates):
-            return reasons.causes(len(rows), [(len(rows), 'outside of the aggregates of the project')])
+            return reasons.causes(
+                len(rows), [(len(rows), 'outside of the aggregates of the project')]
+            )
         return 'no aggregate is for the project, and it may go nowhere else'
 
 
 def is_of(project, aggregate):
     """Whether the aggregate is one of the project's."""
-    return any(key.startswith(PREFIX) and text == project for key, text in aggregate.metadata.items())
+    return any(
+        key.startswith(PREFIX) and text == project for key, text in aggregate.metadata.items()
+    )

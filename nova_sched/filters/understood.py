@@ -27,9 +27,13 @@ class Understood(Filter):
 
     def why(self, hosts, request, rows):
         if request.unsupported:
-            return f'the request asks for what no rule knows: {reasons.listed(request.unsupported)}'
+            return (
+                f'the request asks for what no rule knows: {reasons.listed(request.unsupported)}'
+            )
         count = len(request.groups)
-        return f'the request has {count} groups of resources, but no group_policy (none or isolate)'
+        return (
+            f'the request has {count} groups of resources, but no group_policy (none or isolate)'
+        )
 
 
 def lacks_policy(request):

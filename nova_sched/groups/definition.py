@@ -37,7 +37,8 @@ class Flavor:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Image:
-    """What a server boots from; ``properties`` as Glance has them (``hw_architecture``, ``trait:...``)."""
+    """What a server boots from; ``properties`` as Glance has them (``hw_architecture``,
+    ``trait:...``)."""
 
     id: str | None = None
     name: str | None = None
@@ -47,7 +48,8 @@ class Image:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Member:
-    """One server to come. ``path`` is unique in the group: names of the groups around it and its own, by /.
+    """One server to come. ``path`` is unique in the group: names of the groups around it and its
+    own, by /.
 
     ``boots_from_volume``: its root disk is no matter of the host.
     """
@@ -61,7 +63,8 @@ class Member:
 
     @property
     def description(self):
-        """All that its own place depends on, as text: members of equal descriptions may change places."""
+        """All that its own place depends on, as text: members of equal descriptions may change
+        places."""
         plain = dataclasses.asdict(self)
         del plain['path']
         return json.dumps(plain, sort_keys=True)
@@ -71,9 +74,9 @@ class Member:
 class Policy:
     """One policy on members ``a``, or a relation between them and the members ``b``, by path.
 
-    ``name`` says where it stands, for people. ``level`` is a level's name. ``weight`` None: required; else
-    what it costs to break it once (see ``groups.arrays.policies``). ``most``: of an anti-affinity, members
-    in one domain. ``min_domains``, ``max_skew`` (None: any): of a spread.
+    ``name`` says where it stands, for people. ``level`` is a level's name. ``weight`` None:
+    required; else what it costs to break it once (see ``groups.arrays.policies``). ``most``: of an
+    anti-affinity, members in one domain. ``min_domains``, ``max_skew`` (None: any): of a spread.
     """
 
     name: str
@@ -93,7 +96,8 @@ class Policy:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Definition:
-    """A whole top-level group: members and nested ``groups`` (path -> paths of all members below) by path.
+    """A whole top-level group: members and nested ``groups`` (path -> paths of all members below)
+    by path.
 
     ``warnings`` are for the author, such as a property that placement does not read.
     """
@@ -111,7 +115,9 @@ class Definition:
     @classmethod
     def from_plain(cls, plain):
         """From what ``to_plain`` made, be it through JSON."""
-        policies = ({**one, 'a': tuple(one['a']), 'b': tuple(one['b'])} for one in plain['policies'])
+        policies = (
+            {**one, 'a': tuple(one['a']), 'b': tuple(one['b'])} for one in plain['policies']
+        )
         return cls(
             members={path: _member(one) for path, one in plain['members'].items()},
             policies=tuple(Policy(**one) for one in policies),
@@ -123,4 +129,6 @@ class Definition:
 
 def _member(plain):
     image = plain['image']
-    return Member(**{**plain, 'flavor': Flavor(**plain['flavor']), 'image': image and Image(**image)})
+    return Member(
+        **{**plain, 'flavor': Flavor(**plain['flavor']), 'image': image and Image(**image)}
+    )

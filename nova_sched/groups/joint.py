@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Places a whole group: a quick search, then the solver for what is hard, what is better, and why not."""
+"""Places a whole group: a quick search, then the solver for what is hard, what is better, and why
+not."""
 
 import dataclasses
 import time
@@ -37,8 +38,9 @@ T = TypeVar('T')
 class Result:
     """A placement, ``hosts`` int32 [M]; or None and the reason.
 
-    ``proven``: there is no placement. ``figures``: ``by`` says what found or settled it (greedy, solver,
-    counts, nobody), ``improved`` whether the solver bettered it; names in ``_s``: the seconds of each part.
+    ``proven``: there is no placement. ``figures``: ``by`` says what found or settled it (greedy,
+    solver, counts, nobody), ``improved`` whether the solver bettered it; names in ``_s``: the
+    seconds of each part.
     """
 
     hosts: np.ndarray | None
@@ -50,8 +52,8 @@ class Result:
 def plan(problem: Problem, limits: Limits | None = None, solver: Solver | None = None) -> Result:
     """Place all members, or none. Takes as long as the limits say, and some milliseconds.
 
-    ``solver`` is a ``worker.Solver``; without one, or while it is busy with others, what greedy finds is
-    taken, and only what counting proves is proven.
+    ``solver`` is a ``worker.Solver``; without one, or while it is busy with others, what greedy
+    finds is taken, and only what counting proves is proven.
     """
     return _Planner(problem, limits or Limits(), solver).plan()
 
@@ -109,9 +111,12 @@ class _Planner:
         return reason, None if proven else self._good(hosts, 'solver')
 
     def _improve(self, hosts: np.ndarray) -> np.ndarray:
-        """The better of the placement and the solver's. Nobody waits for its turn only to have it better."""
+        """The better of the placement and the solver's. Nobody waits for its turn only to have it
+        better."""
         better = self._ask(IMPROVE, hosts, seconds=self._limits.improve_s)
-        if better is None or policies.cost(self._problem, better) >= policies.cost(self._problem, hosts):
+        if better is None or policies.cost(self._problem, better) >= policies.cost(
+            self._problem, hosts
+        ):
             return hosts
         if policies.broken(self._problem, better):
             return hosts

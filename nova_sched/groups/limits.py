@@ -19,7 +19,8 @@ from nova_sched import errors
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds for the greedy search, for the solver's repair, for its improvement, and for saying why not."""
+    """Seconds for the greedy search, for the solver's repair, for its improvement, and for saying
+    why not."""
 
     greedy_s: float = 0.2
     repair_s: float = 1.0
@@ -28,17 +29,20 @@ class Limits:
 
 
 class Allowance:
-    """The time for one template: from its text to requests for hosts, in the thread that makes this.
+    """The time for one template: from its text to requests for hosts, in the thread that makes
+    this.
 
-    A text within all limits of size may still ask for a lot of work. Only the time in which the thread runs
-    counts: a busy machine refuses no template.
+    A text within all limits of size may still ask for a lot of work. Only the time in which the
+    thread runs counts: a busy machine refuses no template.
     """
 
     def __init__(self, seconds: float = 2.0):
         self._seconds = seconds
         self._end_s = time.thread_time() + seconds
 
-    def check(self, where: str = 'template', line: int | None = None, column: int | None = None) -> None:
+    def check(
+        self, where: str = 'template', line: int | None = None, column: int | None = None
+    ) -> None:
         """Raises TemplateError when the time is over."""
         if time.thread_time() > self._end_s:
             why = f'it takes longer than {self._seconds:g} s to read; ask for less'

@@ -9,10 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which servers of a group have to move: as few as its required policies force away from where they are.
+"""Which servers of a group have to move: as few as its required policies force away from where
+they are.
 
-A server holds its room until it has moved: where it is going it needs room beside that, and nobody gets what
-it leaves. So a move never makes room. It is made for a policy alone.
+A server holds its room until it has moved: where it is going it needs room beside that, and nobody
+gets what it leaves. So a move never makes room. It is made for a policy alone.
 """
 
 import dataclasses
@@ -35,8 +36,9 @@ Planner = Callable[[Problem, Limits], Result]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sites:
-    """Rows, int32 [M] each, -1 for none: where a member's server is (``built``), where that is on its way to
-    (``bound``), and where the member is ``planned``: if it has a server, that is a move not made yet."""
+    """Rows, int32 [M] each, -1 for none: where a member's server is (``built``), where that is on
+    its way to (``bound``), and where the member is ``planned``: if it has a server, that is a move
+    not made yet."""
 
     built: np.ndarray
     bound: np.ndarray
@@ -53,11 +55,12 @@ class Sites:
 
 
 def place(problem: Problem, sites: Sites, plan: Planner, limits: Limits, may_move: bool) -> Result:
-    """Place the members that have no servers; with ``may_move``, move servers if nothing else helps.
+    """Place the members that have no servers; with ``may_move``, move servers if nothing else
+    helps.
 
-    In the ``problem`` all servers stay where they are. Without ``may_move``, moves that were planned before
-    are kept. Takes several times as long as the limits say if servers have to move. What is refused is not
-    proven if not all of them were free to.
+    In the ``problem`` all servers stay where they are. Without ``may_move``, moves that were
+    planned before are kept. Takes several times as long as the limits say if servers have to move.
+    What is refused is not proven if not all of them were free to.
     """
     leaving = sites.is_leaving
     if not may_move:
@@ -77,13 +80,18 @@ def place(problem: Problem, sites: Sites, plan: Planner, limits: Limits, may_mov
         if found.hosts is None:
             return found
         movers = _moved(sites, found.hosts)
-    movers, hosts = _fewest(problem, sites, movers, found.hosts, lambda one: plan(one, quick).hosts)
+    movers, hosts = _fewest(
+        problem, sites, movers, found.hosts, lambda one: plan(one, quick).hosts
+    )
     best = plan(_elsewhere(problem, sites, movers), silent)
     return best if best.hosts is not None else dataclasses.replace(found, hosts=hosts)
 
 
-def _with_moves(problem: Problem, sites: Sites, plan: Planner, limits: Limits, quick: Limits) -> Result:
-    """A placement with servers moved, of few that are in the way if that will do, or the reason why not."""
+def _with_moves(
+    problem: Problem, sites: Sites, plan: Planner, limits: Limits, quick: Limits
+) -> Result:
+    """A placement with servers moved, of few that are in the way if that will do, or the reason
+    why not."""
     tried = np.zeros(problem.member_count, dtype=bool)
     for movers in (in_the_way(problem, sites.built), _beside_them(problem, sites), sites.is_built):
         if (movers & ~tried).any() and movers.sum() <= MOST_FREE:
@@ -95,8 +103,8 @@ def _with_moves(problem: Problem, sites: Sites, plan: Planner, limits: Limits, q
 
 
 def in_the_way(problem: Problem, hosts: np.ndarray) -> np.ndarray:
-    """Members, bool [M], of required rules that are broken by those at ``hosts`` (-1: nowhere), as far as
-    they are in domains where these break."""
+    """Members, bool [M], of required rules that are broken by those at ``hosts`` (-1: nowhere), as
+    far as they are in domains where these break."""
     found = np.zeros(problem.member_count, dtype=bool)
     for rule in problem.rules:
         at = policies.counts(problem, rule, hosts)
@@ -122,7 +130,8 @@ def _breaks(rule: Rule, at: policies.Counts) -> np.ndarray:
 
 
 def _beside_them(problem: Problem, sites: Sites) -> np.ndarray:
-    """Servers, bool [M], that share a required rule with one in the way, or with a member that has none."""
+    """Servers, bool [M], that share a required rule with one in the way, or with a member that has
+    none."""
     some = in_the_way(problem, sites.built) | ~sites.is_built
     found = some.copy()
     for rule in problem.rules:
@@ -143,12 +152,15 @@ def _fewest(
     hosts: np.ndarray,
     search: Callable[[Problem], np.ndarray | None],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Servers, bool [M], of which each has to move if no others do, and a placement; as far as time goes."""
+    """Servers, bool [M], of which each has to move if no others do, and a placement; as far as
+    time goes."""
     until, size = time.monotonic() + FEWER_S, int(movers.sum())
     while size > 1:
         size = (size + 1) // 2
         every = np.flatnonzero(movers)
-        for some in reversed([every[start : start + size] for start in range(0, len(every), size)]):
+        for some in reversed(
+            [every[start : start + size] for start in range(0, len(every), size)]
+        ):
             fewer = movers.copy()
             fewer[some] = False
             if not movers[some].any() or not fewer.any():
@@ -163,17 +175,19 @@ def _fewest(
 
 
 def _elsewhere(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
-    """The same with these servers to be placed elsewhere, or where they are on their way to: what they hold
-    now is not free."""
+    """The same with these servers to be placed elsewhere, or where they are on their way to: what
+    they hold now is not free."""
     fixed = np.where(sites.is_built & ~movers, sites.built, np.where(movers, sites.bound, -1))
     return dataclasses.replace(problem, fixed=fixed, home=np.where(fixed < 0, sites.planned, -1))
 
 
 def _free(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
-    """The same with these servers free to stay or to move; one that is on its way arrives there or stays.
+    """The same with these servers free to stay or to move; one that is on its way arrives there or
+    stays.
 
-    One that stays takes nothing but its own seat there, a resource that no other server asks for: what it
-    holds is not free for those that would come in its place. One that is on its way has a seat at both ends.
+    One that stays takes nothing but its own seat there, a resource that no other server asks for:
+    what it holds is not free for those that would come in its place. One that is on its way has a
+    seat at both ends.
     """
     loose = np.flatnonzero(movers)
     own = np.column_stack([problem.kind[loose], sites.built[loose], sites.bound[loose]])
@@ -211,8 +225,8 @@ def _free(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
 def _seated(
     problem: Problem, kinds: np.ndarray, number: np.ndarray, row: np.ndarray, counts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Demand and free amounts with further kinds, whose last way is to take a seat; ``number`` and ``row``
-    say where those of each are, ``counts`` how many of each."""
+    """Demand and free amounts with further kinds, whose last way is to take a seat; ``number`` and
+    ``row`` say where those of each are, ``counts`` how many of each."""
     (old_kinds, ways, resources), seats = problem.demand.shape, len(kinds)
     demand = np.zeros((old_kinds + seats, ways + 1, resources + seats), dtype=np.int64)
     demand[:old_kinds, :ways, :resources] = problem.demand

@@ -11,10 +11,11 @@
 # under the License.
 """Levels of failure domains, and which domain of each level every host is in.
 
-Names and order are the operator's. A domain is known by its name, which is unique at its level. Where a
-node's domain is found: for `host` it is the node; for `zone` its availability zone; for any other level the
-metadata of its aggregates under the level's name, or else the entry of that name in the stats that the node
-reports. A node that tells nothing is, with those of its domain at the level below, a domain of its own.
+Names and order are the operator's. A domain is known by its name, which is unique at its level.
+Where a node's domain is found: for `host` it is the node; for `zone` its availability zone; for
+any other level the metadata of its aggregates under the level's name, or else the entry of that
+name in the stats that the node reports. A node that tells nothing is, with those of its domain at
+the level below, a domain of its own.
 """
 
 import dataclasses
@@ -35,8 +36,8 @@ LEVELS = (HOST, 'rack', 'room', ZONE)
 class Level:
     """One level: of every row, the number of its domain. ``names`` goes by number.
 
-    ``missing`` are rows that do not tell theirs, ``torn`` those that tell more than one (the first in order
-    of names counts).
+    ``missing`` are rows that do not tell theirs, ``torn`` those that tell more than one (the first
+    in order of names counts).
     """
 
     name: str
@@ -50,7 +51,8 @@ class Topology:
     """The levels of a cloud. ``below``: the next narrower level of each but `host`."""
 
     def __init__(self, levels: Iterable[str] = LEVELS, orders: Iterable[str] = ()):
-        """``levels`` go from narrow to wide; each of ``orders`` is a chain like `host < power_feed`.
+        """``levels`` go from narrow to wide; each of ``orders`` is a chain like `host <
+        power_feed`.
 
         Raises BadConfig.
         """
@@ -62,9 +64,13 @@ class Topology:
 
     def _add(self, chain, option):
         if chain[0] != HOST and chain[0] not in self.below:
-            raise errors.BadConfig(option, f'{" < ".join(chain)} does not begin with {HOST} or a known level')
+            raise errors.BadConfig(
+                option, f'{" < ".join(chain)} does not begin with {HOST} or a known level'
+            )
         if len(set(chain)) != len(chain) or not all(chain):
-            raise errors.BadConfig(option, f'{" < ".join(chain)} has a name twice, or an empty one')
+            raise errors.BadConfig(
+                option, f'{" < ".join(chain)} has a name twice, or an empty one'
+            )
         for narrow, wide in itertools.pairwise(chain):
             if self.below.setdefault(wide, narrow) != narrow and narrow != HOST:
                 why = f'{wide} is above {self.below[wide]} and above {narrow}, which are beside each other'
@@ -114,8 +120,9 @@ class Topology:
         )
 
     def nests(self, levels: Mapping[str, 'Level']) -> frozenset[tuple[str, str]]:
-        """Pairs of levels, narrow and wide, as the configuration orders them, where each domain of the one
-        really lies in one domain of the other; ``levels`` as of ``look``. Without hosts nothing is known.
+        """Pairs of levels, narrow and wide, as the configuration orders them, where each domain of
+        the one really lies in one domain of the other; ``levels`` as of ``look``. Without hosts
+        nothing is known.
 
         The order of levels is no promise: a room may span availability zones.
         """
@@ -147,7 +154,9 @@ class Topology:
         told = []
         for node, slot in zip(hosts.nodes, hosts.aggregate_set.tolist(), strict=True):
             if slot not in of_set:
-                of_set[slot] = frozenset(aggregates.values(hosts.aggregates.of(node.host), _key(name)))
+                of_set[slot] = frozenset(
+                    aggregates.values(hosts.aggregates.of(node.host), _key(name))
+                )
             fact = default_zone if name == ZONE else node.report.stats.get(name)
             told.append(_told(of_set[slot], fact))
         return told
@@ -201,7 +210,8 @@ def _lies_in(fine: np.ndarray, coarse: np.ndarray) -> bool:
 
 
 def warnings(levels: Mapping[str, Level], most: int = 20) -> list[str]:
-    """What an operator should know: nodes that tell no domain of a level, and those that tell several."""
+    """What an operator should know: nodes that tell no domain of a level, and those that tell
+    several."""
     hosts, told = levels[HOST].names, []
     for level in levels.values():
         for rows, one, several in (

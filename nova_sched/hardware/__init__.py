@@ -28,7 +28,8 @@ class Overdrawn(errors.SchedError):
 
 
 def read(thing: Any, name: str, default: Any = None) -> Any:
-    """An attribute, or the default if it is missing, None or unset (versioned objects raise for that)."""
+    """An attribute, or the default if it is missing, None or unset (versioned objects raise for
+    that)."""
     try:
         value = getattr(thing, name)
     except (AttributeError, NotImplementedError):

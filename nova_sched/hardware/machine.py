@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A node piece by piece: its NUMA cells and PCI devices together, and which of them one guest gets."""
+"""A node piece by piece: its NUMA cells and PCI devices together, and which of them one guest
+gets."""
 
 import dataclasses
 import functools
@@ -22,7 +23,8 @@ from nova_sched.hardware.providers import Allotted
 
 @dataclasses.dataclass(frozen=True)
 class HardwareRequest:
-    """What a request wants piece by piece: NUMA cells, PCI devices, networks that must be near the cells.
+    """What a request wants piece by piece: NUMA cells, PCI devices, networks that must be near the
+    cells.
 
     ``needs_siblings``: only a host whose cores have several threads will do.
     """
@@ -40,7 +42,12 @@ class HardwareRequest:
     def key(self) -> str:
         """Equal for requests that fit on the same hosts."""
         devices = [
-            (one.count, [sorted(spec.items()) for spec in one.spec], one.numa_policy, one.alias_name is None)
+            (
+                one.count,
+                [sorted(spec.items()) for spec in one.spec],
+                one.numa_policy,
+                one.alias_name is None,
+            )
             for one in self.requests
         ]
         near = sorted(self.physnets), self.tunneled
@@ -69,7 +76,9 @@ class HardwareAllocation:
         """From what ``to_json`` wrote. Raises MalformedObject."""
         with wire.reading('HardwareAllocation'):
             plain = json.loads(text)
-            devices = (pci.Taken(name, pci.Pool.from_primitive(pool)) for name, pool in plain['devices'])
+            devices = (
+                pci.Taken(name, pci.Pool.from_primitive(pool)) for name, pool in plain['devices']
+            )
             return cls(
                 plain['cells'] and numa.Fitted.from_json(plain['cells']),
                 tuple(devices),
@@ -79,7 +88,8 @@ class HardwareAllocation:
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """NUMA cells and pools of free devices of one node, and how far its cells may be overcommitted.
+    """NUMA cells and pools of free devices of one node, and how far its cells may be
+    overcommitted.
 
     ``topology`` None: the node tells of no cells. Equal machines take the same guests, so what was
     found for one counts for all.
@@ -107,7 +117,11 @@ class Machine:
 
     @classmethod
     def from_texts(
-        cls, topology: str | None, pools: str | None, cpu_ratio: float = 1.0, ram_ratio: float = 1.0
+        cls,
+        topology: str | None,
+        pools: str | None,
+        cpu_ratio: float = 1.0,
+        ram_ratio: float = 1.0,
     ) -> 'Machine':
         """From the objects that a ComputeNode has as text. Raises MalformedObject."""
         return cls(
@@ -122,14 +136,20 @@ class Machine:
         guest, summary = pieces.guest, self._summary
         return guest is None or (summary is not None and summary.may_take(guest))
 
-    def has_devices(self, pieces: HardwareRequest, provider_mapping: Mapping | None = None) -> bool:
+    def has_devices(
+        self, pieces: HardwareRequest, provider_mapping: Mapping | None = None
+    ) -> bool:
         """Enough devices of the right kinds are free, wherever they are."""
         return not pieces.requests or (
-            bool(self.pools) and pci.supports(self.pools, pieces.requests, provider_mapping=provider_mapping)
+            bool(self.pools)
+            and pci.supports(self.pools, pieces.requests, provider_mapping=provider_mapping)
         )
 
     def fit(
-        self, pieces: HardwareRequest, packing: bool = False, provider_mapping: Mapping | None = None
+        self,
+        pieces: HardwareRequest,
+        packing: bool = False,
+        provider_mapping: Mapping | None = None,
     ) -> HardwareAllocation | None:
         """The parts that the guest would get; None if it does not fit.
 
@@ -146,7 +166,9 @@ class Machine:
         if fitted is None:
             return None
         near = fitted.host_cells, self.topology
-        return HardwareAllocation(fitted, pci.take(self.pools, pieces.requests, *near, provider_mapping)[1])
+        return HardwareAllocation(
+            fitted, pci.take(self.pools, pieces.requests, *near, provider_mapping)[1]
+        )
 
     def why_not(self, pieces: HardwareRequest, packing: bool = False) -> str:
         """What keeps the guest out, in words and figures: empty if it fits."""
@@ -160,7 +182,8 @@ class Machine:
         return pci.why_not(self.pools, pieces.requests)
 
     def miss(self, pieces: HardwareRequest, packing: bool = False) -> numa.Miss | None:
-        """What keeps the guest out of the cells, to be compared with other nodes; None if it fits."""
+        """What keeps the guest out of the cells, to be compared with other nodes; None if it
+        fits."""
         if pieces.guest is None:
             return None
         if self.topology is None:
@@ -175,8 +198,8 @@ class Machine:
     def hold(self, parts: HardwareAllocation) -> 'Machine':
         """The machine without what the parts hold.
 
-        What somebody else holds as well is held once: two schedulers may learn of their claims late, and
-        a node may have given a guest other pieces than were claimed for it.
+        What somebody else holds as well is held once: two schedulers may learn of their claims
+        late, and a node may have given a guest other pieces than were claimed for it.
         """
         topology, pools = self.topology, self.pools
         if parts.cells is not None and topology is not None:
@@ -190,4 +213,6 @@ class Machine:
         topology = self.topology
         if parts.cells is not None and topology is not None:
             topology = numa.give_back(topology, parts.cells)
-        return dataclasses.replace(self, topology=topology, pools=pci.give_back(self.pools, parts.devices))
+        return dataclasses.replace(
+            self, topology=topology, pools=pci.give_back(self.pools, parts.devices)
+        )

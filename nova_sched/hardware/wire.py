@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Versioned objects as the plain values of their JSON text, for what is read by the ten thousand."""
+"""Versioned objects as the plain values of their JSON text, for what is read by the ten
+thousand."""
 
 import contextlib
 from collections.abc import Iterator, Mapping

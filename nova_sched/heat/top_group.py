@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The resource by which a stack registers its servers as one group, and that gives each of them its hints."""
+"""The resource by which a stack registers its servers as one group, and that gives each of them
+its hints."""
 
 import hashlib
 import json
@@ -32,7 +33,8 @@ DIGEST, PATHS = 'digest', 'paths'  # what is kept with the resource
 
 
 class TopGroup(resource.Resource):
-    """All servers of the stack that take their scheduler hints from here, placed before the first one exists.
+    """All servers of the stack that take their scheduler hints from here, placed before the first
+    one exists.
 
     What the servers are is read from their own resources. They are planned, and their hosts held, when this
     resource is created; each server then asks for its place by its hints::
@@ -77,7 +79,8 @@ class TopGroup(resource.Resource):
             type=attributes.Schema.LIST,
         ),
     }
-    # A group that is not complete is mended where it is: with another UUID all its servers would be replaced.
+    # A group that is not complete is mended where it is: with another UUID all its servers would
+    # be replaced.
     always_replace_on_check_failed = False
 
     def add_dependencies(self, deps):
@@ -160,7 +163,10 @@ class TopGroup(resource.Resource):
         if name == self.HINTS:
             return self._hints()
         if name == self.PLAN:
-            return {one['path']: one['domains'] for one in self._api().plan(self.resource_id)['members']}
+            return {
+                one['path']: one['domains']
+                for one in self._api().plan(self.resource_id)['members']
+            }
         group = self._api().show(self.resource_id)
         if name == self.MEMBERS:
             return {one['path']: one['state'] for one in group['members']}
@@ -170,7 +176,9 @@ class TopGroup(resource.Resource):
         return self._api().show(self.resource_id)
 
     def _hints(self):
-        return top_group_members.hints(json.loads(self.data().get(PATHS) or '{}'), self.resource_id)
+        return top_group_members.hints(
+            json.loads(self.data().get(PATHS) or '{}'), self.resource_id
+        )
 
     def _api(self):
         return top_group_client.Client(self.context)
@@ -184,7 +192,9 @@ class TopGroup(resource.Resource):
         existing = {}
         if self.resource_id is not None:
             stack = stacks.Stack.load(self.context, self.stack.id)
-            existing = {name: one for name, one in stack.resources.items() if one.resource_id is not None}
+            existing = {
+                name: one for name, one in stack.resources.items() if one.resource_id is not None
+            }
         reader = top_group_members.Reader(self, existing, indices)
         return Read(
             {
@@ -210,7 +220,8 @@ class TopGroup(resource.Resource):
 
 
 class Read:
-    """One reading of a stack: the ``body`` to send, the ``paths`` of the servers, a ``digest`` of both."""
+    """One reading of a stack: the ``body`` to send, the ``paths`` of the servers, a ``digest`` of
+    both."""
 
     def __init__(self, body, paths):
         self.body = body

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The scheduler's REST API, as Heat asks it for a stack: with the stack's token, where the catalogue says."""
+"""The scheduler's REST API, as Heat asks it for a stack: with the stack's token, where the
+catalogue says."""
 
 from heat.common import exception
 from keystoneauth1 import adapter
@@ -36,7 +37,8 @@ cfg.CONF.register_opts(OPTS, group=GROUP)
 
 
 class SchedulerError(exception.Error):
-    """The scheduler says no, for the reason in the message, or nothing: then ``status``, HTTP's, is None."""
+    """The scheduler says no, for the reason in the message, or nothing: then ``status``, HTTP's,
+    is None."""
 
     def __init__(self, message, status=None):
         super().__init__(message)
@@ -48,7 +50,8 @@ class Busy(Exception):
 
 
 class Client:
-    """Groups are mappings as the API has them; bodies have ``template``, ``flavors`` and ``images``.
+    """Groups are mappings as the API has them; bodies have ``template``, ``flavors`` and
+    ``images``.
 
     All methods raise SchedulerError, and Busy where asking again cannot do harm.
     """
@@ -84,7 +87,9 @@ class Client:
     def replace(self, uuid, body):
         """Give the group another definition, unless somebody else does so at the same time."""
         seen = self._good('GET', f'/v1/groups/{uuid}').headers.get('ETag', '*')
-        return self._good('PUT', f'/v1/groups/{uuid}', json=body, headers={'If-Match': seen}).json()
+        return self._good(
+            'PUT', f'/v1/groups/{uuid}', json=body, headers={'If-Match': seen}
+        ).json()
 
     def renew(self, uuid, ttl):
         """Hold what is planned for ``ttl`` seconds from now."""

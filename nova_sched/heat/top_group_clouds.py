@@ -20,7 +20,8 @@ OF_EVERY_IMAGE = frozenset(
 
 
 def flavors(nova, names):
-    """Flavors by the names or IDs that servers ask for; ``nova`` is Heat's plug-in of the client."""
+    """Flavors by the names or IDs that servers ask for; ``nova`` is Heat's plug-in of the
+    client."""
     return {name: _flavor(nova.get_flavor(name)) for name in sorted(names)}
 
 
@@ -42,7 +43,9 @@ def _flavor(found):
 
 
 def _image(found):
-    described = {key: found[key] for key in ('id', 'name', 'disk_format') if found.get(key) is not None}
+    described = {
+        key: found[key] for key in ('id', 'name', 'disk_format') if found.get(key) is not None
+    }
     properties = {
         key: value
         for key, value in found.items()

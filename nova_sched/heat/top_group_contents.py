@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The resources of one stack with its nested stacks: the path of each member, and how it is described."""
+"""The resources of one stack with its nested stacks: the path of each member, and how it is
+described."""
 
 from heat.engine import function, resource
 from heat.engine.hot import functions
@@ -23,9 +24,9 @@ SIDES = ('between', 'from', 'to')
 class Contents:
     """The resources of a stack whose members have paths that begin with ``prefix``.
 
-    The top group's own stack has neither prefix nor ``outer``, and what it lists it lists by name. Others are
-    nested in ``outer`` and have been parsed for a preview; what they hold is described where it stands.
-    ``called``: what resources are called in paths, where that is not their names.
+    The top group's own stack has neither prefix nor ``outer``, and what it lists it lists by name.
+    Others are nested in ``outer`` and have been parsed for a preview; what they hold is described
+    where it stands. ``called``: what resources are called in paths, where that is not their names.
     """
 
     def __init__(self, reader, defn, stack, prefix='', outer=None, called=None):
@@ -34,7 +35,9 @@ class Contents:
         self._prefix = prefix
         self._outer = outer
         self._called = called or {}
-        self._lifted = {} if outer is None else outer.lifted  # of nested stacks, what has no place in a group
+        self._lifted = (
+            {} if outer is None else outer.lifted
+        )  # of nested stacks, what has no place in a group
         self._definitions = {
             name: defn.resource_definition(name) for name in sorted(defn.enabled_rsrc_names())
         }
@@ -46,7 +49,8 @@ class Contents:
         self._objects = {}
         self._nested = {}
         self._entries = {}
-        self._parents = {}  # name of a member -> name of the group that lists it, and of groups within that
+        # name of a member -> name of the group that lists it, and of groups within that
+        self._parents = {}
         for name, kind in self._kinds.items():
             if kind == kinds.GROUP and not self._is_overlay(name):
                 self._note_parents(self._said(name)['members'], (name,))
@@ -56,11 +60,16 @@ class Contents:
         return self._lifted
 
     def paths(self):
-        """Path of each server by the name of its resource: of what holds several, a tree of such mappings.
+        """Path of each server by the name of its resource: of what holds several, a tree of such
+        mappings.
 
         Of what is repeated, the index variable stands for the index.
         """
-        return {name: self._paths_of(name) for name in self._definitions if self._may_have_members(name)}
+        return {
+            name: self._paths_of(name)
+            for name in self._definitions
+            if self._may_have_members(name)
+        }
 
     def resources(self):
         """All that the group is about, as the resources of a template."""
@@ -77,14 +86,18 @@ class Contents:
         ]
 
     def server_group(self, reference):
-        """What a hint says for a server group of the stack, or of one around it; else the hint itself."""
+        """What a hint says for a server group of the stack, or of one around it; else the hint
+        itself."""
         if isinstance(reference, list):
             return [self.server_group(one) for one in reference]
         name = self._by_reference.get(reference)
         if self._kinds.get(name) == kinds.SERVER_GROUP:
             said = self._symbolic(kinds.data(self._definitions[name]))
             asked = {key: said[key] for key in ('policies', 'rules') if said.get(key)}
-            self._lifted[self._lifted_name(name)] = {'type': kinds.SERVER_GROUP, 'properties': asked}
+            self._lifted[self._lifted_name(name)] = {
+                'type': kinds.SERVER_GROUP,
+                'properties': asked,
+            }
             return {'get_resource': self._lifted_name(name)}
         return reference if self._outer is None else self._outer.server_group(reference)
 
@@ -133,9 +146,12 @@ class Contents:
     # descriptions
 
     def _entry(self, name):
-        """The resource in the scheduler's language; None if the group has nothing to do with it."""
+        """The resource in the scheduler's language; None if the group has nothing to do with
+        it."""
         if name not in self._entries:
-            self._entries[name] = None  # should it be asked for again meanwhile: nothing is in itself
+            self._entries[name] = (
+                None  # should it be asked for again meanwhile: nothing is in itself
+            )
             kind = self._kinds[name]
             if kind == kinds.GROUP:
                 self._entries[name] = self._group(name)
@@ -154,8 +170,13 @@ class Contents:
         repeats = self._repeats(name)
         if not self._repeats_servers(repeats):
             return _group_of(self._within(name, repeats.stack(repeats.indices)).described())
-        read = self._reader.server(repeats.properties, f'{self._path(name)}/{repeats.variable}', self)
-        return read and {'type': kinds.RESOURCE_GROUP, 'properties': repeats.of_servers(kinds.SERVER, read)}
+        read = self._reader.server(
+            repeats.properties, f'{self._path(name)}/{repeats.variable}', self
+        )
+        return read and {
+            'type': kinds.RESOURCE_GROUP,
+            'properties': repeats.of_servers(kinds.SERVER, read),
+        }
 
     def _group(self, name):
         said = self._said(name)
@@ -170,7 +191,9 @@ class Contents:
             return None
         said['members'] = self._members(said['members'])
         if said.get('relations'):
-            said['relations'] = [self._sides(relation, self._elsewhere) for relation in said['relations']]
+            said['relations'] = [
+                self._sides(relation, self._elsewhere) for relation in said['relations']
+            ]
         return made
 
     def _members(self, members):
@@ -203,7 +226,9 @@ class Contents:
 
     def _is_ours(self, name):
         if self._kinds[name] == kinds.GROUP and self._is_overlay(name):
-            return any(self._is_ours(one) for one in _names(self._said(name)['members']) if one != name)
+            return any(
+                self._is_ours(one) for one in _names(self._said(name)['members']) if one != name
+            )
         return self._entry(name) is not None
 
     # what a declaration says
@@ -213,14 +238,19 @@ class Contents:
         said = self._symbolic(kinds.data(self._definitions[name]))
         said['members'] = self._references(said.get('members') or [])
         if said.get('relations'):
-            said['relations'] = [self._sides(relation, self._references) for relation in said['relations']]
+            said['relations'] = [
+                self._sides(relation, self._references) for relation in said['relations']
+            ]
         for member in said['members']:
             if not isinstance(member, dict) or not {'get_resource', 'members'} & {*member}:
                 raise wrong(f'{name} has a member that is no resource of the stack: {member}.')
         return said
 
     def _is_overlay(self, name):
-        return str(function.resolve(kinds.data(self._definitions[name]).get('overlay'))).lower() == 'true'
+        return (
+            str(function.resolve(kinds.data(self._definitions[name]).get('overlay'))).lower()
+            == 'true'
+        )
 
     def _symbolic(self, value):
         """The value with its functions worked out, but for get_resource."""

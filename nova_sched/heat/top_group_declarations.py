@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Resources that only say something: groups of servers with their policies, and relations between them."""
+"""Resources that only say something: groups of servers with their policies, and relations between
+them."""
 
 import uuid
 
@@ -17,7 +18,9 @@ from heat.engine import constraints, properties, resource
 
 Schema = properties.Schema
 LEVEL = Schema(
-    Schema.STRING, 'Level of the topology: host, rack, room, zone, or what the operator names.', required=True
+    Schema.STRING,
+    'Level of the topology: host, rack, room, zone, or what the operator names.',
+    required=True,
 )
 REQUIRED = Schema(Schema.BOOLEAN, 'Whether it must be kept; true unless there is a weight.')
 WEIGHT = Schema(Schema.NUMBER, 'What it costs to break it once; makes it preferred.')
@@ -26,20 +29,27 @@ POLICY = {
         Schema.STRING,
         'What is asked of the members.',
         required=True,
-        constraints=[constraints.AllowedValues(['affinity', 'anti-affinity', 'spread', 'exclusive'])],
+        constraints=[
+            constraints.AllowedValues(['affinity', 'anti-affinity', 'spread', 'exclusive'])
+        ],
     ),
     'level': LEVEL,
     'required': REQUIRED,
     'weight': WEIGHT,
-    'max_per_domain': Schema(Schema.INTEGER, 'Of anti-affinity: members that one domain may hold.'),
+    'max_per_domain': Schema(
+        Schema.INTEGER, 'Of anti-affinity: members that one domain may hold.'
+    ),
     'min_domains': Schema(Schema.INTEGER, 'Of spread: domains to use.'),
-    'max_skew': Schema(Schema.INTEGER, 'Of spread: difference between the fullest and the emptiest domain.'),
+    'max_skew': Schema(
+        Schema.INTEGER, 'Of spread: difference between the fullest and the emptiest domain.'
+    ),
 }
 RELATION_TYPES = constraints.AllowedValues(['near', 'apart'])
 
 
 class Declaration(resource.Resource):
-    """Is there because the template says so; what it means, the stack's top group reads from the template."""
+    """Is there because the template says so; what it means, the stack's top group reads from the
+    template."""
 
     # Whoever mentions a group need not wait until the servers that are in it exist.
     strict_dependency = False
@@ -85,12 +95,20 @@ class Relation(Declaration):
 
     properties_schema = {
         'type': Schema(
-            Schema.STRING, 'near or apart.', required=True, constraints=[RELATION_TYPES], update_allowed=True
+            Schema.STRING,
+            'near or apart.',
+            required=True,
+            constraints=[RELATION_TYPES],
+            update_allowed=True,
         ),
         'level': Schema(Schema.STRING, LEVEL.description, required=True, update_allowed=True),
         'required': Schema(Schema.BOOLEAN, REQUIRED.description, update_allowed=True),
         'weight': Schema(Schema.NUMBER, WEIGHT.description, update_allowed=True),
-        'between': Schema(Schema.ANY, 'The two sides, where order does not matter.', update_allowed=True),
+        'between': Schema(
+            Schema.ANY, 'The two sides, where order does not matter.', update_allowed=True
+        ),
         'from': Schema(Schema.ANY, 'The side that is to be near, or apart.', update_allowed=True),
-        'to': Schema(Schema.ANY, 'The side that it is to be near to, or apart from.', update_allowed=True),
+        'to': Schema(
+            Schema.ANY, 'The side that it is to be near to, or apart from.', update_allowed=True
+        ),
     }

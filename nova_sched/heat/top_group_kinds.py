@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the resources of a stack are to placement, whatever the stack's environment calls their types."""
+"""What the resources of a stack are to placement, whatever the stack's environment calls their
+types."""
 
 from collections.abc import Mapping
 
@@ -50,7 +51,8 @@ def data(definition):
 
 
 def telling(env, name, definition, properties):
-    """The part of a resource's properties that says what its servers are; ``properties``: a server's."""
+    """The part of a resource's properties that says what its servers are; ``properties``: a
+    server's."""
     said = data(definition)
     kind = of(env, definition.resource_type, name)
     if kind == SERVER:

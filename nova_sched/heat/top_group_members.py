@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Reads the servers that take hints from a top group, as a template in the scheduler's language."""
+"""Reads the servers that take hints from a top group, as a template in the scheduler's
+language."""
 
 from collections.abc import Mapping
 
@@ -31,9 +32,9 @@ PLACE_OF_DEVICE = ('device_name', 'boot_index')
 class Reader:
     """One reading of a stack, for the top group that is a resource of it.
 
-    ``existing``: resources of the stack as they are by now, by name. ``indices``: of members of scaling
-    groups, by the group's name, if they are not those of the template. ``strict``: what the servers are must
-    be known; else what is not known yet is left out.
+    ``existing``: resources of the stack as they are by now, by name. ``indices``: of members of
+    scaling groups, by the group's name, if they are not those of the template. ``strict``: what
+    the servers are must be known; else what is not known yet is left out.
     """
 
     def __init__(self, top_group, existing=None, indices=None, strict=True):
@@ -48,8 +49,8 @@ class Reader:
         self.indices = indices or {}
         self.flavors: set[str] = set()
         self.images: set[str] = set()
-        # Which path each member has is known from the groups alone. Only with it are the hints known, and
-        # with them what nested stacks are given, and which server is a member.
+        # Which path each member has is known from the groups alone. Only with it are the hints
+        # known, and with them what nested stacks are given, and which server is a member.
         self._tell({})
         self.paths = Contents(self, self.defn, stack).paths()
         self._tell(hints(self.paths, self._uuid))
@@ -57,7 +58,8 @@ class Reader:
         self.template = {'heat_template_version': VERSION, 'resources': resources}
 
     def _tell(self, known):
-        """Make ``known`` what get_attr finds under ``hints`` of the group, wherever in the stack."""
+        """Make ``known`` what get_attr finds under ``hints`` of the group, wherever in the
+        stack."""
         attributes = {
             attribute: selected(known, _path(attribute)) if _path(attribute)[0] == HINTS else None
             for attribute in self._top_group.referenced_attrs(self.defn, in_outputs=False)
@@ -73,7 +75,8 @@ class Reader:
         return any(_path(attribute)[0] == HINTS for attribute in definition.dep_attrs(self.name))
 
     def server(self, data, path, contents):
-        """Properties that placement reads of a server, from its ``data``; None if it is no member."""
+        """Properties that placement reads of a server, from its ``data``; None if it is no
+        member."""
         given = function.resolve(data.get('scheduler_hints'))
         if not isinstance(given, Mapping) or given.get(TOP_GROUP) != self._uuid:
             return None
@@ -81,7 +84,10 @@ class Reader:
             raise wrong(f'The server {path} has the hints of {given.get(MEMBER)}.')
         read = {}
         for key in PLAIN:
-            if data.get(key) is not None and (value := self._known(data[key], key, path)) is not None:
+            if (
+                data.get(key) is not None
+                and (value := self._known(data[key], key, path)) is not None
+            ):
                 read[key] = value
         if self._strict and 'flavor' not in read:
             raise wrong(f'The flavor of {path} is not known.')
@@ -100,7 +106,9 @@ class Reader:
     def _known(self, value, key, path):
         found = function.resolve(value)
         if found is None and self._strict:
-            raise wrong(f'The {key} of {path} comes from a resource that is created after {self.name}.')
+            raise wrong(
+                f'The {key} of {path} comes from a resource that is created after {self.name}.'
+            )
         return found
 
     def _device(self, device, path):
@@ -109,7 +117,11 @@ class Reader:
         for key in (*SOURCES, *PLACE_OF_DEVICE):
             value = device.get(key)
             found = function.resolve(value)
-            if found is None and value is not None and any(True for _ in function.dependencies(value)):
+            if (
+                found is None
+                and value is not None
+                and any(True for _ in function.dependencies(value))
+            ):
                 found = 'not created yet'
             if found is not None:
                 read[key] = found
@@ -117,14 +129,18 @@ class Reader:
 
     def _note_images(self, read):
         devices = [device for key in DEVICES for device in read.get(key, ())]
-        named = [read.get('image'), *(device.get(key) for device in devices for key in SOURCES[2:])]
+        named = [
+            read.get('image'),
+            *(device.get(key) for device in devices for key in SOURCES[2:]),
+        ]
         self.images.update(str(image) for image in named if image)
 
 
 def hints(paths, uuid):
     """The scheduler hints of each member, from the tree of paths.
 
-    A server that Heat replaces is there until its replacement is: for that while both are the member.
+    A server that Heat replaces is there until its replacement is: for that while both are the
+    member.
     """
     if isinstance(paths, str):
         return {TOP_GROUP: uuid, MEMBER: paths, REPLACE: 'true'}
@@ -132,16 +148,20 @@ def hints(paths, uuid):
 
 
 def selected(tree, path):
-    """What stands in a tree of hints at ``hints`` and the names after it; None if there is nothing."""
+    """What stands in a tree of hints at ``hints`` and the names after it; None if there is
+    nothing."""
     for name in path[1:]:
         tree = tree.get(str(name)) if isinstance(tree, Mapping) else None
     return tree
 
 
 def needed(top_group):
-    """Names of the resources that say what the servers are; without those that wait for the group."""
+    """Names of the resources that say what the servers are; without those that wait for the
+    group."""
     stack = top_group.stack
-    definitions = {name: stack.defn.resource_definition(name) for name in stack.defn.enabled_rsrc_names()}
+    definitions = {
+        name: stack.defn.resource_definition(name) for name in stack.defn.enabled_rsrc_names()
+    }
     waiting = {top_group.name}
     while more := {
         name

@@ -20,10 +20,11 @@ from heat.scaling import template
 
 
 class Repeats:
-    """``type`` and ``properties`` of what is repeated, in which ``variable`` stands for one of ``indices``.
+    """``type`` and ``properties`` of what is repeated, in which ``variable`` stands for one of
+    ``indices``.
 
-    ``one`` is the resource that repeats, ``known`` the same as it is by now, if it exists. ``indices`` are
-    given if they are not those that the stack's template comes to.
+    ``one`` is the resource that repeats, ``known`` the same as it is by now, if it exists.
+    ``indices`` are given if they are not those that the stack's template comes to.
     """
 
     def __init__(self, one, known=None, indices=None):
@@ -56,7 +57,10 @@ class Repeats:
     def stack(self, names):
         """A nested stack of these members, parsed as for a preview."""
         members = [
-            (name, rsrc_defn.ResourceDefinition(name, self.type, self._named(name), self._metadata))
+            (
+                name,
+                rsrc_defn.ResourceDefinition(name, self.type, self._named(name), self._metadata),
+            )
             for name in names
         ]
         title = f'{self._one.stack.name}-{self._one.name}'

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""An AutoScalingGroup whose members know which they are, and that asks for places before it grows."""
+"""An AutoScalingGroup whose members know which they are, and that asks for places before it
+grows."""
 
 import json
 import re
@@ -23,10 +24,12 @@ INDICES = 'indices'
 
 
 class AutoScalingGroup(autoscaling_group.AutoScalingResourceGroup):
-    """An OS::Heat::AutoScalingGroup in whose resource ``%index%`` stands for the number of a member.
+    """An OS::Heat::AutoScalingGroup in whose resource ``%index%`` stands for the number of a
+    member.
 
-    A number is given to a member when it is made, and stays its own; the lowest that is free is taken next.
-    When the group grows, the stack's top group is told first: the new members have places, or are not made.
+    A number is given to a member when it is made, and stays its own; the lowest that is free is
+    taken next. When the group grows, the stack's top group is told first: the new members have
+    places, or are not made.
     """
 
     def indices(self):
@@ -34,7 +37,8 @@ class AutoScalingGroup(autoscaling_group.AutoScalingResourceGroup):
         return json.loads(self.data().get(INDICES) or '{}')
 
     def indices_to_be(self):
-        """All numbers while the stack's template is put into effect: of those who stay, go, and come."""
+        """All numbers while the stack's template is put into effect: of those who stay, go, and
+        come."""
         taken = set(self.indices().values())
         size = self.properties[self.DESIRED_CAPACITY] or (
             len(taken) if taken else self.properties[self.MIN_SIZE]
@@ -78,7 +82,8 @@ class AutoScalingGroup(autoscaling_group.AutoScalingResourceGroup):
 
 
 class Definition(rsrc_defn.ResourceDefinition):
-    """The definition of all members; one with a number equals it: a rolling update leaves that alone."""
+    """The definition of all members; one with a number equals it: a rolling update leaves that
+    alone."""
 
     def __eq__(self, other):
         return _alike(self.render_hot(), other.render_hot())
@@ -104,7 +109,9 @@ def _alike(pattern, value):
     if isinstance(pattern, str) and isinstance(value, str):
         return re.fullmatch(r'\d+'.join(map(re.escape, pattern.split(INDEX))), value) is not None
     if isinstance(pattern, dict) and isinstance(value, dict):
-        return pattern.keys() == value.keys() and all(_alike(pattern[key], value[key]) for key in pattern)
+        return pattern.keys() == value.keys() and all(
+            _alike(pattern[key], value[key]) for key in pattern
+        )
     if isinstance(pattern, list) and isinstance(value, list):
         return len(pattern) == len(value) and all(map(_alike, pattern, value))
     return pattern == value
@@ -112,4 +119,6 @@ def _alike(pattern, value):
 
 def _free(taken, count):
     """The lowest numbers that are not taken."""
-    return [number for number in range(len(taken) + max(count, 0)) if number not in taken][: max(count, 0)]
+    return [number for number in range(len(taken) + max(count, 0)) if number not in taken][
+        : max(count, 0)
+    ]

@@ -41,7 +41,12 @@ from nova_sched.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology, N
 from nova_sched.objects.pci import PciDevice, PciDeviceList, PciDevicePool, PciDevicePoolList
 from nova_sched.objects.request_group import RequestGroup, RequestLevelParams
 from nova_sched.objects.request_spec import RequestSpec
-from nova_sched.objects.resource import LibvirtVPMEMDevice, Resource, ResourceList, ResourceMetadata
+from nova_sched.objects.resource import (
+    LibvirtVPMEMDevice,
+    Resource,
+    ResourceList,
+    ResourceMetadata,
+)
 from nova_sched.objects.scheduler_limits import SchedulerLimits, SchedulerRetries
 from nova_sched.objects.security_group import SecurityGroup, SecurityGroupList
 from nova_sched.objects.selection import Selection

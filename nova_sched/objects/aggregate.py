@@ -33,7 +33,11 @@ class Aggregate(base.PersistentMixin, base.NovaObject):
     @property
     def availability_zone(self):
         """The zone whose hosts this aggregate names, or None."""
-        return self.metadata.get('availability_zone') if 'metadata' in self and self.metadata else None
+        return (
+            self.metadata.get('availability_zone')
+            if 'metadata' in self and self.metadata
+            else None
+        )
 
 
 @base.register

@@ -35,17 +35,21 @@ def register(cls):
     cls.wire_fields = _wire_fields(cls, newer=False)
     cls.wire_fields_newer = _wire_fields(cls, newer=True)
     cls.wire_writers = tuple(
-        (name, f'_obj_{name}', field_io.writing(field, _write_object)) for name, field in cls.fields.items()
+        (name, f'_obj_{name}', field_io.writing(field, _write_object))
+        for name, field in cls.fields.items()
     )
     cls.object_attributes = tuple(
-        (name, f'_obj_{name}') for name, field in cls.fields.items() if isinstance(field, fields.ObjectField)
+        (name, f'_obj_{name}')
+        for name, field in cls.fields.items()
+        if isinstance(field, fields.ObjectField)
     )
     object_io.CLASSES[cls.obj_name()] = cls
     return cls
 
 
 def _field_property(name, field):
-    """A property that keeps its value in ``_obj_<name>``, where oslo.versionedobjects looks for it.
+    """A property that keeps its value in ``_obj_<name>``, where oslo.versionedobjects looks for
+    it.
 
     Reading an unset field ends in ``__getattr__``, as any AttributeError of a property does.
     """
@@ -101,7 +105,8 @@ class NovaObject(ovo_base.VersionedObject):
         return f'_obj_{name}' in self.__dict__
 
     def set_fields(self):
-        """The fields that are set, with their values: a short walk even where a class has many fields."""
+        """The fields that are set, with their values: a short walk even where a class has many
+        fields."""
         return {key[5:]: value for key, value in self.__dict__.items() if key.startswith('_obj_')}
 
     def __deepcopy__(self, memo):
@@ -111,7 +116,8 @@ class NovaObject(ovo_base.VersionedObject):
         return clone
 
     def obj_load_attr(self, attrname):
-        """The value of a field that is not set, where a class has a rule for it; it stays unset."""
+        """The value of a field that is not set, where a class has a rule for it; it stays
+        unset."""
         raise errors.FieldNotSet(f'{self.obj_name()}.{attrname}', 'it is not set')
 
     def obj_attr_is_set(self, attrname):
@@ -154,7 +160,9 @@ class NovaObject(ovo_base.VersionedObject):
         for name, attribute, write in self.wire_writers:
             if attribute in state:
                 value = state[attribute]
-                data[name] = value if write is None or value is None else write(value, version_manifest)
+                data[name] = (
+                    value if write is None or value is None else write(value, version_manifest)
+                )
         version = target_version or self._version_for(version_manifest)
         if version != type(self).VERSION:
             self._check_known(version)
@@ -194,7 +202,8 @@ class NovaObject(ovo_base.VersionedObject):
                 primitive.pop(name, None)
 
     def obj_complete_older(self):
-        """Called on an object that was read as an older version: fill in what that left to others."""
+        """Called on an object that was read as an older version: fill in what that left to
+        others."""
 
 
 def _numbers(version):

@@ -17,7 +17,8 @@ from nova_sched.objects import base, fields
 
 @base.register
 class Candidate(base.NovaSchedObject):
-    """One host that an instance may claim by ``uuid`` before ``expires_at``; nothing is held there.
+    """One host that an instance may claim by ``uuid`` before ``expires_at``; nothing is held
+    there.
 
     ``rank`` counts the hosts that are offered for the instance from 1, the best.
     """

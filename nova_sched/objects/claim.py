@@ -26,18 +26,26 @@ CONFIRMED = 'confirmed'  # the node reports the instance
 
 VCPU, MEMORY_MB, DISK_GB, PCPU = 'VCPU', 'MEMORY_MB', 'DISK_GB', 'PCPU'
 
-# What brings a consumer to another node. The source keeps its claim until a resize or a migration is settled,
-# whatever it reports; a live migration and an evacuation end there as soon as it does not list the consumer.
-RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION = 'resize', 'migration', 'live-migration', 'evacuation'
+# What brings a consumer to another node. The source keeps its claim until a resize or a migration
+# is settled, whatever it reports; a live migration and an evacuation end there as soon as it does
+# not list the consumer.
+RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION = (
+    'resize',
+    'migration',
+    'live-migration',
+    'evacuation',
+)
 MOVES = (RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION)
 KEEPING_THE_SOURCE = frozenset([RESIZE, MIGRATION])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resizing:
-    """The sizes of a consumer that changes its size where it is: amounts by class, and the new ``parts``.
+    """The sizes of a consumer that changes its size where it is: amounts by class, and the new
+    ``parts``.
 
-    ``uuid`` names the resize: that of the claim that asked for it. None: an older release has written it.
+    ``uuid`` names the resize: that of the claim that asked for it. None: an older release has
+    written it.
     """
 
     old: Mapping[str, int]
@@ -47,9 +55,12 @@ class Resizing:
 
     @property
     def together(self):
-        """What both need: one of them runs at a time, but the old disk is kept until nobody can go back."""
+        """What both need: one of them runs at a time, but the old disk is kept until nobody can go
+        back."""
         names = dict.fromkeys((*self.old, *self.new))
-        return {name: self._both(name, self.old.get(name, 0), self.new.get(name, 0)) for name in names}
+        return {
+            name: self._both(name, self.old.get(name, 0), self.new.get(name, 0)) for name in names
+        }
 
     @staticmethod
     def _both(name, old, new):
@@ -73,17 +84,17 @@ class Claim:
     """One consumer's hold on one node.
 
     ``resources`` maps Placement's resource classes to whole amounts (VCPU and PCPU: CPUs,
-    MEMORY_MB: MiB, DISK_GB: GiB). ``created_s``, ``changed_s`` and ``expires_s`` are seconds since the
-    epoch by the store's clock, which sets the first two: ``changed_s`` is when the claim was made or last
-    became another one. ``expires_s`` None never expires. ``parts`` are the CPUs, pages and devices that it
-    holds beside; ``counted``: the node's own report has them among what is in use.
-    ``unseen``: confirmed by a caller, and no report of its node has come since.
-    ``image_properties`` are those of the consumer's image, as text. ``move`` says what brings the consumer
-    here from another node (one of MOVES). While it changes its size here, ``resizing`` has both sizes:
-    ``resources`` is what they need together, ``parts`` are the old ones.
-    Of a member of a top group: ``top_group`` is the group's UUID, ``member`` its path there, and ``fences``
-    are the tokens of the fences that it is behind: it is no outsider there, and they stand as long as any
-    claim has their token.
+    MEMORY_MB: MiB, DISK_GB: GiB). ``created_s``, ``changed_s`` and ``expires_s`` are seconds since
+    the epoch by the store's clock, which sets the first two: ``changed_s`` is when the claim was
+    made or last became another one. ``expires_s`` None never expires. ``parts`` are the CPUs,
+    pages and devices that it holds beside; ``counted``: the node's own report has them among what
+    is in use. ``unseen``: confirmed by a caller, and no report of its node has come since.
+    ``image_properties`` are those of the consumer's image, as text. ``move`` says what brings the
+    consumer here from another node (one of MOVES). While it changes its size here, ``resizing``
+    has both sizes: ``resources`` is what they need together, ``parts`` are the old ones. Of a
+    member of a top group: ``top_group`` is the group's UUID, ``member`` its path there, and
+    ``fences`` are the tokens of the fences that it is behind: it is no outsider there, and they
+    stand as long as any claim has their token.
     """
 
     consumer_uuid: str
@@ -141,8 +152,8 @@ class Claim:
     # What becomes of it.
 
     def stamped(self, before, now_s):
-        """The same as the store keeps it from ``now_s`` on, in place of the claim ``before`` (None: of
-        none)."""
+        """The same as the store keeps it from ``now_s`` on, in place of the claim ``before``
+        (None: of none)."""
         if before is not None and before.uuid == self.uuid:
             return dataclasses.replace(self, changed_s=now_s)
         left_s = None if self.expires_s is None else now_s + self.expires_s - self.created_s
@@ -154,8 +165,8 @@ class Claim:
     def merged_with(self, later):
         """What a later claim of the same consumer on the same node makes of this one.
 
-        A claim on its way is replaced. Where the consumer is already, it changes its size. The same claim
-        once more can change its place in a top group, and nothing else.
+        A claim on its way is replaced. Where the consumer is already, it changes its size. The
+        same claim once more can change its place in a top group, and nothing else.
         """
         mine = self.in_group_of(later)
         if self.uuid == later.uuid:
@@ -164,7 +175,10 @@ class Claim:
             return later if later.top_group else later.in_group_of(self)
         old = self.resizing.old if self.resizing else self.resources
         resizing = Resizing(old, later.resources, later.parts, later.uuid)
-        if self.resizing and dataclasses.replace(resizing, uuid=self.resizing.uuid) == self.resizing:
+        if (
+            self.resizing
+            and dataclasses.replace(resizing, uuid=self.resizing.uuid) == self.resizing
+        ):
             return mine
         return dataclasses.replace(
             mine, resources=resizing.together, resizing=resizing, expires_s=later.expires_s
@@ -173,12 +187,15 @@ class Claim:
     def in_group_of(self, other):
         """The same with the other one's place in a top group, if that one has any."""
         names = 'top_group', 'member', 'fences'
-        if other.top_group is None or all(getattr(self, name) == getattr(other, name) for name in names):
+        if other.top_group is None or all(
+            getattr(self, name) == getattr(other, name) for name in names
+        ):
             return self
         return dataclasses.replace(self, **{name: getattr(other, name) for name in names})
 
     def confirmed(self):
-        """Somebody says that the node has the consumer; a move or a resize stays open until it is settled.
+        """Somebody says that the node has the consumer; a move or a resize stays open until it is
+        settled.
 
         A report that the node made before may still be on its way, and does not tell of it.
         """
@@ -192,11 +209,15 @@ class Claim:
         if self.resizing is None:
             return done
         new = self.resizing
-        return dataclasses.replace(done, resources=new.new, parts=new.parts, counted=False, resizing=None)
+        return dataclasses.replace(
+            done, resources=new.new, parts=new.parts, counted=False, resizing=None
+        )
 
     def reverted(self):
         """The resize is taken back: the old size stays."""
-        return dataclasses.replace(self, resources=self.resizing.old, resizing=None, expires_s=None)
+        return dataclasses.replace(
+            self, resources=self.resizing.old, resizing=None, expires_s=None
+        )
 
     def overdue(self, now_s):
         """Whether its time has come: it waits for somebody who has not come by then."""

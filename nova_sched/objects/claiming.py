@@ -58,9 +58,9 @@ class Shortage(NamedTuple):
 class ClaimableMixin:
     """``instance_claim`` for anything that can tell its usage and take from it.
 
-    A ComputeNode and the scheduler's own row of a node both are such things, so the
-    scheduler, the agent and a queue worker judge a claim by the same code. ``packing``: a guest goes
-    into the fuller NUMA cells first.
+    A ComputeNode and the scheduler's own row of a node both are such things, so the scheduler, the
+    agent and a queue worker judge a claim by the same code. ``packing``: a guest goes into the
+    fuller NUMA cells first.
     """
 
     @property
@@ -89,7 +89,8 @@ class ClaimableMixin:
         raise NotImplementedError
 
     def demand(self, request) -> tuple[Mapping[str, int], tuple[Allotted, ...]]:
-        """What the request takes from the node itself, by resource class, and from which providers the rest.
+        """What the request takes from the node itself, by resource class, and from which providers
+        the rest.
 
         Raises Overdrawn if the node's providers cannot give it.
         """
@@ -119,8 +120,8 @@ class ClaimableMixin:
         """Check that the node can take the request, book it, and return the claim.
 
         ``request`` has ``instance_uuid``, ``project_id``, ``user_id``, ``resources``, ``groups``,
-        ``pieces``, ``group_uuid`` and ``image_properties``. Raises ComputeResourcesUnavailable with every
-        shortage; then nothing is booked.
+        ``pieces``, ``group_uuid`` and ``image_properties``. Raises ComputeResourcesUnavailable
+        with every shortage; then nothing is booked.
         """
         try:
             resources, allotted = self.demand(request)
@@ -137,15 +138,17 @@ class ClaimableMixin:
     def resize_claim(self, request, held=None, move=None, **words) -> Claim:
         """The claim of an instance that gets another size, or another place.
 
-        ``held`` is what it has on this node already, and is not booked while this is called; None on another
-        node, to which it comes by ``move``, one of MOVES. Where it stays, both sizes are booked together.
-        Takes what instance_claim takes. Raises ComputeResourcesUnavailable; then nothing is booked.
+        ``held`` is what it has on this node already, and is not booked while this is called; None
+        on another node, to which it comes by ``move``, one of MOVES. Where it stays, both sizes
+        are booked together. Takes what instance_claim takes. Raises ComputeResourcesUnavailable;
+        then nothing is booked.
         """
         claim = self.instance_claim(request, **words)
         return dataclasses.replace(claim, move=move) if held is None else self.grow(held, claim)
 
     def grow(self, held, claim) -> Claim:
-        """Book a claim together with the one that the instance ``held`` here, in place of it alone.
+        """Book a claim together with the one that the instance ``held`` here, in place of it
+        alone.
 
         Raises ComputeResourcesUnavailable; then neither is booked.
         """
@@ -188,7 +191,9 @@ class ClaimableMixin:
             created_s=now,
             expires_s=None if lifetime_s is None else now + lifetime_s,
             parts=parts or None,
-            image_properties={name: str(value) for name, value in request.image_properties.items()},
+            image_properties={
+                name: str(value) for name, value in request.image_properties.items()
+            },
         )
 
     def release(self, claim: Claim):

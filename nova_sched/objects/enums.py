@@ -235,7 +235,9 @@ class WatchdogAction(Words):
 
 
 ArchitectureField = _field('ArchitectureField', Architecture)
-BlockDeviceDestinationTypeField = _field('BlockDeviceDestinationTypeField', BlockDeviceDestinationType)
+BlockDeviceDestinationTypeField = _field(
+    'BlockDeviceDestinationTypeField', BlockDeviceDestinationType
+)
 BlockDeviceEncryptionFormatTypeField = _field(
     'BlockDeviceEncryptionFormatTypeField', BlockDeviceEncryptionFormatType
 )
@@ -246,7 +248,9 @@ CPUEmulatorThreadsPolicyField = _field('CPUEmulatorThreadsPolicyField', CPUEmula
 CPUFeaturePolicyField = _field('CPUFeaturePolicyField', CPUFeaturePolicy)
 CPUMatchField = _field('CPUMatchField', CPUMatch)
 CPUModeField = _field('CPUModeField', CPUMode)
-CPUThreadAllocationPolicyField = _field('CPUThreadAllocationPolicyField', CPUThreadAllocationPolicy)
+CPUThreadAllocationPolicyField = _field(
+    'CPUThreadAllocationPolicyField', CPUThreadAllocationPolicy
+)
 ConfigDrivePolicyField = _field('ConfigDrivePolicyField', ConfigDrivePolicy)
 DiskBusField = _field('DiskBusField', DiskBus)
 FirmwareTypeField = _field('FirmwareTypeField', FirmwareType)

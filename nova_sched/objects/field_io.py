@@ -31,7 +31,13 @@ from nova_sched.objects import enums, fields
 UNKNOWN = object()
 
 _UTC = datetime.UTC
-_JSON_NAMES = {dict: 'an object', list: 'a list', str: 'a string', bool: 'a boolean', type(None): 'null'}
+_JSON_NAMES = {
+    dict: 'an object',
+    list: 'a list',
+    str: 'a string',
+    bool: 'a boolean',
+    type(None): 'null',
+}
 
 
 class Unreadable(Exception):
@@ -70,7 +76,8 @@ class _NoType:
 
 
 def _wanted(what, value):
-    """The error for a value of another kind; values are not shown, for they may be secret or huge."""
+    """The error for a value of another kind; values are not shown, for they may be secret or
+    huge."""
     found = _JSON_NAMES.get(type(value), f'a {type(value).__name__}')
     return Unreadable(f'{what} is required, not {found}')
 
@@ -244,7 +251,8 @@ def _with_default(read, default):
 
 
 def writing(field, write_object):
-    """A function of (value, version manifest) that writes a field, or None if values are written as they are.
+    """A function of (value, version manifest) that writes a field, or None if values are written
+    as they are.
 
     ``write_object(object, version manifest)`` writes a nested object.
     """

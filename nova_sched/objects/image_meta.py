@@ -45,7 +45,8 @@ class ImageMeta(base.NovaObject):
 
     @classmethod
     def from_dict(cls, image):
-        """The image of a plain dict in the image service's form; keys that are no fields are left out.
+        """The image of a plain dict in the image service's form; keys that are no fields are left
+        out.
 
         Raises MalformedObject for a value that does not fit.
         """

@@ -40,16 +40,19 @@ OLD_NAMES = {
     'xenapi_use_agent': 'img_use_agent',
 }
 
-# No machine has more; a range such as 0-999999999 must not eat the memory.
-# CPUs of one guest, as many as KVM gives to one; and those that one text names, be it again and again.
+# No machine has more; a range such as 0-999999999 must not eat the memory. CPUs of one guest, as
+# many as KVM gives to one; and those that one text names, be it again and again.
 MOST_CPUS = 4096
 MOST_IDS = 4 * MOST_CPUS
 
 
 def todays_names(properties, known):
-    """The properties among ``known`` names; a name of today goes before its old one. Nulls are left out."""
+    """The properties among ``known`` names; a name of today goes before its old one. Nulls are
+    left out."""
     properties = {
-        name: value for name, value in properties.items() if isinstance(name, str) and value is not None
+        name: value
+        for name, value in properties.items()
+        if isinstance(name, str) and value is not None
     }
     data = _disk_of_vmware(properties)
     data |= {new: properties[old] for old, new in OLD_NAMES.items() if old in properties}
@@ -109,5 +112,7 @@ def _cpu_ids(text):
                 raise ValueError(part)
             target.update(ids)
     except (AttributeError, ValueError):
-        raise errors.MalformedObject('ImageMetaProps.hw_numa_cpus', 'a list of CPU ids is required') from None
+        raise errors.MalformedObject(
+            'ImageMetaProps.hw_numa_cpus', 'a list of CPU ids is required'
+        ) from None
     return wanted - unwanted

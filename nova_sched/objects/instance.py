@@ -105,7 +105,8 @@ class Instance(base.PersistentMixin, base.NovaObject, base.DictCompat):
 
     @property
     def name(self):
-        """The name that hypervisors know the instance by, in Nova's default form; None without an id."""
+        """The name that hypervisors know the instance by, in Nova's default form; None without an
+        id."""
         return f'instance-{self.id:08x}' if 'id' in self else None
 
 

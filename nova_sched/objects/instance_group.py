@@ -45,10 +45,13 @@ class InstanceGroup(base.PersistentMixin, base.NovaObject, base.DictCompat):
         """The rules of the policy, by name; values that are whole numbers are integers."""
         if '_rules' not in self:
             return {}
-        return {name: int(value) if value.isdecimal() else value for name, value in self._rules.items()}
+        return {
+            name: int(value) if value.isdecimal() else value for name, value in self._rules.items()
+        }
 
     def obj_load_attr(self, attrname):
-        """Version 1.11 brought ``policy`` in place of the list ``policies``: each tells the other."""
+        """Version 1.11 brought ``policy`` in place of the list ``policies``: each tells the
+        other."""
         if attrname == 'policies' and 'policy' in self:
             return [self.policy] if self.policy is not None else []
         if attrname == 'policy' and 'policies' in self:

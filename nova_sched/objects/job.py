@@ -39,12 +39,12 @@ class JobOutcomeField(fields.BaseEnumField):
 class QueueJob(base.NovaSchedObject):
     """One thing to do for one instance.
 
-    ``spec`` is what is asked for, of the new size for a resize; null for a delete. ``queue`` is the flavor
-    queue that it was first sent to, null for one that went to a node's own queue. ``source`` is the host
-    where the instance of a resize or a migration is. ``claimed``: its claim is made already, on the node to
-    whose queue it was sent, and ``alternates`` are the hosts and nodes (JSON text of pairs) to try after that
-    one. ``tried`` are hosts where it failed. ``reply_to`` is the queue on which somebody waits for the
-    outcome; null: nobody does.
+    ``spec`` is what is asked for, of the new size for a resize; null for a delete. ``queue`` is
+    the flavor queue that it was first sent to, null for one that went to a node's own queue.
+    ``source`` is the host where the instance of a resize or a migration is. ``claimed``: its claim
+    is made already, on the node to whose queue it was sent, and ``alternates`` are the hosts and
+    nodes (JSON text of pairs) to try after that one. ``tried`` are hosts where it failed.
+    ``reply_to`` is the queue on which somebody waits for the outcome; null: nobody does.
     """
 
     VERSION = '1.0'

@@ -26,20 +26,25 @@ _HOST_LISTS = ('ignore_hosts', 'force_hosts', 'force_nodes')
 
 
 def spec_data(request_spec, filter_properties):
-    """The data of a RequestSpec primitive; a field that the dicts do not tell of is left out or null.
+    """The data of a RequestSpec primitive; a field that the dicts do not tell of is left out or
+    null.
 
     Raises MalformedObject.
     """
     request_spec = _dict(request_spec, 'request_spec')
     properties = _dict(filter_properties, 'filter_properties')
-    data = _of_instance(_dict(request_spec.get('instance_properties'), 'request_spec.instance_properties'))
+    data = _of_instance(
+        _dict(request_spec.get('instance_properties'), 'request_spec.instance_properties')
+    )
     data |= {
         'image': _image(request_spec.get('image')),
         'retry': _retry(properties.get('retry')),
         'limits': _limits(properties.get('limits')),
         'instance_group': _group(properties),
         'scheduler_hints': _hints(properties.get('scheduler_hints', {})),
-        'requested_destination': plain.lift('Destination', properties.get('requested_destination')),
+        'requested_destination': plain.lift(
+            'Destination', properties.get('requested_destination')
+        ),
     }
     data |= {name: properties.get(name) for name in _HOST_LISTS}
     if request_spec.get('instance_type') is not None:

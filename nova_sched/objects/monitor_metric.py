@@ -19,7 +19,13 @@ from nova_sched.objects import base, enums, fields, json_text, object_io
 
 # These are reported as whole numbers up to 100, and stored as fractions of 1.
 PERCENTAGES = frozenset(
-    {'cpu.user.percent', 'cpu.kernel.percent', 'cpu.idle.percent', 'cpu.iowait.percent', 'cpu.percent'}
+    {
+        'cpu.user.percent',
+        'cpu.kernel.percent',
+        'cpu.idle.percent',
+        'cpu.iowait.percent',
+        'cpu.percent',
+    }
 )
 
 
@@ -40,7 +46,8 @@ class MonitorMetric(base.NovaObject):
 
     @classmethod
     def from_dict(cls, metric):
-        """The metric as a ComputeNode stores it: percentages as fractions of 1. Raises MalformedObject."""
+        """The metric as a ComputeNode stores it: percentages as fractions of 1. Raises
+        MalformedObject."""
         if not isinstance(metric, dict):
             raise errors.MalformedObject('MonitorMetric', 'a dict is required')
         data = dict(metric)
@@ -70,7 +77,8 @@ class MonitorMetricList(base.NovaList):
 
     @classmethod
     def from_json(cls, text):
-        """The metrics that a ComputeNode carries as text; none for null. Raises MalformedObject."""
+        """The metrics that a ComputeNode carries as text; none for null. Raises
+        MalformedObject."""
         metrics = json_text.load(text, 'MonitorMetricList') if text else []
         if not isinstance(metrics, list):
             raise errors.MalformedObject('MonitorMetricList', 'a list is required')

@@ -24,8 +24,8 @@ from nova_sched.objects.pci import PciDevicePool, PciDevicePoolList
 class ComputeNodeUsage(ClaimableMixin):
     """The claim's view of a ComputeNode object: its own fields, and nothing beside them.
 
-    Nova counts the reserved amount as used, so ``reserved`` is 0 here. Dedicated CPUs are those of the
-    NUMA cells, and the pinned ones are those in use.
+    Nova counts the reserved amount as used, so ``reserved`` is 0 here. Dedicated CPUs are those of
+    the NUMA cells, and the pinned ones are those in use.
     """
 
     FIELDS = types.MappingProxyType(
@@ -51,7 +51,10 @@ class ComputeNodeUsage(ClaimableMixin):
             return None
         cells = machine.topology.cells
         return Usage(
-            sum(len(cell.pcpuset) for cell in cells), 0, 1.0, sum(len(cell.pinned_cpus) for cell in cells)
+            sum(len(cell.pcpuset) for cell in cells),
+            0,
+            1.0,
+            sum(len(cell.pinned_cpus) for cell in cells),
         )
 
     def take(self, resource_class, amount):
@@ -69,7 +72,9 @@ class ComputeNodeUsage(ClaimableMixin):
         topology, pools = self._read('numa_topology'), self._read('pci_device_pools')
         if topology is None and pools is None:
             return None
-        ratios = (self._read(name) or 1.0 for name in ('cpu_allocation_ratio', 'ram_allocation_ratio'))
+        ratios = (
+            self._read(name) or 1.0 for name in ('cpu_allocation_ratio', 'ram_allocation_ratio')
+        )
         found = Machine.from_texts(topology, None, *ratios)
         return dataclasses.replace(found, pools=pools_of(pools))
 
@@ -87,5 +92,7 @@ class ComputeNodeUsage(ClaimableMixin):
         if machine.topology is not None:
             self.numa_topology = machine.topology.to_json()
         if self._read('pci_device_pools') is not None:
-            free = [PciDevicePool(**dataclasses.asdict(pool)) for pool in machine.pools if pool.count]
+            free = [
+                PciDevicePool(**dataclasses.asdict(pool)) for pool in machine.pools if pool.count
+            ]
             self.pci_device_pools = PciDevicePoolList(objects=free)

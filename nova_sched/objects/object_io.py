@@ -47,7 +47,8 @@ def is_primitive(value):
 
 
 def primitive(name, data):
-    """The primitive of an object of the current version, with all that is set marked as changed."""
+    """The primitive of an object of the current version, with all that is set marked as
+    changed."""
     cls = CLASSES[name]
     return {
         NAME: name,
@@ -61,8 +62,8 @@ def primitive(name, data):
 def read(value, root='object'):
     """The object of a primitive, or the primitive itself if it is of an unknown name.
 
-    Raises MalformedObject with the path of what does not fit, from the object's name (``root`` if it
-    tells none) inwards, and IncompatibleObject for another major version.
+    Raises MalformedObject with the path of what does not fit, from the object's name (``root`` if
+    it tells none) inwards, and IncompatibleObject for another major version.
     """
     try:
         found = read_object(value)
@@ -108,7 +109,9 @@ def read_nested(value, kind):
     found = value if isinstance(value, ovo_base.VersionedObject) else read_object(value)
     if found is UNKNOWN or found.obj_name() == kind._obj_name:
         return found
-    if kind._subclasses and any(parent.__name__ == kind._obj_name for parent in type(found).__mro__):
+    if kind._subclasses and any(
+        parent.__name__ == kind._obj_name for parent in type(found).__mro__
+    ):
         return found
     raise Unreadable(f'an object {kind._obj_name} is required, not {found.obj_name()}')
 
@@ -143,7 +146,8 @@ def _fill(cls, known, data, changes):
 
 @functools.lru_cache(maxsize=1024)
 def _known_version(cls, version):
-    """The version to take an object as, without its micro part, and whether it is newer than ours."""
+    """The version to take an object as, without its micro part, and whether it is newer than
+    ours."""
     try:
         major, minor = (int(part) for part in version.split('.')[:2])
     except (AttributeError, ValueError):

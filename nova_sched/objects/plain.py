@@ -16,7 +16,8 @@ from nova_sched.objects import fields, object_io
 
 
 def lift(name, value):
-    """The primitive of object ``name``; what is an object or a primitive already comes back as it is.
+    """The primitive of object ``name``; what is an object or a primitive already comes back as it
+    is.
 
     Keys that are no fields are left out.
     """

@@ -61,7 +61,9 @@ class RequestSpec(base.NovaObject):
         'security_groups': fields.ObjectField('SecurityGroupList'),
         'network_metadata': fields.ObjectField('NetworkMetadata'),
         'is_bfv': fields.BooleanField(),
-        'requested_resources': fields.ListOfObjectsField('RequestGroup', nullable=True, default=None),
+        'requested_resources': fields.ListOfObjectsField(
+            'RequestGroup', nullable=True, default=None
+        ),
         'request_level_params': fields.ObjectField('RequestLevelParams'),
         'requested_networks': fields.ObjectField('NetworkRequestList'),
     }

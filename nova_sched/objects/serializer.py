@@ -43,7 +43,8 @@ def _read(primitive):
 
 
 def to_primitive(value, version=None):
-    """The same with every object in it turned into its primitive, as ``version`` of itself if given.
+    """The same with every object in it turned into its primitive, as ``version`` of itself if
+    given.
 
     Raises IncompatibleObject for a version that is not known.
     """

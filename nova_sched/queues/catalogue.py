@@ -11,8 +11,8 @@
 # under the License.
 """The catalogue: which flavors and special things there are, and which queues come of them.
 
-Each flavor is a queue, and each flavor with one special thing another. A flavor that wants NUMA cells is in
-the catalogue without queues: which cells of a node are free no queue tells.
+Each flavor is a queue, and each flavor with one special thing another. A flavor that wants NUMA
+cells is in the catalogue without queues: which cells of a node are free no queue tells.
 """
 
 import dataclasses
@@ -66,7 +66,9 @@ class Queue:
 
     def __str__(self) -> str:
         """Its name as the operator gave it."""
-        return f'{self.flavor.name}' if self.special is None else f'{self.flavor.name}+{self.special}'
+        return (
+            f'{self.flavor.name}' if self.special is None else f'{self.flavor.name}+{self.special}'
+        )
 
     def member(self) -> Member:
         """What a job of this queue asks for."""
@@ -77,12 +79,14 @@ class Queue:
         if special.kind == ZONE:
             return Member(path, flavor, availability_zone=special.name)
         return Member(
-            path, dataclasses.replace(flavor, extra_specs=with_special(flavor.extra_specs, special))
+            path,
+            dataclasses.replace(flavor, extra_specs=with_special(flavor.extra_specs, special)),
         )
 
 
 def flavor_of(row: Mapping[str, Any]) -> Flavor:
-    """A flavor from plain values, as the table of flavors has them. Raises InvalidRequest, with what and why.
+    """A flavor from plain values, as the table of flavors has them. Raises InvalidRequest, with
+    what and why.
 
     What its extra specs come to is seen when a catalogue is made of it.
     """
@@ -117,8 +121,9 @@ def flavor_of(row: Mapping[str, Any]) -> Flavor:
 class Catalogue:
     """Flavors and special things of one version; the higher version is the newer one.
 
-    ``aliases`` of PCI devices are those of the configuration, if no others are given. Raises InvalidRequest
-    for a flavor that makes no sense, and BadConfig for such a special thing or alias.
+    ``aliases`` of PCI devices are those of the configuration, if no others are given. Raises
+    InvalidRequest for a flavor that makes no sense, and BadConfig for such a special thing or
+    alias.
     """
 
     version: int
@@ -146,7 +151,9 @@ class Catalogue:
             if special.kind == PCI and special.name not in (self.aliases or {}):
                 raise refused(str(special), f'there is no such alias in {pci_aliases.OPTION}')
             if special.kind == PCI and not re.fullmatch(r'[^,:]+', special.name):
-                raise refused(str(special), 'no extra spec can name an alias with a comma or a colon')
+                raise refused(
+                    str(special), 'no extra spec can name an alias with a comma or a colon'
+                )
             seen.add(special)
 
     def _checked(self, flavor: Flavor) -> Request:
@@ -158,8 +165,11 @@ class Catalogue:
         return request
 
     @classmethod
-    def of(cls, version: int, rows: Iterable[Mapping[str, Any]], specials: Iterable[str] = ()) -> 'Catalogue':
-        """From the rows of the table of flavors, and the texts of the option. Raises as the class does."""
+    def of(
+        cls, version: int, rows: Iterable[Mapping[str, Any]], specials: Iterable[str] = ()
+    ) -> 'Catalogue':
+        """From the rows of the table of flavors, and the texts of the option. Raises as the class
+        does."""
         return cls(version, tuple(map(flavor_of, rows)), tuple(map(Special.parse, specials)))
 
     # Queues.
@@ -201,7 +211,8 @@ class Catalogue:
         project_id: str | None = None,
         user_id: str | None = None,
     ) -> RequestSpec:
-        """The RequestSpec of such a job, with a new UUID if none is given. Raises InvalidRequest."""
+        """The RequestSpec of such a job, with a new UUID if none is given. Raises
+        InvalidRequest."""
         member = queue.member()
         try:
             return member_spec.spec_of(member, project_id, user_id, instance_uuid, self.aliases)
@@ -250,10 +261,15 @@ class Catalogue:
                 raise errors.IncompatibleObject('Catalogue', plain['form'], FORM)
             flavors = tuple(map(flavor_of, plain['flavors']))
             specials = tuple(map(Special.parse, plain['specials']))
-            aliases = {name: (policy, tuple(devices)) for name, (policy, devices) in plain['aliases'].items()}
+            aliases = {
+                name: (policy, tuple(devices))
+                for name, (policy, devices) in plain['aliases'].items()
+            }
             return cls(int(plain['version']), flavors, specials, aliases)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise errors.MalformedObject('Catalogue', f'{type(error).__name__} {error!s:.100}') from None
+            raise errors.MalformedObject(
+                'Catalogue', f'{type(error).__name__} {error!s:.100}'
+            ) from None
 
 
 def _bad(queue: Queue, where: str, why: str) -> errors.InvalidRequest:

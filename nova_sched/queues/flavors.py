@@ -19,10 +19,11 @@ from nova_sched.queues.catalogue import AMOUNTS, LONGEST, Catalogue, flavor_of
 
 
 def checked(row: Mapping[str, Any], now_s: float) -> dict[str, Any]:
-    """The row of a flavor: `name`, `vcpus`, `memory_mb`, and what else there is to say; made at ``now_s``.
+    """The row of a flavor: `name`, `vcpus`, `memory_mb`, and what else there is to say; made at
+    ``now_s``.
 
-    Its `flavorid` is its name if none is given. Raises InvalidRequest for one that makes no sense, and
-    BadConfig for aliases of PCI devices that do not.
+    Its `flavorid` is its name if none is given. Raises InvalidRequest for one that makes no sense,
+    and BadConfig for aliases of PCI devices that do not.
     """
     flavor = flavor_of(row)
     flavorid = row.get('flavorid') or flavor.name
@@ -30,6 +31,11 @@ def checked(row: Mapping[str, Any], now_s: float) -> dict[str, Any]:
         why = f'{flavorid!r:.80} is no printable text of at most {LONGEST} characters'
         raise errors.InvalidRequest(f'flavor {flavor.name}, flavorid', why)
     amounts = {name: getattr(flavor, name) for name in AMOUNTS}
-    made = {'name': flavor.name, 'flavorid': flavorid, **amounts, 'extra_specs': dict(flavor.extra_specs)}
+    made = {
+        'name': flavor.name,
+        'flavorid': flavorid,
+        **amounts,
+        'extra_specs': dict(flavor.extra_specs),
+    }
     Catalogue.of(0, [made])
     return {**made, 'created_s': now_s}

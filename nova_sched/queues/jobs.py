@@ -48,11 +48,14 @@ class Caller:
             for name in ('project_id', 'user_id')
         )
         request_id = getattr(context, 'request_id', None)
-        return cls(project_id=project_id, user_id=user_id, request_id=request_id, reply_to=reply_to)
+        return cls(
+            project_id=project_id, user_id=user_id, request_id=request_id, reply_to=reply_to
+        )
 
 
 def uuid_of(kind: str, instance_uuid: str, number: int) -> str:
-    """The UUID of the job of that number for an instance: whoever asks the same asks for the same job."""
+    """The UUID of the job of that number for an instance: whoever asks the same asks for the same
+    job."""
     return str(uuid.uuid5(NAMESPACE, f'{kind} {instance_uuid} {number}'))
 
 
@@ -71,7 +74,13 @@ def new(
     **fields: Any,
 ) -> QueueJob:
     """A job that nobody has tried; ``fields`` are those of QueueJob."""
-    facts: dict[str, Any] = {'queue': None, 'source': None, 'claimed': False, 'alternates': None, 'tried': []}
+    facts: dict[str, Any] = {
+        'queue': None,
+        'source': None,
+        'claimed': False,
+        'alternates': None,
+        'tried': [],
+    }
     return QueueJob(
         uuid=job_uuid,
         kind=kind,
@@ -111,7 +120,10 @@ def is_deleted(entries: Iterable[Entry], since: Entry) -> bool:
     A delete with a source only takes away what a move has left there.
     """
     return any(
-        one.kind == DELETE and one.state != FAILED and one.created_s >= since.created_s and is_wanted(one)
+        one.kind == DELETE
+        and one.state != FAILED
+        and one.created_s >= since.created_s
+        and is_wanted(one)
         for one in entries
     )
 
@@ -132,7 +144,10 @@ def amounts(request: Request) -> dict[str, int]:
 
     Dedicated CPUs are `class:PCPU` alone, wherever they come from.
     """
-    found = {SERVERS: 1, **{f'class:{name}': units for name, units in request.resources.items() if units}}
+    found = {
+        SERVERS: 1,
+        **{f'class:{name}': units for name, units in request.resources.items() if units},
+    }
     for group in request.groups:
         for name, units in group.resources:
             found[f'class:{name}'] = found.get(f'class:{name}', 0) + units
@@ -145,7 +160,11 @@ def amounts_of_claim(resources: Mapping[str, int]) -> dict[str, int]:
 
 
 def last_size(entries: Iterable[Entry]) -> Any:
-    """The spec that an instance was last built or resized by, of its entries from the oldest; None: nobody
-    knows."""
-    known = [one for one in entries if one.kind != DELETE and one.state not in (QUEUED, FAILED, CANCELLED)]
+    """The spec that an instance was last built or resized by, of its entries from the oldest;
+    None: nobody knows."""
+    known = [
+        one
+        for one in entries
+        if one.kind != DELETE and one.state not in (QUEUED, FAILED, CANCELLED)
+    ]
     return of_entry(known[-1]).spec if known else None

@@ -32,8 +32,9 @@ class OwnLimits(Protocol):
 def limits(conf: Any, ledger: OwnLimits, clock: Callable[[], float] = time.monotonic) -> Limits:
     """The function that tells a project's limits by resource: -1, or not named, is no limit.
 
-    It raises StoreUnavailable if the table is away, LimitsUnknown if Keystone is, and BadConfig if Keystone
-    can never tell. An answer is kept for KEPT_S. ``conf`` is read now; ``clock`` counts seconds.
+    It raises StoreUnavailable if the table is away, LimitsUnknown if Keystone is, and BadConfig if
+    Keystone can never tell. An answer is kept for KEPT_S. ``conf`` is read now; ``clock`` counts
+    seconds.
     """
     driver, defaults = conf.quota.driver, dict(conf.quota.limits)
     if driver == quota.NONE:

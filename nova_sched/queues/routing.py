@@ -9,10 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which of the two models a request goes by: to the queue that asks for just the same, or to the scheduler.
+"""Which of the two models a request goes by: to the queue that asks for just the same, or to the
+scheduler.
 
-A worker never sees the request before it has its job, and compares nothing with other nodes. So whatever is
-about other servers, about hosts by their names, or about the pieces of a node is the scheduler's.
+A worker never sees the request before it has its job, and compares nothing with other nodes. So
+whatever is about other servers, about hosts by their names, or about the pieces of a node is the
+scheduler's.
 """
 
 import collections
@@ -31,7 +33,8 @@ from nova_sched.state import groups
 from nova_sched.state.fields import read
 from nova_sched.state.request import Request
 
-# Extra specs by the beginning of their names that are in other facts of a request, or about no host.
+# Extra specs by the beginning of their names that are in other facts of a request, or about no
+# host.
 SAID_ELSEWHERE = ('pci_passthrough:', *IDLE)
 # What must suit the host of an image; its traits are facts of the request.
 OF_IMAGE = DECISIVE - {'traits_required'}
@@ -60,7 +63,8 @@ class Way:
 class Concerns:
     """What places depend on besides, by the configuration of the schedulers.
 
-    ``properties``: image properties of which one beginning so counts; the empty text stands for all of them.
+    ``properties``: image properties of which one beginning so counts; the empty text stands for
+    all of them.
     """
 
     projects: bool = False
@@ -82,7 +86,9 @@ class Concerns:
             or 'AggregateMultiTenancyIsolation' in enabled,
             image_formats=conf.scheduler.query_placement_for_image_type_support,
             properties=tuple(properties),
-            isolated_images=frozenset(options.isolated_images if 'IsolatedHostsFilter' in enabled else ()),
+            isolated_images=frozenset(
+                options.isolated_images if 'IsolatedHostsFilter' in enabled else ()
+            ),
         )
 
 
@@ -90,8 +96,13 @@ NOTHING = Concerns()
 
 
 def route(request: Request, spec: Any, catalogue: Catalogue, concerns: Concerns = NOTHING) -> Way:
-    """The queue whose own Request asks for the same in all that a place depends on; else the scheduler."""
-    ruled_out = [*_of_others(request), *_of_pieces(request, spec), *_of_configuration(request, concerns)]
+    """The queue whose own Request asks for the same in all that a place depends on; else the
+    scheduler."""
+    ruled_out = [
+        *_of_others(request),
+        *_of_pieces(request, spec),
+        *_of_configuration(request, concerns),
+    ]
     if ruled_out:
         return Way(None, '; '.join(ruled_out))
     bare = catalogue.bare.get(request.flavor_name or '')
@@ -149,7 +160,11 @@ def _of_pieces(request: Request, spec: Any) -> Iterator[str]:
     guest = request.pieces.guest
     if guest is not None:
         cpus = any(cell.pcpuset for cell in guest.cells)
-        yield 'NUMA: its dedicated CPUs are picked from cells' if cpus else 'NUMA: its cells are picked'
+        yield (
+            'NUMA: its dedicated CPUs are picked from cells'
+            if cpus
+            else 'NUMA: its cells are picked'
+        )
     if read(spec, 'requested_resources'):
         yield 'its ports or devices ask for groups of resources'
 
@@ -214,7 +229,8 @@ def _extra_specs(request: Request) -> Mapping[str, str]:
 
 
 def _things(request: Request, bare: Request) -> Iterator[Special | str]:
-    """The special things that it asks for beside its flavor; one that none of these can be is a text."""
+    """The special things that it asks for beside its flavor; one that none of these can be is a
+    text."""
     for alias, count in _aliases(request.pieces).items():
         more = count - _aliases(bare.pieces)[alias]
         if alias is None:

@@ -34,13 +34,15 @@ def place_of(selection: Any) -> Place:
 
 
 class Sender:
-    """Every method raises BrokerUnavailable: then the job is sent or not, and may be sent again."""
+    """Every method raises BrokerUnavailable: then the job is sent or not, and may be sent
+    again."""
 
     def __init__(self, broker: Broker, claims: Any):
         self._broker, self._claims = broker, claims
 
     def to_flavor(self, job: QueueJob) -> None:
-        """To the queue that the job names; if there is none any more, the scheduler shall decide."""
+        """To the queue that the job names; if there is none any more, the scheduler shall
+        decide."""
         body = wire.to_bytes(job)
         if not self._broker.publish(of_flavor(job.queue), body):
             self._broker.publish(FALLBACK, body)
@@ -56,7 +58,8 @@ class Sender:
             self._broker.publish(queue, body)
 
     def to_node(self, job: QueueJob, host: str) -> bool:
-        """To a node's own queue, for a while: then it is the scheduler's again. Whether there is one."""
+        """To a node's own queue, for a while: then it is the scheduler's again. Whether there is
+        one."""
         return self._broker.publish(of_host(host), wire.to_bytes(job), expires=True)
 
     def has_worker(self, host: str) -> bool:
@@ -65,11 +68,12 @@ class Sender:
         return facts is not None and facts.consumers > 0
 
     def to_first(self, job: Any, places: Sequence[Place], context: Any = None) -> Place | None:
-        """A claimed job to the first of these places, where its claim is, or else to the next that has a
-        worker, with its claim. None if there is none; then ``tried`` of the job names all of them, and the
-        claim may be on one.
+        """A claimed job to the first of these places, where its claim is, or else to the next that
+        has a worker, with its claim. None if there is none; then ``tried`` of the job names all of
+        them, and the claim may be on one.
 
-        What waits there is the scheduler's again after a while. Raises NoAnswer or StoreUnavailable, too.
+        What waits there is the scheduler's again after a while. Raises NoAnswer or
+        StoreUnavailable, too.
         """
         job.claimed, at = True, places[0][0]
         for number, (host, nodename) in enumerate(places):
@@ -85,7 +89,9 @@ class Sender:
 
     def _move_claim(self, job: QueueJob, failed_host: str, place: Place, context: Any) -> bool:
         try:
-            self._claims.claim_alternate(job.spec, job.instance_uuid, failed_host, *place, context=context)
+            self._claims.claim_alternate(
+                job.spec, job.instance_uuid, failed_host, *place, context=context
+            )
         except NO_ROOM as short:
             LOG.info('Job %s is not for host %s: %s', job.uuid, place[0], short)
             return False

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Special things: what a job may want one of beside its flavor, and how they are named and asked for."""
+"""Special things: what a job may want one of beside its flavor, and how they are named and asked
+for."""
 
 import dataclasses
 import hashlib
@@ -96,14 +97,19 @@ def extra_spec(special: Special) -> tuple[str, str]:
 
 
 def mentions(request: Request, special: Special) -> bool:
-    """Whether a request says anything of a special thing: that it needs it, or that it must not be there."""
+    """Whether a request says anything of a special thing: that it needs it, or that it must not be
+    there."""
     if special.kind == ZONE:
         return request.availability_zone is not None
     if special.kind == PCI:
         return any(one.alias_name == special.name for one in request.pieces.requests)
     if special.kind == RESOURCE:
         within = any(special.name in group.classes for group in request.groups)
-        return within or special.name in request.resources or extra_spec(special)[0] in request.extra_specs
+        return (
+            within
+            or special.name in request.resources
+            or extra_spec(special)[0] in request.extra_specs
+        )
     named = (
         request.required_traits,
         request.forbidden_traits,
@@ -111,4 +117,7 @@ def mentions(request: Request, special: Special) -> bool:
         request.root_forbidden,
         *(group.required | group.forbidden for group in request.groups),
     )
-    return any(special.name in traits for traits in named) or extra_spec(special)[0] in request.extra_specs
+    return (
+        any(special.name in traits for traits in named)
+        or extra_spec(special)[0] in request.extra_specs
+    )

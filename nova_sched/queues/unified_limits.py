@@ -23,14 +23,16 @@ from nova_sched import errors
 
 PATIENCE_S = 10  # for one answer, unless [oslo_limit] timeout says otherwise
 
-# Keystone is away, refuses us, or says what it should not: oslo.limit takes some errors for answers.
+# Keystone is away, refuses us, or says what it should not: oslo.limit takes some errors for
+# answers.
 AWAY = ClientException, SDKException, exception.SessionInitError, KeyError, json.JSONDecodeError
 
 
 class Keystone:
     """Tells the limits of a project, when called with its ID. Any thread may call.
 
-    Raises LimitsUnknown if Keystone does not answer, BadConfig if it cannot by what [oslo_limit] says.
+    Raises LimitsUnknown if Keystone does not answer, BadConfig if it cannot by what [oslo_limit]
+    says.
     """
 
     def __init__(self, conf: Any) -> None:
@@ -43,7 +45,9 @@ class Keystone:
         except AWAY as error:
             raise errors.LimitsUnknown(project_id, _first_line(error)) from error
         except (ValueError, NotImplementedError) as error:
-            why = str(error) or 'Keystone enforces its limits in a way that oslo.limit does not know'
+            why = (
+                str(error) or 'Keystone enforces its limits in a way that oslo.limit does not know'
+            )
             raise errors.BadConfig('[oslo_limit]', why) from error
 
     def _asked(self, project_id: str) -> 'Registered':
@@ -56,7 +60,8 @@ class Keystone:
 
 
 class Registered(Mapping[str, int]):
-    """Limits by resource. As with oslo.limit, nobody may have what is not registered: its limit is 0."""
+    """Limits by resource. As with oslo.limit, nobody may have what is not registered: its limit is
+    0."""
 
     def __init__(self, known: Mapping[str, int]) -> None:
         self._known = known

@@ -26,14 +26,15 @@ def to_bytes(message: QueueJob | QueueResult) -> bytes:
 def read_job(body: bytes) -> QueueJob:
     """The job of a message's body, every field of it set.
 
-    Raises errors.Invalid for anything else: MalformedObject, or IncompatibleObject for a major version that
-    is not known.
+    Raises errors.Invalid for anything else: MalformedObject, or IncompatibleObject for a major
+    version that is not known.
     """
     return _whole_job(_read(body, QueueJob))
 
 
 def read_result(body: bytes) -> QueueResult:
-    """The result of a message's body, every field of it and of its job set. Raises as ``read_job``."""
+    """The result of a message's body, every field of it and of its job set. Raises as
+    ``read_job``."""
     result = _whole(_read(body, QueueResult))
     _whole_job(result.job)
     return result

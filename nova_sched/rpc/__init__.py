@@ -24,11 +24,14 @@ TIMEOUT_S = 60.0  # the default of rpc_response_timeout
 
 
 def transport(conf, url=None):
-    """The bus of [DEFAULT] transport_url, on the exchange where Nova's services meet. Raises BadConfig."""
+    """The bus of [DEFAULT] transport_url, on the exchange where Nova's services meet. Raises
+    BadConfig."""
     messaging.set_transport_defaults(EXCHANGE)
     silence.set_defaults()
     try:
-        return messaging.get_rpc_transport(conf, url=url, allowed_remote_exmods=['nova_sched.errors'])
+        return messaging.get_rpc_transport(
+            conf, url=url, allowed_remote_exmods=['nova_sched.errors']
+        )
     except (messaging.DriverLoadFailure, messaging.InvalidTransportURL, ValueError) as error:
         why = f'{error}; it is like rabbit://user:password@host:5672/'
         raise errors.BadConfig('[DEFAULT] transport_url', why) from None
@@ -37,8 +40,8 @@ def transport(conf, url=None):
 def server(bus, host, endpoints, topic=TOPIC, serializer=None, arrivals=None):
     """An RPC server for one process, on native or green threads as the process is.
 
-    It is ended with ``stop`` and ``finish``. Without another ``serializer`` it takes versioned objects.
-    ``arrivals`` (engine.received) tells of each message when it was sent.
+    It is ended with ``stop`` and ``finish``. Without another ``serializer`` it takes versioned
+    objects. ``arrivals`` (engine.received) tells of each message when it was sent.
     """
     target = messaging.Target(exchange=EXCHANGE, topic=topic, server=host)
     serializer, policy = serializer or ServerSerializer(), messaging.ExplicitRPCAccessPolicy

@@ -27,11 +27,14 @@ class AgentClient(Client):
         self._client = self._client.prepare(topic=TOPIC, server=host)
 
     def build(self, spec_obj, instance_uuid, finished=True, context=None):
-        """Tell the host to take an instance that it was claimed for. Raises ComputeResourcesUnavailable.
+        """Tell the host to take an instance that it was claimed for. Raises
+        ComputeResourcesUnavailable.
 
         ``finished`` False: the build goes on until ``finish`` is called.
         """
-        self.call(context, 'build', spec_obj=spec_obj, instance_uuid=instance_uuid, finished=finished)
+        self.call(
+            context, 'build', spec_obj=spec_obj, instance_uuid=instance_uuid, finished=finished
+        )
 
     def finish(self, instance_uuid, context=None):
         """Raises NotFound."""
@@ -57,12 +60,14 @@ class AgentClient(Client):
         return self.call(context, 'destroy', instance_uuid=instance_uuid)
 
     def instances(self, context=None):
-        """Mappings: uuid, resources by class, vm_state, project_id, os_type, and what they hold."""
+        """Mappings: uuid, resources by class, vm_state, project_id, os_type, and what they
+        hold."""
         return self.call(context, 'instances')
 
 
 class ReportClient(StatsClient):
-    """A StatsClient that does not wait for a bus that is away: its caller says so, and tries again later."""
+    """A StatsClient that does not wait for a bus that is away: its caller says so, and tries again
+    later."""
 
     def __init__(self, bus, timeout_s):
         super().__init__(bus, timeout_s, monitor_s=None)

@@ -18,5 +18,6 @@ TOPIC = 'nova_sched_agent'
 
 
 def server(bus, host, agent, hear=lambda: None):
-    """An RPC server for the agent of one host; ``hear()`` is called when the catalogue has changed."""
+    """An RPC server for the agent of one host; ``hear()`` is called when the catalogue has
+    changed."""
     return rpc.server(bus, host, [Agent(agent, hear)], TOPIC)

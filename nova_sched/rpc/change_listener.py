@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The listener for changes: the server of a topic of its own, where each process hears the news of all."""
+"""The listener for changes: the server of a topic of its own, where each process hears the news of
+all."""
 
 import itertools
 import logging
@@ -26,12 +27,14 @@ LOG = logging.getLogger(__name__)
 PATIENCE_S = 1.0  # in which a server that is about to listen does so, before it is left alone
 RETRY_S = 10.0  # after which a topic that refused us is tried again
 
-# Servers of one process need names of their own; those of several processes on a host may share theirs.
+# Servers of one process need names of their own; those of several processes on a host may share
+# theirs.
 _numbers = itertools.count()
 
 
 class ChangeListener:
-    """Has a scheduler hear the others, by a thread of its own: it goes on where the bus does not let it."""
+    """Has a scheduler hear the others, by a thread of its own: it goes on where the bus does not
+    let it."""
 
     def __init__(self, bus, host, scheduler):
         number = next(_numbers)
@@ -48,7 +51,8 @@ class ChangeListener:
         self._leaving.set()
 
     def stop(self):
-        """Hear no more. A server that still looks for its bus cannot be stopped, and is left alone."""
+        """Hear no more. A server that still looks for its bus cannot be stopped, and is left
+        alone."""
         self.leave()
         if self._thread.is_alive():
             self._thread.join(None if self._listening.is_set() else PATIENCE_S)
@@ -66,7 +70,8 @@ class ChangeListener:
         while not self._leaving.is_set():
             server = self._make()
             try:
-                # One after the other: of news that overtake each other the nodes are read from the database.
+                # One after the other: of news that overtake each other the nodes are read from the
+                # database.
                 server.start(override_pool_size=1)
             except Exception as error:  # noqa: BLE001, each driver of the bus has its own
                 if not told:

@@ -49,14 +49,17 @@ class Client:
     def call(self, context, method, **kwargs):
         """Call and wait. ``context`` None makes a new one. Raises NoAnswer.
 
-        A call that came too late, or of which nobody knows when it was sent, is made again: it stands now.
+        A call that came too late, or of which nobody knows when it was sent, is made again: it
+        stands now.
         """
         context = context or RequestContext(overwrite=False)
         for _ in range(TRIES - 1):
             try:
                 return self._call(context, method, **kwargs)
             except errors.Outdated:
-                time.sleep(AGAIN_S)  # a scheduler that stood still goes on in order after some seconds
+                time.sleep(
+                    AGAIN_S
+                )  # a scheduler that stood still goes on in order after some seconds
         return self._call(context, method, **kwargs)
 
     def _call(self, context, method, **kwargs):
@@ -79,7 +82,8 @@ class SchedulerClient(Client):
     VERSION = '4.5'
 
     def select_destinations(self, spec_obj, instance_uuids, return_alternates=True, context=None):
-        """For each instance a list of Selection: the claimed host, then alternates. Raises NoValidHost."""
+        """For each instance a list of Selection: the claimed host, then alternates. Raises
+        NoValidHost."""
         return self.call(
             context,
             'select_destinations',
@@ -96,13 +100,31 @@ class SchedulerClient(Client):
         self.cast(context, 'delete_aggregate', '4.1', aggregate=aggregate)
 
     def update_instance_info(self, host_name, instance_info, context=None):
-        self.cast(context, 'update_instance_info', '4.2', host_name=host_name, instance_info=instance_info)
+        self.cast(
+            context,
+            'update_instance_info',
+            '4.2',
+            host_name=host_name,
+            instance_info=instance_info,
+        )
 
     def delete_instance_info(self, host_name, instance_uuid, context=None):
-        self.cast(context, 'delete_instance_info', '4.2', host_name=host_name, instance_uuid=instance_uuid)
+        self.cast(
+            context,
+            'delete_instance_info',
+            '4.2',
+            host_name=host_name,
+            instance_uuid=instance_uuid,
+        )
 
     def sync_instance_info(self, host_name, instance_uuids, context=None):
-        self.cast(context, 'sync_instance_info', '4.2', host_name=host_name, instance_uuids=instance_uuids)
+        self.cast(
+            context,
+            'sync_instance_info',
+            '4.2',
+            host_name=host_name,
+            instance_uuids=instance_uuids,
+        )
 
 
 class StatsClient(Client):
@@ -124,7 +146,8 @@ class StatsClient(Client):
     ):
         """Report a node (a ComputeNode). Returns what was accepted. Raises BadReport.
 
-        ``boot`` and ``sequence``: which report it is of which start of its sender, whole numbers from 1.
+        ``boot`` and ``sequence``: which report it is of which start of its sender, whole numbers
+        from 1.
         """
         counted = {} if boot is None else {'boot': boot, 'sequence': sequence}
         return self.call(
@@ -147,7 +170,8 @@ class StatsClient(Client):
 
 
 class ClaimsClient(Client):
-    """What conductors, agents and queue workers call about claims; all return ClaimInfo objects."""
+    """What conductors, agents and queue workers call about claims; all return ClaimInfo
+    objects."""
 
     NAMESPACE = 'claims'
     VERSION = '1.2'
@@ -155,8 +179,8 @@ class ClaimsClient(Client):
     def instance_claim(self, spec_obj, instance_uuid, host, nodename, context=None, new=False):
         """Raises NodeNotFound or ComputeResourcesUnavailable.
 
-        ``new``: the instance runs nowhere yet. If it runs on that node, its claim there is returned as it is;
-        raises AlreadyPlaced if it runs on another one.
+        ``new``: the instance runs nowhere yet. If it runs on that node, its claim there is
+        returned as it is; raises AlreadyPlaced if it runs on another one.
         """
         return self.call(
             context,
@@ -168,10 +192,13 @@ class ClaimsClient(Client):
             new=new,
         )
 
-    def claim_alternate(self, spec_obj, instance_uuid, failed_host, host, nodename, context=None, claim=None):
+    def claim_alternate(
+        self, spec_obj, instance_uuid, failed_host, host, nodename, context=None, claim=None
+    ):
         """Raises NodeNotFound or ComputeResourcesUnavailable; then the old claim stands.
 
-        ``claim``: the UUID of the claim on the failed host; raises ClaimNotFound if that has ended otherwise.
+        ``claim``: the UUID of the claim on the failed host; raises ClaimNotFound if that has ended
+        otherwise.
         """
         return self.call(
             context,
@@ -196,8 +223,8 @@ class ClaimsClient(Client):
             move=move,
         )
 
-    # ``claim`` is the UUID of the claim that is meant, as ``name_of`` gives it: a call that is repeated, or
-    # comes late, does not touch another one.
+    # ``claim`` is the UUID of the claim that is meant, as ``name_of`` gives it: a call that is
+    # repeated, or comes late, does not touch another one.
 
     def confirm_claim(self, instance_uuid, host, context=None, claim=None):
         """Raises ClaimNotFound."""
@@ -218,13 +245,14 @@ class ClaimsClient(Client):
 
 
 def name_of(info):
-    """The UUID that names what a ClaimInfo tells of: the resize that is open on the claim, or the claim."""
+    """The UUID that names what a ClaimInfo tells of: the resize that is open on the claim, or the
+    claim."""
     return info.resize_uuid or info.uuid
 
 
 def _named(claim):
-    """The argument that names a claim, where one is named: a scheduler of an older release does not know
-    it."""
+    """The argument that names a claim, where one is named: a scheduler of an older release does
+    not know it."""
     return {} if claim is None else {'claim': claim}
 
 
@@ -234,9 +262,14 @@ class CandidatesClient(Client):
     NAMESPACE = 'candidates'
 
     def select_candidates(self, spec_obj, instance_uuids=None, count=None, context=None):
-        """For each instance a list of Candidate, the best first; nothing is claimed. Raises NoValidHost."""
+        """For each instance a list of Candidate, the best first; nothing is claimed. Raises
+        NoValidHost."""
         return self.call(
-            context, 'select_candidates', spec_obj=spec_obj, instance_uuids=instance_uuids, count=count
+            context,
+            'select_candidates',
+            spec_obj=spec_obj,
+            instance_uuids=instance_uuids,
+            count=count,
         )
 
     def claim_candidate(self, uuid, context=None):
@@ -247,7 +280,8 @@ class CandidatesClient(Client):
 class GroupsClient(Client):
     """What orchestration and operators call about top groups; groups are TopGroup objects.
 
-    The endpoint tells what the arguments are. With a ``project_id`` only groups of that project are known.
+    The endpoint tells what the arguments are. With a ``project_id`` only groups of that project
+    are known.
     """
 
     NAMESPACE = 'groups'
@@ -289,7 +323,8 @@ class GroupsClient(Client):
         ttl=None,
         context=None,
     ):
-        """The group with its ``moves``. Raises GroupNotFound, GroupChanged, TemplateError or GroupRefused."""
+        """The group with its ``moves``. Raises GroupNotFound, GroupChanged, TemplateError or
+        GroupRefused."""
         return self.call(
             context,
             'update',
@@ -305,9 +340,15 @@ class GroupsClient(Client):
         )
 
     def delete(self, uuid, generation=None, dry_run=False, project_id=None, context=None):
-        """None, or with ``dry_run`` the group as it would be left. Raises GroupNotFound or GroupChanged."""
+        """None, or with ``dry_run`` the group as it would be left. Raises GroupNotFound or
+        GroupChanged."""
         return self.call(
-            context, 'delete', uuid=uuid, generation=generation, dry_run=dry_run, project_id=project_id
+            context,
+            'delete',
+            uuid=uuid,
+            generation=generation,
+            dry_run=dry_run,
+            project_id=project_id,
         )
 
     def show(self, uuid, project_id=None, context=None):
@@ -316,15 +357,21 @@ class GroupsClient(Client):
 
     def list(self, project_id=None, name=None, marker=None, limit=None, context=None):
         """Groups without members, oldest first. Raises GroupNotFound for a marker that is none."""
-        return self.call(context, 'list', project_id=project_id, name=name, marker=marker, limit=limit)
+        return self.call(
+            context, 'list', project_id=project_id, name=name, marker=marker, limit=limit
+        )
 
     def plan(self, uuid, project_id=None, replan=False, dry_run=False, context=None):
         """Raises GroupNotFound; with ``replan`` also GroupRefused."""
-        return self.call(context, 'plan', uuid=uuid, project_id=project_id, replan=replan, dry_run=dry_run)
+        return self.call(
+            context, 'plan', uuid=uuid, project_id=project_id, replan=replan, dry_run=dry_run
+        )
 
     def renew(self, uuid, ttl=None, project_id=None, dry_run=False, context=None):
         """Raises GroupNotFound."""
-        return self.call(context, 'renew', uuid=uuid, ttl=ttl, project_id=project_id, dry_run=dry_run)
+        return self.call(
+            context, 'renew', uuid=uuid, ttl=ttl, project_id=project_id, dry_run=dry_run
+        )
 
     def topology(self, context=None):
         """A mapping of plain values."""
@@ -333,12 +380,18 @@ class GroupsClient(Client):
     def validate(self, template, parameters=None, flavors=None, images=None, context=None):
         """A mapping of plain values. Raises TemplateError."""
         return self.call(
-            context, 'validate', template=template, parameters=parameters, flavors=flavors, images=images
+            context,
+            'validate',
+            template=template,
+            parameters=parameters,
+            flavors=flavors,
+            images=images,
         )
 
 
 class QueuesClient(Client):
-    """What agents, routers and operators ask a manager of queues; the endpoint tells what is plain values."""
+    """What agents, routers and operators ask a manager of queues; the endpoint tells what is plain
+    values."""
 
     NAMESPACE = 'queues'
     TOPIC = 'nova_sched_queues'
@@ -360,7 +413,8 @@ class QueuesClient(Client):
         return self.call(context, 'flavor_list')
 
     def facts(self, marker=None, limit=None, context=None):
-        """Mappings of name, queue, ready and consumers. Raises NotFound for a marker that is none."""
+        """Mappings of name, queue, ready and consumers. Raises NotFound for a marker that is
+        none."""
         return self.call(context, 'facts', marker=marker, limit=limit)
 
 
@@ -392,7 +446,8 @@ class _Exhausted(Exception):
 
 
 class Conductor:
-    """A conductor's part: places a server or moves it, and takes the next alternate where that fails."""
+    """A conductor's part: places a server or moves it, and takes the next alternate where that
+    fails."""
 
     def __init__(self, bus):
         self.scheduler = SchedulerClient(bus)
@@ -401,9 +456,9 @@ class Conductor:
     def boot(self, spec_obj, instance_uuids, build, context=None):
         """Place and build instances; returns each one's Selection where it runs, in order.
 
-        ``build(instance_uuid, selection)`` raises ComputeResourcesUnavailable when the build failed there.
-        Raises NoValidHost, or MaxRetriesExceeded when an instance has no alternate left (the others are
-        built all the same); no second scheduling pass is made.
+        ``build(instance_uuid, selection)`` raises ComputeResourcesUnavailable when the build
+        failed there. Raises NoValidHost, or MaxRetriesExceeded when an instance has no alternate
+        left (the others are built all the same); no second scheduling pass is made.
         """
         placed = self.scheduler.select_destinations(spec_obj, instance_uuids, context=context)
         running, exhausted = [], None
@@ -417,24 +472,31 @@ class Conductor:
         return running
 
     def build_instance(self, spec_obj, uuid, found, build, context=None):
-        """Build one placed instance on the first of its Selections where that works; returns that one.
+        """Build one placed instance on the first of its Selections where that works; returns that
+        one.
 
         Raises MaxRetriesExceeded; then the instance's claim has ended.
         """
-        with self._undoing(lambda claim: self.claims.abort_claim(uuid, context=context, claim=claim)):
+        with self._undoing(
+            lambda claim: self.claims.abort_claim(uuid, context=context, claim=claim)
+        ):
             return self._first_that_works(spec_obj, uuid, found, build, context)
 
     def move(self, spec_obj, instance_uuid, start, move='resize', context=None):
-        """Bring an instance to another host, or into another size; returns the Selection where it is then.
+        """Bring an instance to another host, or into another size; returns the Selection where it
+        is then.
 
-        ``spec_obj`` is of the new size. Its ``ignore_hosts`` name the host where the instance is, unless it
-        may get its new size there. ``start(instance_uuid, selection)`` raises ComputeResourcesUnavailable
-        when it failed there. The move, one of MOVES, stays open until ``claims.confirm_claim`` or
-        ``claims.revert_claim``. Raises as ``boot`` does; then the instance has the claim that it had.
+        ``spec_obj`` is of the new size. Its ``ignore_hosts`` name the host where the instance is,
+        unless it may get its new size there. ``start(instance_uuid, selection)`` raises
+        ComputeResourcesUnavailable when it failed there. The move, one of MOVES, stays open until
+        ``claims.confirm_claim`` or ``claims.revert_claim``. Raises as ``boot`` does; then the
+        instance has the claim that it had.
         """
         (found,) = self.scheduler.select_destinations(spec_obj, [instance_uuid], context=context)
         chosen = found[0].service_host, found[0].nodename
-        made = name_of(self.claims.resize_claim(spec_obj, instance_uuid, *chosen, move, context=context))
+        made = name_of(
+            self.claims.resize_claim(spec_obj, instance_uuid, *chosen, move, context=context)
+        )
         with self._undoing(
             lambda claim: self.claims.revert_claim(instance_uuid, context=context, claim=claim)
         ):
@@ -442,7 +504,8 @@ class Conductor:
 
     @contextlib.contextmanager
     def _undoing(self, undo):
-        """Where no alternate is left, undo the claim that was made last, unless another call has ended it."""
+        """Where no alternate is left, undo the claim that was made last, unless another call has
+        ended it."""
         try:
             yield
         except _Exhausted as error:
@@ -473,7 +536,9 @@ class Conductor:
 
     def _claim_on(self, uuid, host, context):
         """What names the instance's claim on a host; None if it has none there."""
-        there = (name_of(one) for one in self.claims.show(uuid, context=context) if one.host == host)
+        there = (
+            name_of(one) for one in self.claims.show(uuid, context=context) if one.host == host
+        )
         return next(there, None)
 
     def _move_claim(self, spec_obj, uuid, failed_host, selection, context, claim):

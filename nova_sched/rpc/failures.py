@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How an error leaves by the bus: under the class that the caller knows, with no traceback in our log."""
+"""How an error leaves by the bus: under the class that the caller knows, with no traceback in our
+log."""
 
 import contextlib
 import functools
@@ -26,7 +27,8 @@ NOT_FOUND = 'No valid host was found. '
 
 
 class NoValidHost(Exception):
-    """Nova's exception of that name, as its client rebuilds it from class, module, arguments and kwargs."""
+    """Nova's exception of that name, as its client rebuilds it from class, module, arguments and
+    kwargs."""
 
     def __init__(self, reason):
         super().__init__(NOT_FOUND + reason)
@@ -38,14 +40,16 @@ NoValidHost.__module__ = 'nova.exception'
 
 @contextlib.contextmanager
 def answered(what):
-    """Errors of ours become answers to ``what``: Nova's class for a refusal, our own for the rest."""
+    """Errors of ours become answers to ``what``: Nova's class for a refusal, our own for the
+    rest."""
     try:
         try:
             yield
         except errors.NoValidHost as refusal:
             raise NoValidHost(refusal.reason) from None
         except errors.SchedError as error:
-            # Who asks for what is not there may well have known: it is only made sure that it is gone.
+            # Who asks for what is not there may well have known: it is only made sure that it is
+            # gone.
             level = logging.INFO if isinstance(error, errors.NotFound) else logging.WARNING
             LOG.log(level, '%s refused: %s', what, error)
             raise
@@ -54,7 +58,8 @@ def answered(what):
 
 
 def expected(method):
-    """An endpoint's method whose errors are answers, and that says which argument is missing or not known."""
+    """An endpoint's method whose errors are answers, and that says which argument is missing or
+    not known."""
     signature = inspect.signature(method)
 
     @functools.wraps(method)
@@ -63,14 +68,17 @@ def expected(method):
             try:
                 signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise errors.InvalidRequest(f'arguments of {method.__name__}', str(error)) from None
+                raise errors.InvalidRequest(
+                    f'arguments of {method.__name__}', str(error)
+                ) from None
             return method(*args, **kwargs)
 
     return messaging.expose(answer)
 
 
 def known(error):
-    """Our own class for a failure that came back over the bus; the failure itself if it is not ours."""
+    """Our own class for a failure that came back over the bus; the failure itself if it is not
+    ours."""
     if isinstance(error, NoValidHost):  # a bus inside this process hands over the error itself
         return errors.NoValidHost(error.kwargs['reason'])
     if isinstance(error, errors.SchedError):

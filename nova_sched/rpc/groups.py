@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups between the wire and the engine: arguments are checked, templates read, Views made objects."""
+"""Top groups between the wire and the engine: arguments are checked, templates read, Views made
+objects."""
 
 import json
 
@@ -26,8 +27,8 @@ LARGEST = 2**31 - 1  # integers of databases, and seconds that anybody holds a p
 def definition(levels, allowance, text, parameters=None, flavors=None, images=None):
     """What a template and its surroundings mean, and the source to keep: (Definition, mapping).
 
-    ``levels`` are the names that policies may use; ``allowance`` is the time for it. Raises TemplateError,
-    InvalidRequest, or BadConfig for the operator's file of flavors.
+    ``levels`` are the names that policies may use; ``allowance`` is the time for it. Raises
+    TemplateError, InvalidRequest, or BadConfig for the operator's file of flavors.
     """
     source = _source(text, parameters, flavors, images)
     found = template.read(
@@ -45,7 +46,9 @@ def definition(levels, allowance, text, parameters=None, flavors=None, images=No
 def _source(text, parameters, flavors, images):
     """What a definition is read from, as plain values: the text and the mappings beside it."""
     if not isinstance(text, (str, dict)):
-        raise errors.InvalidRequest('template', f'it must be text or a mapping, not {type(text).__name__}')
+        raise errors.InvalidRequest(
+            'template', f'it must be text or a mapping, not {type(text).__name__}'
+        )
     source = {
         'template': text if isinstance(text, str) else json.dumps(words.plain(text, 'template')),
         'parameters': _mapping(parameters, 'parameters'),
@@ -65,7 +68,9 @@ def _mapping(value, where):
         return {}
     if not isinstance(value, dict):
         raise errors.InvalidRequest(where, f'{words.short(value)} is no mapping')
-    return {words.name(name, where): words.plain(one, f'{where}.{name}') for name, one in value.items()}
+    return {
+        words.name(name, where): words.plain(one, f'{where}.{name}') for name, one in value.items()
+    }
 
 
 # Arguments.

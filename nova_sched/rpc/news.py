@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""News among schedulers on the bus: a topic of its own, where each process hears all and tells all."""
+"""News among schedulers on the bus: a topic of its own, where each process hears all and tells
+all."""
 
 import types
 
@@ -61,7 +62,8 @@ def from_plain(made_s, commits=(), looks=None, tables=False):
         else:
             read.append(Commit(nodes, consumers, claims))
     known = {
-        words.uuid(uuid, 'looks'): None if one is None else int(one) for uuid, one in (looks or {}).items()
+        words.uuid(uuid, 'looks'): None if one is None else int(one)
+        for uuid, one in (looks or {}).items()
     }
     return ChangeEvent(float(made_s), tuple(read), unread | known, bool(tables))
 
@@ -81,12 +83,18 @@ def _checked(claim):
             raise errors.InvalidRequest(name, f'{words.short(getattr(claim, name))} is no time')
     amounts, properties = claim.resources, claim.image_properties
     if not isinstance(amounts, dict) or not all(words.is_symbol(name) for name in amounts):
-        raise errors.InvalidRequest('resources', f'{words.short(amounts)} is no mapping of resource classes')
+        raise errors.InvalidRequest(
+            'resources', f'{words.short(amounts)} is no mapping of resource classes'
+        )
     for name, amount in amounts.items():
         if type(amount) is not int or not 0 <= amount <= LARGEST:
             raise errors.InvalidRequest(name, f'{words.short(amount)} is no amount')
-    if not isinstance(properties, dict) or not all(isinstance(one, str) for one in properties.values()):
-        raise errors.InvalidRequest('image_properties', f'{words.short(properties)} is no mapping of texts')
+    if not isinstance(properties, dict) or not all(
+        isinstance(one, str) for one in properties.values()
+    ):
+        raise errors.InvalidRequest(
+            'image_properties', f'{words.short(properties)} is no mapping of texts'
+        )
     return claim
 
 

@@ -61,8 +61,8 @@ class Announcer:
 class CatalogueCopy:
     """The catalogue as managers tell it, for a router. May be used from any thread.
 
-    ``queues`` is a QueuesClient. While no manager answers, the last copy counts: what it does not know goes
-    to the scheduler, and so does what it should not know any more.
+    ``queues`` is a QueuesClient. While no manager answers, the last copy counts: what it does not
+    know goes to the scheduler, and so does what it should not know any more.
     """
 
     def __init__(self, queues, clock=time.monotonic):

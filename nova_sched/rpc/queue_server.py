@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The places on the bus of the queue model: managers answer calls, and routers hear what has changed."""
+"""The places on the bus of the queue model: managers answer calls, and routers hear what has
+changed."""
 
 from nova_sched import rpc
 from nova_sched.rpc.endpoints.queues import CatalogueNews, Queues

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A ComputeNode and its inventories as the Report that the cluster takes, checked field by field."""
+"""A ComputeNode and its inventories as the Report that the cluster takes, checked field by
+field."""
 
 import json
 import math
@@ -31,23 +32,31 @@ FIELDS = {
 }
 # As far as a database's integers go.
 LARGEST_COUNT = 2**31 - 1
-INVENTORY_KEYS = frozenset(['total', 'reserved', 'min_unit', 'max_unit', 'step_size', 'allocation_ratio'])
+INVENTORY_KEYS = frozenset(
+    ['total', 'reserved', 'min_unit', 'max_unit', 'step_size', 'allocation_ratio']
+)
 
 
 def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
     """The Report of a ComputeNode. Raises BadReport with node and field.
 
-    ``name`` is the host that sent it; ``inventories`` a provider tree in Placement's form, whose root is
-    the node itself and replaces the ComputeNode's own totals, reserves and ratios.
+    ``name`` is the host that sent it; ``inventories`` a provider tree in Placement's form, whose
+    root is the node itself and replaces the ComputeNode's own totals, reserves and ratios.
     """
     if not isinstance(node, objects.ComputeNode):
         raise errors.BadReport(
             words.short(name), 'stats', f'it must be a ComputeNode, not {type(node).__name__}'
         )
-    uuid, host, nodename = _get(node, 'uuid'), _get(node, 'host') or name, _get(node, 'hypervisor_hostname')
+    uuid, host, nodename = (
+        _get(node, 'uuid'),
+        _get(node, 'host') or name,
+        _get(node, 'hypervisor_hostname'),
+    )
 
     def refuse(field, why):
-        raise errors.BadReport(nodename if words.is_name(nodename) else words.short(name), field, why)
+        raise errors.BadReport(
+            nodename if words.is_name(nodename) else words.short(name), field, why
+        )
 
     if not words.is_uuid(uuid):
         refuse('uuid', f'{words.short(uuid)} is no UUID')
@@ -168,10 +177,13 @@ def _slack_gb(node):
 
 
 def _inventories(node, root, refuse):
-    """Inventories and use by resource class: the ComputeNode's own, under those that it reports apart."""
+    """Inventories and use by resource class: the ComputeNode's own, under those that it reports
+    apart."""
     found, used = {}, {}
     for resource_class, (total_field, used_field, ratio_field) in FIELDS.items():
-        total, in_use, ratio = (_get(node, field) for field in (total_field, used_field, ratio_field))
+        total, in_use, ratio = (
+            _get(node, field) for field in (total_field, used_field, ratio_field)
+        )
         for field, value in ((total_field, total), (used_field, in_use)):
             if value is None:
                 refuse(field, 'it is not set')
@@ -196,7 +208,9 @@ def _dedicated(numa, refuse):
         return 0, 0
     try:
         cells = objects.NUMATopology.from_json(numa).cells
-        return sum(len(cell.pcpuset) for cell in cells), sum(len(cell.pinned_cpus) for cell in cells)
+        return sum(len(cell.pcpuset) for cell in cells), sum(
+            len(cell.pinned_cpus) for cell in cells
+        )
     except (errors.Invalid, NotImplementedError) as error:
         return refuse('numa_topology', str(error))
 
@@ -209,7 +223,10 @@ def _inventory(where, given, refuse):
         refuse(where, f'it has unknown keys: {words.short(", ".join(unknown))}')
     for key, value in given.items():
         whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST
-        if not (whole or (key == 'allocation_ratio' and isinstance(value, float) and math.isfinite(value))):
+        if not (
+            whole
+            or (key == 'allocation_ratio' and isinstance(value, float) and math.isfinite(value))
+        ):
             refuse(f'{where}.{key}', f'{words.short(value)} is no number that can be')
     if given['total'] < 0:
         refuse(f'{where}.total', f'{given["total"]} is negative')

@@ -28,7 +28,8 @@ class Serializer(messaging.Serializer):
     """Versioned objects in any nest of plain values, and the request context.
 
     A context is made once for each message and stays with its thread, so that oslo.log shows the
-    request id on every line. Its token is never logged. ``patience_s`` is how many seconds a client waits.
+    request id on every line. Its token is never logged. ``patience_s`` is how many seconds a
+    client waits.
     """
 
     def __init__(self, patience_s=None):
@@ -53,7 +54,8 @@ class Serializer(messaging.Serializer):
 
 
 class ServerSerializer(Serializer):
-    """The same at the scheduler's door: an argument that cannot be read is an error of its sender."""
+    """The same at the scheduler's door: an argument that cannot be read is an error of its
+    sender."""
 
     def deserialize_entity(self, ctxt, entity):
         with answered('A message'):

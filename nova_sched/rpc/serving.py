@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""oslo.messaging's RPC server, where it would lose a call, a thread, or what is known of a message's age."""
+"""oslo.messaging's RPC server, where it would lose a call, a thread, or what is known of a
+message's age."""
 
 import re
 
@@ -27,11 +28,13 @@ LONGEST_S = 10**6  # that a caller may wait: a thread cannot sleep for any time
 
 
 class Dispatcher(messaging.RPCDispatcher):
-    """oslo.messaging's own, which takes for granted that a message has the shape that its client gives it.
+    """oslo.messaging's own, which takes for granted that a message has the shape that its client
+    gives it.
 
-    It compares names that may be no text, and starts a thread that sends signs of life before it looks for
-    an endpoint, which it ends only where it found one, and which fails where the timeout is no number.
-    ``arrivals`` (engine.received) tells when a message was sent; without, each is of this moment.
+    It compares names that may be no text, and starts a thread that sends signs of life before it
+    looks for an endpoint, which it ends only where it found one, and which fails where the timeout
+    is no number. ``arrivals`` (engine.received) tells when a message was sent; without, each is of
+    this moment.
     """
 
     def __init__(self, endpoints, serializer, access_policy, arrivals=None, timeout_s=60.0):
@@ -39,8 +42,8 @@ class Dispatcher(messaging.RPCDispatcher):
         self._arrivals, self._timeout_s = arrivals, timeout_s
 
     def dispatch(self, incoming):
-        """The answer. Raises ExpectedException (InvalidRequest for a message of another shape), NoSuchMethod,
-        or UnsupportedVersion."""
+        """The answer. Raises ExpectedException (InvalidRequest for a message of another shape),
+        NoSuchMethod, or UnsupportedVersion."""
         with answered('A message'):
             _check(incoming)
         received = self._received(incoming)
@@ -50,12 +53,19 @@ class Dispatcher(messaging.RPCDispatcher):
             return super().dispatch(incoming)
 
     def _received(self, incoming):
-        """What is known of a message's age. Its caller says how long it waits, or waits as Nova does."""
+        """What is known of a message's age. Its caller says how long it waits, or waits as Nova
+        does."""
         if self._arrivals is None:
             return NOW
-        # RabbitMQ's word that it has delivered the message before: the driver keeps it with the message.
-        delivery = getattr(getattr(incoming.message, '_raw_message', None), 'delivery_info', None) or {}
-        silence_s, patience_s = _seconds(incoming.client_timeout), _seconds(incoming.ctxt.get(PATIENCE))
+        # RabbitMQ's word that it has delivered the message before: the driver keeps it with the
+        # message.
+        delivery = (
+            getattr(getattr(incoming.message, '_raw_message', None), 'delivery_info', None) or {}
+        )
+        silence_s, patience_s = (
+            _seconds(incoming.client_timeout),
+            _seconds(incoming.ctxt.get(PATIENCE)),
+        )
         is_call = getattr(incoming, 'reply_q', None) or getattr(incoming, '_reply_q', None)
         if is_call and silence_s is None and patience_s is None:
             patience_s = self._timeout_s
@@ -97,10 +107,11 @@ def _check(incoming):
 
 
 class Server(RPCServer):
-    """oslo.messaging's own, which takes messages off a queue and leaves them when it is stopped under load.
+    """oslo.messaging's own, which takes messages off a queue and leaves them when it is stopped
+    under load.
 
-    To close its connection it waits for a word of the broker, and acknowledges each message that comes
-    before that word. Nobody else will see those again, so they are handled here.
+    To close its connection it waits for a word of the broker, and acknowledges each message that
+    comes before that word. Nobody else will see those again, so they are handled here.
     """
 
     def finish(self):

@@ -14,8 +14,8 @@
 from oslo_config import cfg
 from oslo_messaging._drivers import impl_rabbit
 
-# A broker that was not heard of for two of these intervals is away: within 13 s, with the look each second.
-# Less than 5 s would take a busy broker, or process, for one that is away.
+# A broker that was not heard of for two of these intervals is away: within 13 s, with the look
+# each second. Less than 5 s would take a busy broker, or process, for one that is away.
 HEARTBEAT_S = 6
 # Longest pause between two attempts to connect: so soon is a broker found that is back.
 PAUSE_S = 5
@@ -24,5 +24,7 @@ PAUSE_S = 5
 def set_defaults():
     """An operator's own values, in the configuration or in the URL, are stronger."""
     cfg.set_defaults(
-        impl_rabbit.rabbit_opts, heartbeat_timeout_threshold=HEARTBEAT_S, rabbit_interval_max=PAUSE_S
+        impl_rabbit.rabbit_opts,
+        heartbeat_timeout_threshold=HEARTBEAT_S,
+        rabbit_interval_max=PAUSE_S,
     )

@@ -41,11 +41,14 @@ def spec(given, request_spec=None, filter_properties=None):
         return given
     if given is None and request_spec is not None:
         return objects.RequestSpec.from_primitives(request_spec, filter_properties or {})
-    raise errors.InvalidRequest('spec_obj', f'it must be a RequestSpec, not {type(given).__name__}')
+    raise errors.InvalidRequest(
+        'spec_obj', f'it must be a RequestSpec, not {type(given).__name__}'
+    )
 
 
 def kept_text(spec_obj):
-    """A RequestSpec as text that may be kept: of its cell the UUID alone, for the rest holds credentials."""
+    """A RequestSpec as text that may be kept: of its cell the UUID alone, for the rest holds
+    credentials."""
     wanted = spec_obj.requested_destination
     cell = None if wanted is None else _set(wanted, 'cell')
     if cell is not None:
@@ -63,7 +66,8 @@ def kept_spec(text):
 def requests(spec_obj, instance_uuids=None):
     """One Request for each instance that a call asks for. Raises InvalidRequest.
 
-    Without UUIDs (old callers), the number is the spec's own and the UUIDs of all but the first are made up.
+    Without UUIDs (old callers), the number is the spec's own and the UUIDs of all but the first
+    are made up.
     """
     uuids = _uuids(spec_obj, instance_uuids)
     facts = {name: _read(name, reader, spec_obj) for name, reader in READERS.items()}
@@ -113,7 +117,10 @@ def _uuids(spec_obj, given):
         count = spec_obj.num_instances if 'num_instances' in spec_obj else 1
         own = spec_obj.instance_uuid if 'instance_uuid' in spec_obj else None
         _check_count('num_instances', count)
-        uuids = [own or uuidutils.generate_uuid(), *(uuidutils.generate_uuid() for _ in range(count - 1))]
+        uuids = [
+            own or uuidutils.generate_uuid(),
+            *(uuidutils.generate_uuid() for _ in range(count - 1)),
+        ]
     seen = set()
     for uuid in uuids:
         if words.uuid(uuid, 'instance_uuids') in seen:
@@ -130,7 +137,8 @@ def _check_count(where, count):
 
 
 def selections(placed, as_objects):
-    """The answer of a call: lists of Selection objects, or for old callers one dict for each instance."""
+    """The answer of a call: lists of Selection objects, or for old callers one dict for each
+    instance."""
     if as_objects:
         return [[selection(one) for one in chosen] for chosen in placed]
     return [selection(chosen[0]).to_dict() for chosen in placed]
@@ -196,14 +204,19 @@ def _set(item, field):
 def aggregate_id(given):
     """The id of an Aggregate object. Raises InvalidRequest."""
     if not isinstance(given, objects.Aggregate):
-        raise errors.InvalidRequest('aggregate', f'it must be an Aggregate, not {type(given).__name__}')
+        raise errors.InvalidRequest(
+            'aggregate', f'it must be an Aggregate, not {type(given).__name__}'
+        )
     if 'id' not in given or not 0 <= given.id <= LARGEST_ID:
-        raise errors.InvalidRequest('aggregate.id', f'it must be set, and between 0 and {LARGEST_ID}')
+        raise errors.InvalidRequest(
+            'aggregate.id', f'it must be set, and between 0 and {LARGEST_ID}'
+        )
     return given.id
 
 
 def instance_uuids(given, where='instances'):
-    """The UUIDs in a list of them, an Instance or an InstanceList; None stays None. Raises InvalidRequest."""
+    """The UUIDs in a list of them, an Instance or an InstanceList; None stays None. Raises
+    InvalidRequest."""
     if given is None:
         return None
     items = [given] if isinstance(given, objects.Instance) else given
@@ -268,7 +281,8 @@ def moment(seconds):
 
 
 def service(given):
-    """disabled, disabled_reason, forced_down, seen_s of a Service object; None where it says nothing.
+    """disabled, disabled_reason, forced_down, seen_s of a Service object; None where it says
+    nothing.
 
     Raises InvalidRequest.
     """
@@ -276,7 +290,9 @@ def service(given):
         raise errors.InvalidRequest('service', f'it must be a Service, not {type(given).__name__}')
     reason = _set(given, 'disabled_reason')
     if reason is not None and not words.is_text(reason):
-        raise errors.InvalidRequest('service.disabled_reason', 'it holds characters that are no text')
+        raise errors.InvalidRequest(
+            'service.disabled_reason', 'it holds characters that are no text'
+        )
     return (
         _set(given, 'disabled'),
         reason,

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What words from the wire must look like: such that every database and every log line can hold them."""
+"""What words from the wire must look like: such that every database and every log line can hold
+them."""
 
 import math
 import re
@@ -48,7 +49,8 @@ def is_symbol(value):
 def check_text(value):
     """Have all text inside of a message such that a database takes it. Raises InvalidRequest.
 
-    What ``repr`` shows is searched first: that takes some microseconds for a message without such text.
+    What ``repr`` shows is searched first: that takes some microseconds for a message without such
+    text.
     """
     try:
         if isinstance(value, (dict, list)) and ESCAPED.search(repr(value)):
@@ -93,7 +95,9 @@ def number(value, where):
 def name(value, where):
     """The name itself. Raises InvalidRequest."""
     if not is_name(value):
-        raise errors.InvalidRequest(where, f'{short(value)} is no name of 1 to {NAME_LENGTH} characters')
+        raise errors.InvalidRequest(
+            where, f'{short(value)} is no name of 1 to {NAME_LENGTH} characters'
+        )
     return value
 
 
@@ -112,13 +116,19 @@ def _check_plain(value, where, left):
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
-                raise errors.InvalidRequest(where[:NAME_LENGTH], f'the key {short(key)} is no text')
+                raise errors.InvalidRequest(
+                    where[:NAME_LENGTH], f'the key {short(key)} is no text'
+                )
             _check_plain(item, f'{where}.{key[:64]}', left - 1)
     elif isinstance(value, list):
         for item in value:
             _check_plain(item, where, left - 1)
     elif isinstance(value, (int, float)):
         if not (-LARGEST <= value <= LARGEST if isinstance(value, int) else math.isfinite(value)):
-            raise errors.InvalidRequest(where[:NAME_LENGTH], f'{short(value)} is no number of 64 bits')
+            raise errors.InvalidRequest(
+                where[:NAME_LENGTH], f'{short(value)} is no number of 64 bits'
+            )
     elif value is not None and not isinstance(value, str):
-        raise errors.InvalidRequest(where[:NAME_LENGTH], f'a {type(value).__name__} is no plain value')
+        raise errors.InvalidRequest(
+            where[:NAME_LENGTH], f'a {type(value).__name__} is no plain value'
+        )

@@ -17,6 +17,6 @@ r"""Simulated computes and conductors over the real doors, and the replay of a t
       clock -^    \--> fleet ----> update_resource_stats, update_aggregates ...
                    \-> watch, report        audit <- the store, or what the scheduler told the fleet
 
-Only departures go by simulated time. All else, liveness included, is real: the scheduler is not told
-that this is a simulation.
+Only departures go by simulated time. All else, liveness included, is real: the scheduler is not
+told that this is a simulation.
 """

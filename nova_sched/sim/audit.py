@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Checks after a replay: no node over its capacity, and exactly one claim for each server that runs."""
+"""Checks after a replay: no node over its capacity, and exactly one claim for each server that
+runs."""
 
 import collections
 import dataclasses
@@ -18,7 +19,8 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Account:
-    """One node as the scheduler keeps it: use and capacity by resource class, and who holds the claims."""
+    """One node as the scheduler keeps it: use and capacity by resource class, and who holds the
+    claims."""
 
     host: str
     used: Mapping[str, int]
@@ -44,7 +46,9 @@ def _stored(facts):
 def from_answers(fleet):
     """Accounts of the fleet's nodes, from what the scheduler answered to their last reports."""
     amounts = {
-        uuid: claim.resources for node in fleet.nodes.values() for uuid, claim in node.instances.items()
+        uuid: claim.resources
+        for node in fleet.nodes.values()
+        for uuid, claim in node.instances.items()
     }
     return [_answered(node, fleet.answers[node.host], amounts) for node in fleet.nodes.values()]
 

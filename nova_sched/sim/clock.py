@@ -16,7 +16,8 @@ import itertools
 
 
 class Clock:
-    """Seconds of simulated time. Calling it gives the time, so it stands wherever a clock is handed in."""
+    """Seconds of simulated time. Calling it gives the time, so it stands wherever a clock is
+    handed in."""
 
     def __init__(self, start_s=0.0):
         self._now_s = start_s
@@ -27,7 +28,8 @@ class Clock:
         return self._now_s
 
     def at(self, when_s, what):
-        """Have ``what`` fall due at that time; what is late already falls due with the next move."""
+        """Have ``what`` fall due at that time; what is late already falls due with the next
+        move."""
         heapq.heappush(self._due, (when_s, next(self._order), what))
 
     def move(self, to_s):

@@ -26,9 +26,9 @@ IMAGE = '6a2c9f0e-5b1d-4c3e-8f7a-9d8e7c6b5a49'
 class Boot:
     """What became of one request.
 
-    ``hosts`` maps each server that runs to its host. ``reason`` says why the request was refused, None
-    if it was not. ``moved`` servers run on an alternate, ``failed`` ones could not be built anywhere.
-    ``latency_s`` is what the conductor waited for select_destinations.
+    ``hosts`` maps each server that runs to its host. ``reason`` says why the request was refused,
+    None if it was not. ``moved`` servers run on an alternate, ``failed`` ones could not be built
+    anywhere. ``latency_s`` is what the conductor waited for select_destinations.
     """
 
     hosts: dict
@@ -51,9 +51,13 @@ class Conductor:
         try:
             placed = self._conductor.scheduler.select_destinations(spec_obj, uuids)
         except errors.SchedError as error:
-            return Boot({}, time.perf_counter() - begin_s, getattr(error, 'reason', None) or str(error))
+            return Boot(
+                {}, time.perf_counter() - begin_s, getattr(error, 'reason', None) or str(error)
+            )
         latency_s = time.perf_counter() - begin_s
-        requests = {request.instance_uuid: request for request in translate.requests(spec_obj, uuids)}
+        requests = {
+            request.instance_uuid: request for request in translate.requests(spec_obj, uuids)
+        }
         hosts, builds, failed = {}, collections.Counter(), 0
 
         def build(uuid, selection):
@@ -62,7 +66,9 @@ class Conductor:
 
         for uuid, found in zip(uuids, placed, strict=True):
             try:
-                hosts[uuid] = self._conductor.build_instance(spec_obj, uuid, found, build).service_host
+                hosts[uuid] = self._conductor.build_instance(
+                    spec_obj, uuid, found, build
+                ).service_host
             except errors.MaxRetriesExceeded:
                 failed += 1
         moved = sum(builds[uuid] > 1 for uuid in hosts)
@@ -74,7 +80,8 @@ class Conductor:
 
 
 def spec(flavor, uuids, zone=None, extra_specs=None, image_properties=None):
-    """The RequestSpec that a conductor sends for servers of this flavor, in a zone if that is named."""
+    """The RequestSpec that a conductor sends for servers of this flavor, in a zone if that is
+    named."""
     return objects.RequestSpec(
         instance_uuid=uuids[0],
         num_instances=len(uuids),
@@ -92,7 +99,9 @@ def spec(flavor, uuids, zone=None, extra_specs=None, image_properties=None):
             swap=0,
             extra_specs=extra_specs or {},
         ),
-        image=objects.ImageMeta(id=IMAGE, properties=objects.ImageMetaProps(**image_properties or {})),
+        image=objects.ImageMeta(
+            id=IMAGE, properties=objects.ImageMetaProps(**image_properties or {})
+        ),
         numa_topology=None,
         pci_requests=objects.InstancePCIRequests(instance_uuid=uuids[0], requests=[]),
         ignore_hosts=None,

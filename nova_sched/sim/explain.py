@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Asks a running engine, through its own door: why a request cannot be met, and how long one takes."""
+"""Asks a running engine, through its own door: why a request cannot be met, and how long one
+takes."""
 
 import dataclasses
 import time
@@ -34,7 +35,8 @@ class Explained:
 
 
 def refusal(scheduler, zone):
-    """Ask a running engine for what no simulated node has, in a zone. None if it finds a host after all."""
+    """Ask a running engine for what no simulated node has, in a zone. None if it finds a host
+    after all."""
     flavor, server = Flavor('impossible', 4, 28 * 1024), str(uuid.uuid4())
     spec = conductor.spec(
         flavor,
@@ -46,13 +48,16 @@ def refusal(scheduler, zone):
     try:
         scheduler.place(translate.requests(spec, [server]), claim=False)
     except errors.NoValidHost as error:
-        asked = f'a server with {flavor} in {zone}, on a CPU with AVX-512, from an image for aarch64'
+        asked = (
+            f'a server with {flavor} in {zone}, on a CPU with AVX-512, from an image for aarch64'
+        )
         return Explained(asked, error.reason, error.steps)
     return None
 
 
 def one_by_one(scheduler, count=100):
-    """Place servers one after the other, then end their claims. Returns the seconds that each took."""
+    """Place servers one after the other, then end their claims. Returns the seconds that each
+    took."""
     placed, took_s = [], []
     for server in (str(uuid.uuid4()) for _ in range(count)):
         requests = translate.requests(conductor.spec(SMALL, [server]), [server])

@@ -63,7 +63,8 @@ class Fleet:
         """Every node on which something happened reports, as does one that was silent for long."""
         late_s = time.monotonic() - HEARTBEAT_S
         self._pool.each(
-            self._report, [node for node in self.nodes.values() if node.dirty or node.reported_s < late_s]
+            self._report,
+            [node for node in self.nodes.values() if node.dirty or node.reported_s < late_s],
         )
 
     def report_all(self):
@@ -77,10 +78,13 @@ class Fleet:
             self._casts.delete_aggregate(aggregate)
 
     def build(self, request, selection):
-        """Build on the chosen host. Raises ComputeResourcesUnavailable, always if it is not of this fleet."""
+        """Build on the chosen host. Raises ComputeResourcesUnavailable, always if it is not of
+        this fleet."""
         node = self.nodes.get(selection.service_host)
         if node is None:
-            raise errors.ComputeResourcesUnavailable(selection.compute_node_uuid, 'it is not simulated')
+            raise errors.ComputeResourcesUnavailable(
+                selection.compute_node_uuid, 'it is not simulated'
+            )
         node.build(request)
 
     @property
@@ -97,7 +101,10 @@ class Fleet:
 
     def _disable(self, node):
         service = objects.Service(
-            host=node.host, binary='nova-compute', disabled=True, disabled_reason='simulated maintenance'
+            host=node.host,
+            binary='nova-compute',
+            disabled=True,
+            disabled_reason='simulated maintenance',
         )
         self._stats.update_service(node.host, service)
 

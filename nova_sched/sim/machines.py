@@ -30,7 +30,8 @@ FAST_CPU = 'HW_CPU_X86_AVX512F'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shape:
-    """One kind of machine: memory in MiB, disk in GiB; of the memory ``reserved_mb`` is kept for the host."""
+    """One kind of machine: memory in MiB, disk in GiB; of the memory ``reserved_mb`` is kept for
+    the host."""
 
     vcpus: int = 64
     memory_mb: int = 132 * 1024
@@ -62,11 +63,18 @@ class Plan:
 class Node:
     """A compute node that keeps a list of instances and records its own usage, as an agent does.
 
-    ``zone`` and ``rack`` are names; ``fails`` tells of an instance's UUID whether its build fails here.
+    ``zone`` and ``rack`` are names; ``fails`` tells of an instance's UUID whether its build fails
+    here.
     """
 
     def __init__(
-        self, stats, inventories, zone=None, rack=None, disabled=False, fails=lambda instance: False
+        self,
+        stats,
+        inventories,
+        zone=None,
+        rack=None,
+        disabled=False,
+        fails=lambda instance: False,
     ):
         self.zone, self.rack, self.disabled = zone, rack, disabled
         self.host, self.nodename, self.uuid = stats.host, stats.hypervisor_hostname, stats.uuid
@@ -123,7 +131,9 @@ def machines(plan):
     for number in range(plan.nodes):
         zone = plan.zone_names[number % plan.zones]
         rack = number // plan.zones % plan.racks + 1
-        host = f'sim-z{number % plan.zones + 1}-r{rack}-n{number // plan.zones // plan.racks + 1:02}'
+        host = (
+            f'sim-z{number % plan.zones + 1}-r{rack}-n{number // plan.zones // plan.racks + 1:02}'
+        )
         found.append(_node(host, plan, zone, rack, chance.random() < plan.disabled))
     return found
 

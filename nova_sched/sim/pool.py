@@ -16,7 +16,8 @@ import concurrent.futures
 
 
 class Pool(concurrent.futures.ThreadPoolExecutor):
-    """As many calls in flight as threads. Leaving it as a context manager gives up what has not begun."""
+    """As many calls in flight as threads. Leaving it as a context manager gives up what has not
+    begun."""
 
     def each(self, work, items):
         """Do the work for each of the items; raise what the first that failed did."""

@@ -32,15 +32,18 @@ class Refusal:
 
     requests: int = 0
     servers: int = 0
-    asked: collections.Counter = dataclasses.field(default_factory=collections.Counter)  # of (flavor, zone)
+    asked: collections.Counter = dataclasses.field(
+        default_factory=collections.Counter
+    )  # of (flavor, zone)
 
 
 @dataclasses.dataclass(slots=True)
 class Tally:
     """What has happened so far; times in seconds.
 
-    ``servers`` = placed + refused + failed (built nowhere). ``moved`` of the placed run on an alternate,
-    ``left`` of them are deleted again. ``history`` has (simulated time, use by zone) of each step.
+    ``servers`` = placed + refused + failed (built nowhere). ``moved`` of the placed run on an
+    alternate, ``left`` of them are deleted again. ``history`` has (simulated time, use by zone) of
+    each step.
     """
 
     requests: int = 0
@@ -78,7 +81,8 @@ class Tally:
 
 
 def short(reason):
-    """What refusals are grouped by: the rule that removed the last host, or the text without its numbers."""
+    """What refusals are grouped by: the rule that removed the last host, or the text without its
+    numbers."""
     rule = REMOVED_THE_LAST.search(reason)
     return rule[1] if rule else re.sub(r'\d+', 'N', reason)
 
@@ -86,7 +90,8 @@ def short(reason):
 class Demand:
     """What a trace does not tell, made up from a seed: UUIDs, and zones.
 
-    A share of the batches (``zoned``, 0..1) insists on a zone; each is half as popular as the one before.
+    A share of the batches (``zoned``, 0..1) insists on a zone; each is half as popular as the one
+    before.
     """
 
     def __init__(self, zones, zoned, seed):
@@ -113,8 +118,8 @@ class Replay:
     def run(self, arrivals):
         """Arrivals in order of time. Returns the Tally.
 
-        Requests of one moment are in flight together. Before them, departures until then are through, and
-        each node on which something happened has reported.
+        Requests of one moment are in flight together. Before them, departures until then are
+        through, and each node on which something happened has reported.
         """
         tally, begin_s = Tally(), time.monotonic()
         for now_s, together in itertools.groupby(arrivals, key=lambda arrival: arrival.time_s):
@@ -140,7 +145,8 @@ class Replay:
         self._fleet.report()
 
     def _arrive(self, together):
-        """Boot all; gives each arrival with its zone, its UUIDs and its Boot as that comes back."""
+        """Boot all; gives each arrival with its zone, its UUIDs and its Boot as that comes
+        back."""
         flying = {}
         for arrival in together:
             zone, uuids = self._demand.zone(arrival.batch), self._demand.uuids(len(arrival))

@@ -70,7 +70,9 @@ def bar(share, width=BAR):
 
 def spark(shares):
     """One character for each share (0..1)."""
-    return ''.join(SPARKS[min(int(max(share, 0.0) * len(SPARKS)), len(SPARKS) - 1)] for share in shares)
+    return ''.join(
+        SPARKS[min(int(max(share, 0.0) * len(SPARKS)), len(SPARKS) - 1)] for share in shares
+    )
 
 
 def _share(pair):
@@ -83,7 +85,9 @@ def _table(*columns):
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style='dim')
     for name in columns:
         table.add_column(
-            name.removeprefix('>'), justify='right' if name.startswith('>') else 'left', no_wrap=True
+            name.removeprefix('>'),
+            justify='right' if name.startswith('>') else 'left',
+            no_wrap=True,
         )
     return table
 
@@ -115,11 +119,18 @@ def _refusals(console, result):
     if not result.tally.refusals:
         return
     heading(console, 'Why refused')
-    table = _table('rule that removed the last host', '>requests', '>servers', 'most often asked for')
-    for reason, refusal in sorted(result.tally.refusals.items(), key=lambda pair: -pair[1].servers):
+    table = _table(
+        'rule that removed the last host', '>requests', '>servers', 'most often asked for'
+    )
+    for reason, refusal in sorted(
+        result.tally.refusals.items(), key=lambda pair: -pair[1].servers
+    ):
         (((flavor, zone), _),) = refusal.asked.most_common(1)
         table.add_row(
-            reason, f'{refusal.requests:,}', f'{refusal.servers:,}', f'{flavor} in {zone or "any zone"}'
+            reason,
+            f'{refusal.requests:,}',
+            f'{refusal.servers:,}',
+            f'{flavor} in {zone or "any zone"}',
         )
     console.print(table)
 
@@ -197,7 +208,9 @@ def _hosts(console, result):
     heading(console, 'Fullest and emptiest hosts')
     table = _table('host', 'rack', '>servers', '>vCPUs', '>memory, GiB')
     for node in shown:
-        (vcpus, most_vcpus), (memory, most_memory) = (node.usage()[name] for name in (VCPU, MEMORY_MB))
+        (vcpus, most_vcpus), (memory, most_memory) = (
+            node.usage()[name] for name in (VCPU, MEMORY_MB)
+        )
         table.add_row(
             node.host + (' (this machine)' if node is result.machine else ''),
             node.rack,
@@ -231,7 +244,10 @@ def _verdict(console, result):
         return
     where = 'in the database' if result.embedded else 'with what the scheduler told its nodes'
     running = _count(result.tally.running, 'running server')
-    heading(console, f'[green]Checked {where}: no node over its capacity, one claim for each of {running}.')
+    heading(
+        console,
+        f'[green]Checked {where}: no node over its capacity, one claim for each of {running}.',
+    )
 
 
 def as_dict(result):
@@ -255,14 +271,20 @@ def as_dict(result):
             for name, _, values in times(result)
         },
         'zones': {
-            zone: {name: {'used': used, 'capacity': capacity} for name, (used, capacity) in use.items()}
+            zone: {
+                name: {'used': used, 'capacity': capacity}
+                for name, (used, capacity) in use.items()
+            }
             for zone, use in use_by_zone(result.nodes).items()
         },
         'explained': explained
         and {
             'asked': explained.asked,
             'reason': explained.reason,
-            'trail': [{'filter': name, 'seen': seen, 'left': left} for name, seen, left in explained.steps],
+            'trail': [
+                {'filter': name, 'seen': seen, 'left': left}
+                for name, seen, left in explained.steps
+            ],
         },
         'violations': result.violations,
     }

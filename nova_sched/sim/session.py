@@ -37,9 +37,10 @@ class Settings:
 class Result:
     """What came of it.
 
-    ``decided_s`` and ``answered_s`` are the engine's own times for the requests of the replay, ``alone_s``
-    those of requests that came one by one. If it is in another process (``embedded`` False) they are
-    empty, and ``explained`` is None. ``machine`` is this machine's node, if it took part.
+    ``decided_s`` and ``answered_s`` are the engine's own times for the requests of the replay,
+    ``alone_s`` those of requests that came one by one. If it is in another process (``embedded``
+    False) they are empty, and ``explained`` is None. ``machine`` is this machine's node, if it
+    took part.
     """
 
     settings: Settings
@@ -60,8 +61,9 @@ class Result:
 def play(settings, arrivals, bus, service=None, machine=None, watch=lambda tally: None):
     """Run it over a bus. Returns the Result.
 
-    ``service`` is a SchedulerService that was started in this process for this run alone: its store is
-    audited. Without one, a scheduler elsewhere is asked over the bus, and forgets the fleet in the end.
+    ``service`` is a SchedulerService that was started in this process for this run alone: its
+    store is audited. Without one, a scheduler elsewhere is asked over the bus, and forgets the
+    fleet in the end.
     """
     with Pool(settings.inflight, 'conductor') as pool:
         members = [*machines(settings.plan), *([machine] if machine else [])]
@@ -69,7 +71,9 @@ def play(settings, arrivals, bus, service=None, machine=None, watch=lambda tally
         with _membership(fleet, temporary=service is None):
             demand = Demand(settings.plan.zone_names, settings.zoned, settings.plan.seed)
             replay = Replay(fleet, Conductor(bus, fleet), Clock(), pool, demand, watch)
-            result = Result(settings, replay.run(arrivals), members, machine, embedded=service is not None)
+            result = Result(
+                settings, replay.run(arrivals), members, machine, embedded=service is not None
+            )
             fleet.report_all()
             result.reports = fleet.reports
             accounts = audit.from_answers(fleet) if service is None else _inside(result, service)

@@ -11,8 +11,8 @@
 # under the License.
 """Reads traces of VM creations: who came when, in which batches and flavors, and for how long.
 
-A trace is a folder with the table of VMs (``time_s,batch,flavor,censored,duration_bin``, gzip or plain)
-and beside it ``flavors.csv`` (``flavor,vcpus,memory_gb``) and ``duration_bins.csv``
+A trace is a folder with the table of VMs (``time_s,batch,flavor,censored,duration_bin``, gzip or
+plain) and beside it ``flavors.csv`` (``flavor,vcpus,memory_gb``) and ``duration_bins.csv``
 (``duration_bin,min_s,max_s``). Times are seconds, memory is GiB.
 """
 
@@ -54,7 +54,8 @@ class Arrival:
 
 
 def load(path=SAMPLE):
-    """All arrivals of a trace, in order of time; by default of the cut that comes with the package.
+    """All arrivals of a trace, in order of time; by default of the cut that comes with the
+    package.
 
     Raises BadConfig with what is wrong, and in which line.
     """
@@ -72,7 +73,9 @@ def split(arrivals, largest):
     """The same servers with no request for more than ``largest`` of them."""
     for arrival in arrivals:
         for start in range(0, len(arrival), largest):
-            yield dataclasses.replace(arrival, lifetimes_s=arrival.lifetimes_s[start : start + largest])
+            yield dataclasses.replace(
+                arrival, lifetimes_s=arrival.lifetimes_s[start : start + largest]
+            )
 
 
 def _rows(path, read):
@@ -92,7 +95,9 @@ def _rows(path, read):
                     raise errors.BadConfig(f'{path}, line {table.line_num}', str(error)) from None
                 yield found
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
-        raise errors.BadConfig(f'the trace {path}', getattr(error, 'strerror', None) or str(error)) from None
+        raise errors.BadConfig(
+            f'the trace {path}', getattr(error, 'strerror', None) or str(error)
+        ) from None
 
 
 def _flavor(row):

@@ -11,7 +11,7 @@
 # under the License.
 """The cluster as the scheduler sees it, held as columns.
 
-Rules ask ``hosts.Hosts`` (all rows) or ``one_host.OneHost`` (one host state of Nova's): both answer the
-same questions. ``cluster.Cluster`` is the only writer. What goes in is a ``report.Report``, wherever
-it comes from; what is asked is a ``request.Request``.
+Rules ask ``hosts.Hosts`` (all rows) or ``one_host.OneHost`` (one host state of Nova's): both
+answer the same questions. ``cluster.Cluster`` is the only writer. What goes in is a
+``report.Report``, wherever it comes from; what is asked is a ``request.Request``.
 """

@@ -45,7 +45,8 @@ def split(text):
 
 
 def values(aggregates, key):
-    """All that a host's aggregates have for a metadata key, comma lists split; empty if none has the key."""
+    """All that a host's aggregates have for a metadata key, comma lists split; empty if none has
+    the key."""
     return {part for aggregate in aggregates if key in aggregate.metadata
             for part in split(aggregate.metadata[key])}  # fmt: skip
 
@@ -123,7 +124,9 @@ class Aggregates:
         before = self._by_id.pop(aggregate_id, None)
         if aggregate is not None:
             self._by_id[aggregate_id] = aggregate
-        touched = (before.hosts if before else frozenset()) | (aggregate.hosts if aggregate else frozenset())
+        touched = (before.hosts if before else frozenset()) | (
+            aggregate.hosts if aggregate else frozenset()
+        )
         for host in touched:
             rest = [kept for kept in self._of_host.pop(host, ()) if kept.id != aggregate_id]
             if aggregate is not None and host in aggregate.hosts:
@@ -159,7 +162,9 @@ class Aggregates:
         versions = self._version, self.sets.version
         known, values = self._numbers.get((key, convert), (None, None))
         if known != versions:
-            values = self.sets.judged(lambda ids: number(self._named(ids), key, np.nan, convert), float)
+            values = self.sets.judged(
+                lambda ids: number(self._named(ids), key, np.nan, convert), float
+            )
             self._numbers[key, convert] = versions, values
         found = values[slots]
         return np.where(np.isnan(found), default, found)

@@ -42,7 +42,8 @@ def _stats(thing):
 
 
 def attribute(thing, name):
-    """The attribute of a Nova-like object; where it has none, or None, the entry of its stats; else None."""
+    """The attribute of a Nova-like object; where it has none, or None, the entry of its stats;
+    else None."""
     value = _public(thing, name)
     return _stats(thing).get(name) if value is MISSING or value is None else value
 
@@ -56,14 +57,16 @@ def rows_with(hosts, name):
     """Rows whose host state has the attribute, or whose stats have the entry."""
     if name in ATTRIBUTES or name not in hosts.stat_names:
         return hosts.everywhere(name in ATTRIBUTES)
-    return np.fromiter((name in node.report.stats for node in hosts.nodes), dtype=bool, count=hosts.rows)
+    return np.fromiter(
+        (name in node.report.stats for node in hosts.nodes), dtype=bool, count=hosts.rows
+    )
 
 
 def map_attribute(hosts, name, judge):
     """``judge(value)`` of each row's attribute or, where that is None, of its stats' entry.
 
-    A row without a value is False. Columns are judged once for each distinct value; other attributes
-    cost a look at each row.
+    A row without a value is False. Columns are judged once for each distinct value; other
+    attributes cost a look at each row.
     """
 
     def verdict(value):

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The one writer of the cluster's state: reports, claims, aggregates and instance lists change it here."""
+"""The one writer of the cluster's state: reports, claims, aggregates and instance lists change it
+here."""
 
 import dataclasses
 
@@ -109,7 +110,9 @@ class Cluster:
         if node is None:
             node = self._add(report)
         lasting = self.hosts.lasting_stats
-        if node.report.lasting != report.lasting or node.report.told(lasting) != report.told(lasting):
+        if node.report.lasting != report.lasting or node.report.told(lasting) != report.told(
+            lasting
+        ):
             self.hosts.kept.forget()
         if node.report.providers != report.providers or node.reported_providers is None:
             node.reported_providers = tree_of(report)
@@ -186,7 +189,9 @@ class Cluster:
             hosts.intern(name, row, getattr(report, name))
         hosts.stat_names.update(report.stats)
         hosts.trait_sets.put(row, [hosts.traits.id(trait) for trait in report.traits])
-        hosts.child_classes.update(node.reported_providers.classes if node.reported_providers else ())
+        hosts.child_classes.update(
+            node.reported_providers.classes if node.reported_providers else ()
+        )
         node.metrics = metrics.values(metrics.read(report.metrics))
         hosts.metric_columns.put(row, node.metrics)
         self._show_service(node)
@@ -236,7 +241,8 @@ class Cluster:
     def book(self, node, request, lifetime_s=None, move=None, **marks):
         """Claim on a node for a request. Raises ComputeResourcesUnavailable, and changes nothing.
 
-        ``move`` brings an instance here that has a claim elsewhere, ``marks`` are more of a Claim's fields.
+        ``move`` brings an instance here that has a claim elsewhere, ``marks`` are more of a
+        Claim's fields.
         """
         before = node.claims.get(request.instance_uuid)
         if before is not None:
@@ -247,7 +253,9 @@ class Cluster:
             if lifetime_s is not None and 'created_s' in marks:
                 marks['expires_s'] = marks['created_s'] + lifetime_s
             claim = dataclasses.replace(claim, move=None if is_there else move, **marks)
-            held = node.grow(before, claim) if before is not None and before.is_confirmed else claim
+            held = (
+                node.grow(before, claim) if before is not None and before.is_confirmed else claim
+            )
         except errors.ComputeResourcesUnavailable:
             if before is not None:
                 self.add(before)
@@ -273,7 +281,10 @@ class Cluster:
             claim.state,
         ):
             claims[claim.consumer_uuid] = dataclasses.replace(
-                held, created_s=claim.created_s, changed_s=claim.changed_s, expires_s=claim.expires_s
+                held,
+                created_s=claim.created_s,
+                changed_s=claim.changed_s,
+                expires_s=claim.expires_s,
             )
 
     def _note(self, claim):
@@ -348,7 +359,8 @@ class Cluster:
                 hosts.aggregates.sets.drop(old)
 
     def tell(self, host, instances):
-        """Make these the instances on the host, as its messages tell; the host may be unknown yet."""
+        """Make these the instances on the host, as its messages tell; the host may be unknown
+        yet."""
         self._told[host] = frozenset(instances)
         for node in self.nodes_of(host):
             self._tell(node, self._told[host])

@@ -36,7 +36,8 @@ def column(kind: Any) -> Any:
 
 def declared(cls):
     """The columns that a class declares: name -> type."""
-    # In a copy: whoever is first to copy an instance has Python note something in its class meanwhile.
+    # In a copy: whoever is first to copy an instance has Python note something in its class
+    # meanwhile.
     return {name: kind for name, kind in vars(cls).copy().items() if isinstance(kind, np.dtype)}
 
 
@@ -52,7 +53,7 @@ class Resource:
 
     total = column(np.int64)
     reserved = column(np.int64)
-    used = column(np.int64)  # claims and foreign use
+    used = column(np.int64)  # claims and unclaimed usage
     free = column(np.int64)  # what claims may still take; negative when oversubscribed
     unused = column(np.int64)  # what really lies idle: total less reserved and used
     largest = column(np.int64)  # most that one consumer may have
@@ -62,7 +63,9 @@ class Resource:
     spare = column(np.float64)  # total x ratio, less reserved and used
 
     def __init__(self, rows, capacity):
-        self._arrays = {name: np.zeros(capacity, dtype=kind) for name, kind in declared(Resource).items()}
+        self._arrays = {
+            name: np.zeros(capacity, dtype=kind) for name, kind in declared(Resource).items()
+        }
         self.stepped = False  # whether any row has a smallest unit or a step other than 1
         # No row that has any refuses this much to one consumer.
         self.always_allowed = np.iinfo(np.int64).max
@@ -119,7 +122,8 @@ class Resource:
 
 
 class MetricColumns:
-    """Columns of metrics, each made when a rule first asks for it: float64, NaN where it is not reported."""
+    """Columns of metrics, each made when a rule first asks for it: float64, NaN where it is not
+    reported."""
 
     def __init__(self):
         self._columns = {}
@@ -138,16 +142,21 @@ class MetricColumns:
     def column(self, name, nodes):
         """The metric of all rows; ``nodes`` are theirs, for the first time."""
         if name not in self._columns:
-            self._columns[name] = np.array([node.metrics.get(name, np.nan) for node in nodes], dtype=float)
+            self._columns[name] = np.array(
+                [node.metrics.get(name, np.nan) for node in nodes], dtype=float
+            )
         return self._columns[name][: len(nodes)]
 
 
 class Columns:
-    """All rows; names are those of Nova's host state where it has one. ``resources`` goes by class name."""
+    """All rows; names are those of Nova's host state where it has one. ``resources`` goes by class
+    name."""
 
     cell = column(np.int32)  # id of the cell's UUID in ``cells``
     seen_s = column(np.float64)  # seconds since the epoch: the last sign of life
-    disabled = column(np.bool_)  # the service is switched off by an operator, or the node reports so
+    disabled = column(
+        np.bool_
+    )  # the service is switched off by an operator, or the node reports so
     forced_down = column(np.bool_)  # an operator says that the host is down
     disk_slack_mb = column(np.int64)  # MiB that are free as recorded but not on the disk
     num_io_ops = column(np.int64)  # builds, resizes, snapshots, ... under way
@@ -159,14 +168,22 @@ class Columns:
     cpu_info = column(np.int32)
     supported_instances = column(np.int32)
     host_ip = column(np.int32)
-    machine = column(np.int32)  # NUMA cells and PCI devices, a hardware.machine.Machine; None: not told
-    shape = column(np.int32)  # child providers and what is in use of them, a providers.Tree; None: none
-    fences = column(np.int32)  # tokens of top groups that keep others off the host; None: nobody does
+    machine = column(
+        np.int32
+    )  # NUMA cells and PCI devices, a hardware.machine.Machine; None: not told
+    shape = column(
+        np.int32
+    )  # child providers and what is in use of them, a providers.Tree; None: none
+    fences = column(
+        np.int32
+    )  # tokens of top groups that keep others off the host; None: nobody does
     free_pci_devices = column(np.int64)
 
     def __init__(self, capacity=64):
         self._capacity = capacity
-        self._arrays = {name: np.zeros(capacity, dtype=kind) for name, kind in declared(Columns).items()}
+        self._arrays = {
+            name: np.zeros(capacity, dtype=kind) for name, kind in declared(Columns).items()
+        }
         self.rows = 0
         self.resources: dict[str, Resource] = {}
         self.traits = Vocab()
@@ -203,7 +220,8 @@ class Columns:
         self._capacity = capacity
 
     def remove(self, row):
-        """Drop a row; the last row takes its place. Returns the row that moved (or the same row)."""
+        """Drop a row; the last row takes its place. Returns the row that moved (or the same
+        row)."""
         last = self.rows - 1
         for name, column in self.interned.items():
             column.drop(self._arrays[name][row])

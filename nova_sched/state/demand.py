@@ -21,24 +21,27 @@ from nova_sched.state.groups import ISOLATE
 def resources_on(request, own, below=frozenset()):
     """Units by class that a request takes from a node itself.
 
-    ``own`` are the classes that the node has inventories of, ``below`` those of its child providers. A
-    class that it has is its own to give; what only they have is theirs, and what nobody has is asked
-    of the node, to be missed there. Without dedicated CPUs anywhere, shared ones may do.
+    ``own`` are the classes that the node has inventories of, ``below`` those of its child
+    providers. A class that it has is its own to give; what only they have is theirs, and what
+    nobody has is asked of the node, to be missed there. Without dedicated CPUs anywhere, shared
+    ones may do.
     """
     resources = request.resources
     if request.fallback_vcpus and PCPU not in own and PCPU not in below:
         resources = {name: units for name, units in resources.items() if name != PCPU}
         resources[VCPU] = request.fallback_vcpus
     if below and not own >= resources.keys():
-        resources = {name: units for name, units in resources.items() if name in own or name not in below}
+        resources = {
+            name: units for name, units in resources.items() if name in own or name not in below
+        }
     return resources
 
 
 def asked_below(request, loose, missing):
     """What a request wants of the providers of a node.
 
-    ``loose`` are the classes outside of groups that only child providers have, ``missing`` the traits
-    that the node itself has not; they matter where something is loose.
+    ``loose`` are the classes outside of groups that only child providers have, ``missing`` the
+    traits that the node itself has not; they matter where something is loose.
     """
     return providers.Asked(
         groups=request.groups,
@@ -59,8 +62,8 @@ def asked_of(request, own, below, traits):
 def with_own(tree, asked, stock_of, taken, traits):
     """The tree with the node itself among those that may meet groups.
 
-    ``stock_of`` gives its Stock of a class, or None; ``taken`` are the units by class that the same
-    request has from it already.
+    ``stock_of`` gives its Stock of a class, or None; ``taken`` are the units by class that the
+    same request has from it already.
     """
     stocks = {}
     for name in {name for group in asked.groups for name, _ in group.resources}:

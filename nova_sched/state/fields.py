@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The fields of a RequestSpec, or of anything with its attribute names, that several facts are read from."""
+"""The fields of a RequestSpec, or of anything with its attribute names, that several facts are
+read from."""
 
 import math
 
@@ -18,7 +19,11 @@ def read(thing, name, default=None):
     """An attribute, or the default if it is unset (objects raise for that) or missing."""
     if thing is None:
         return default
-    if hasattr(type(thing), 'obj_attr_is_set') and name in thing.fields and not thing.obj_attr_is_set(name):
+    if (
+        hasattr(type(thing), 'obj_attr_is_set')
+        and name in thing.fields
+        and not thing.obj_attr_is_set(name)
+    ):
         return default
     return getattr(thing, name, default)
 
@@ -51,7 +56,9 @@ def cpu_policy(spec):
 
 
 def thread_policy(spec):
-    return extra_specs(spec).get('hw:cpu_thread_policy') or image_properties(spec).get('hw_cpu_thread_policy')
+    return extra_specs(spec).get('hw:cpu_thread_policy') or image_properties(spec).get(
+        'hw_cpu_thread_policy'
+    )
 
 
 def swap_mb(spec):

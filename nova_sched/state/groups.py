@@ -9,10 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Resources and traits as flavors and ports ask for them: of the node, or in groups of one provider each.
+"""Resources and traits as flavors and ports ask for them: of the node, or in groups of one
+provider each.
 
 Extra specs `resources:CLASS` and `trait:NAME` are about the node as a whole; with a suffix, as in
-`resources1:CLASS` and `trait1:NAME`, they make a group. Ports and devices bring groups of their own.
+`resources1:CLASS` and `trait1:NAME`, they make a group. Ports and devices bring groups of their
+own.
 """
 
 import re
@@ -35,7 +37,8 @@ ACCELERATOR = 'accel:'
 
 
 def parts(spec, kind):
-    """The extra specs of a kind that can be understood: (suffix, name, value); no suffix is an empty one."""
+    """The extra specs of a kind that can be understood: (suffix, name, value); no suffix is an
+    empty one."""
     for key, value in extra_specs(spec).items():
         if key.startswith(kind) and (found := KEY.fullmatch(key)) and found[1] == kind:
             yield found[2] or '', found[3], value
@@ -77,21 +80,31 @@ def _requested(spec):
 def groups(spec):
     """All groups, those of the flavor first. Raises ValueError for two of one name."""
     found = [*_of_flavor(spec), *map(_of_port, _requested(spec))]
-    twice = [suffix for suffix, count in Counter(group.suffix for group in found).items() if count > 1]
+    twice = [
+        suffix for suffix, count in Counter(group.suffix for group in found).items() if count > 1
+    ]
     if twice:
         raise ValueError(f'two groups are called {twice[0]}')
     return tuple(group for group in found if group.resources or group.required or group.forbidden)
 
 
 def _of_flavor(spec):
-    amounts, required, forbidden = _amounts(spec), named_traits(spec, REQUIRED), named_traits(spec, FORBIDDEN)
+    amounts, required, forbidden = (
+        _amounts(spec),
+        named_traits(spec, REQUIRED),
+        named_traits(spec, FORBIDDEN),
+    )
     for suffix in dict.fromkeys([*amounts, *required, *forbidden]):
         if suffix:
-            yield _group(suffix, amounts.get(suffix, {}), required.get(suffix), forbidden.get(suffix))
+            yield _group(
+                suffix, amounts.get(suffix, {}), required.get(suffix), forbidden.get(suffix)
+            )
 
 
 def _of_port(found):
-    resources = {name: amount(name, value) for name, value in (read(found, 'resources') or {}).items()}
+    resources = {
+        name: amount(name, value) for name, value in (read(found, 'resources') or {}).items()
+    }
     traits = read(found, 'required_traits'), read(found, 'forbidden_traits')
     return _group(read(found, 'requester_id') or '', resources, *traits, read(found, 'in_tree'))
 
@@ -109,7 +122,9 @@ def group_policy(spec):
     policy = extra_specs(spec).get('group_policy')
     if policy in (NONE, ISOLATE):
         return policy
-    of_flavor = {suffix for kind in (RESOURCES, TRAIT) for suffix, _, _ in parts(spec, kind) if suffix}
+    of_flavor = {
+        suffix for kind in (RESOURCES, TRAIT) for suffix, _, _ in parts(spec, kind) if suffix
+    }
     return NONE if len(of_flavor) <= 1 and len(groups(spec)) > 1 else None
 
 
@@ -122,7 +137,8 @@ def same_subtree(spec):
 
 
 def resources(spec):
-    """Amount by resource class, outside of groups: the flavor's, as far as extra specs do not replace it."""
+    """Amount by resource class, outside of groups: the flavor's, as far as extra specs do not
+    replace it."""
     policy, vcpus = cpu_policy(spec), flavor(spec, 'vcpus')
     asked = dict(_amounts(spec).get('', {}))
     if policy in (DEDICATED, MIXED):
@@ -147,7 +163,8 @@ def fallback_vcpus(spec):
 
 
 def _completed(spec, asked):
-    """With what the flavor's own fields, and its image, add to what is asked by name; without zeros."""
+    """With what the flavor's own fields, and its image, add to what is asked by name; without
+    zeros."""
     named = {*asked, *(name for _, name, _ in parts(spec, RESOURCES))}
     named.update(name for group in _requested(spec) for name in read(group, 'resources') or ())
     own = {MEMORY_MB: flavor(spec, 'memory_mb'), DISK_GB: fields.disk_gb(spec)}
@@ -190,7 +207,9 @@ def unsupported(spec):
         # Traits alone say something only of where the other groups of a subtree are.
         words += [f'group {group.suffix} without resources' for group in known
                   if not group.resources and group.suffix not in near]  # fmt: skip
-        words += [f'same_subtree {suffix}' for suffix in sorted(near - {group.suffix for group in known})]
+        words += [
+            f'same_subtree {suffix}' for suffix in sorted(near - {group.suffix for group in known})
+        ]
     return tuple(words)
 
 

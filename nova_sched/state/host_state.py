@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One row under the attribute names of Nova's host state, for plug-ins that were written for Nova."""
+"""One row under the attribute names of Nova's host state, for plug-ins that were written for
+Nova."""
 
 import functools
 import types
@@ -34,7 +35,9 @@ class HostState:
         self.failed_builds = int(hosts.failed_builds[row])
 
     def __repr__(self):
-        return f'({self.host}, {self.nodename}) ram: {self.free_ram_mb}MB disk: {self.free_disk_mb}MB'
+        return (
+            f'({self.host}, {self.nodename}) ram: {self.free_ram_mb}MB disk: {self.free_disk_mb}MB'
+        )
 
     def __getattr__(self, name):
         if name.startswith('_'):
@@ -72,7 +75,8 @@ class HostState:
 
     @functools.cached_property
     def numa_topology(self):
-        """The NUMATopology as text, with what claims hold among what is in use; None if it is not told."""
+        """The NUMATopology as text, with what claims hold among what is in use; None if it is not
+        told."""
         machine = self._node.machine
         if machine is None or machine is self._node.reported:
             return self._node.report.numa_topology

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What rules may ask of the hosts: the columns under Nova's names, and a few questions over all rows."""
+"""What rules may ask of the hosts: the columns under Nova's names, and a few questions over all
+rows."""
 
 import functools
 
@@ -41,7 +42,9 @@ class Hosts(Columns):
         self.places = Places()  # instance UUID -> set of rows that hold it
         self.child_classes = set()  # every resource class that any child provider ever had
         self.stat_names = set()  # every name that any node's stats ever had
-        self.lasting_stats: frozenset[str] = frozenset()  # names of stats that tell of a rack or the like
+        self.lasting_stats: frozenset[str] = (
+            frozenset()
+        )  # names of stats that tell of a rack or the like
         self.aggregates = Aggregates()
         self.kept = Kept()  # what rules found that depends on lasting facts only
 
@@ -113,7 +116,8 @@ class Hosts(Columns):
         return len(self.interned['fences'].values) > 1
 
     def open_to(self, tokens):
-        """Rows that no top group keeps for itself, but for those that gave these tokens; True: all rows."""
+        """Rows that no top group keeps for itself, but for those that gave these tokens; True: all
+        rows."""
         if not self.is_fenced:
             return True
         return self.map('fences', lambda fences: fences is None or fences <= tokens)
@@ -148,17 +152,20 @@ class Hosts(Columns):
         return counts
 
     def growing(self, request, resource_class):
-        """Where the instance is, by row: what both of its sizes take, and whether there is room for that."""
+        """Where the instance is, by row: what both of its sizes take, and whether there is room
+        for that."""
         found = ((row, self.nodes[row].growth(request, resource_class))
                  for row in self.places.get(request.instance_uuid, ()))  # fmt: skip
         return {row: both for row, both in found if both is not None}
 
     def count_images(self, name, text):
-        """How many instances of an image with that property each row holds, as far as images are known."""
+        """How many instances of an image with that property each row holds, as far as images are
+        known."""
         return self.places.count_images((name, text), self.rows)
 
     def metric(self, name):
-        """The metric of each row: NaN where it is not reported, NO_VALUE where it is, but not as a number."""
+        """The metric of each row: NaN where it is not reported, NO_VALUE where it is, but not as a
+        number."""
         return self.metric_columns.column(name, self.nodes)
 
     def has_trait(self, trait):
@@ -171,24 +178,31 @@ class Hosts(Columns):
 
     def in_zone(self, zone, default_zone):
         """Rows of a zone; hosts that no aggregate puts anywhere are in the default zone."""
-        return self.aggregates.map(self.aggregate_set, lambda found: zone in (zones(found) or {default_zone}))
+        return self.aggregates.map(
+            self.aggregate_set, lambda found: zone in (zones(found) or {default_zone})
+        )
 
     def aggregate_number(self, key, default, convert):
-        """Numeric override of each row by aggregate metadata; a plain default where nobody overrides."""
-        numbers = functools.partial(self.aggregates.numbers, self.aggregate_set, key, default, convert)
+        """Numeric override of each row by aggregate metadata; a plain default where nobody
+        overrides."""
+        numbers = functools.partial(
+            self.aggregates.numbers, self.aggregate_set, key, default, convert
+        )
         if key not in self.aggregates.keys or isinstance(default, np.ndarray):
             return numbers()
         return self.kept.get((key, default, convert), numbers)
 
     def map(self, name, judge, dtype=bool):
-        """``judge(value)`` of an interned column, for each row; called once for each distinct value."""
+        """``judge(value)`` of an interned column, for each row; called once for each distinct
+        value."""
         return self.interned[name].map(getattr(self, name), judge, dtype)
 
     def map_machines(self, rows, question, judge):
-        """``judge(machine)`` for the given rows; None is the machine of a node that tells of no pieces.
+        """``judge(machine)`` for the given rows; None is the machine of a node that tells of no
+        pieces.
 
-        Machines that are alike are judged once, and again only when a claim or a report changes them:
-        ``question`` is hashable, and an equal one has the same answers.
+        Machines that are alike are judged once, and again only when a claim or a report changes
+        them: ``question`` is hashable, and an equal one has the same answers.
         """
         return self.interned['machine'].map_kept(self.machine[rows], question, judge)
 
@@ -201,7 +215,8 @@ class Hosts(Columns):
     def map_shapes(self, rows, question, judge):
         """``judge(tree)`` of the child providers of the given rows; False for a node without any.
 
-        Trees that are alike are judged once, as machines are. Their UUIDs are not those of the node.
+        Trees that are alike are judged once, as machines are. Their UUIDs are not those of the
+        node.
         """
         return self.interned['shape'].map_kept(
             self.shape[rows], question, lambda tree: tree is not None and judge(tree)
@@ -212,7 +227,9 @@ class Hosts(Columns):
         if resource_class not in self.child_classes:
             return self.everywhere(False)
         rows = np.arange(self.rows)
-        return self.map_shapes(rows, ('class', resource_class), lambda tree: resource_class in tree.classes)
+        return self.map_shapes(
+            rows, ('class', resource_class), lambda tree: resource_class in tree.classes
+        )
 
     def has_trait_below(self, trait):
         """Rows with a child provider that has the trait."""

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Answers that hold until a lasting fact of some host changes: the next boot of a flavor asks no more."""
+"""Answers that hold until a lasting fact of some host changes: the next boot of a flavor asks no
+more."""
 
 import collections
 
@@ -21,8 +22,8 @@ MOST = 256  # answers, each with a byte for each host
 class Kept:
     """Answers by question; all are forgotten when a lasting fact changes, which is seldom.
 
-    Lasting facts are aggregates, traits, texts such as the hypervisor's type, and which hosts there
-    are: nothing that a claim or an ordinary report changes.
+    Lasting facts are aggregates, traits, texts such as the hypervisor's type, and which hosts
+    there are: nothing that a claim or an ordinary report changes.
     """
 
     def __init__(self, most=MOST):

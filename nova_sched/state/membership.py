@@ -19,7 +19,8 @@ from nova_sched.state.request import AFFINITY
 
 
 class Membership:
-    """Group UUID -> its members that have claims; ``name`` is the claims' field that has the group."""
+    """Group UUID -> its members that have claims; ``name`` is the claims' field that has the
+    group."""
 
     def __init__(self, name):
         self._group_of = operator.attrgetter(name)
@@ -49,10 +50,11 @@ class Membership:
 
 
 def group_now(cluster, request, also=()):
-    """The request's group as it is by now, with the instances ``also`` among its members; None without one.
+    """The request's group as it is by now, with the instances ``also`` among its members; None
+    without one.
 
-    Where members of an affinity group are, their claims say. Only of those that nobody has claimed for, the
-    caller and the hosts' messages tell.
+    Where members of an affinity group are, their claims say. Only of those that nobody has claimed
+    for, the caller and the hosts' messages tell.
     """
     group = request.group
     if group is None:
@@ -67,7 +69,9 @@ def group_now(cluster, request, also=()):
         rows = (row for other in others for row in cluster.hosts.places.get(other, ()))
         known = group.hosts | {cluster.hosts.nodes[row].host for row in rows}
     in_transit = any(found != known for found in claimed) or (len(known) > 1 and bool(claimed))
-    return dataclasses.replace(group, members=frozenset(members), hosts=known, in_transit=in_transit)
+    return dataclasses.replace(
+        group, members=frozenset(members), hosts=known, in_transit=in_transit
+    )
 
 
 def _claimed_hosts(cluster, instance):

@@ -24,7 +24,8 @@ LARGEST = 2**63
 
 
 def read(text):
-    """The metrics in a report's text, each with Nova's attribute names; none in a text that is no list."""
+    """The metrics in a report's text, each with Nova's attribute names; none in a text that is no
+    list."""
     try:
         found = json.loads(text) if text else []
     except (ValueError, RecursionError):
@@ -37,7 +38,8 @@ def read(text):
 
 
 def _number(name, value):
-    """A value as Nova reads it, whole; percentages travel as fractions of 1. None: it is no number."""
+    """A value as Nova reads it, whole; percentages travel as fractions of 1. None: it is no
+    number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:
         return None
     return int(value * 100) if name in PERCENTAGES else int(value)

@@ -60,7 +60,9 @@ class Node(ClaimableMixin):
         self.metrics = {}  # name -> number, as last reported
         self.service = Service()
         self.fences: frozenset[str] = frozenset()  # tokens that a claim must have here
-        self.told: frozenset[str] = frozenset()  # instances that the node or Nova's messages say are here
+        self.told: frozenset[str] = (
+            frozenset()
+        )  # instances that the node or Nova's messages say are here
 
     @property
     def uuid(self):
@@ -94,14 +96,21 @@ class Node(ClaimableMixin):
         self._hosts.resource(resource_class).take(self.row, amount)
 
     def growth(self, request, resource_class):
-        """What the old and the new size of an instance that is here take, and whether there is room for both.
+        """What the old and the new size of an instance that is here take, and whether there is
+        room for both.
 
         None for one that is not here for sure.
         """
-        held, inventory = self.claims.get(request.instance_uuid), self.report.inventories.get(resource_class)
+        held, inventory = (
+            self.claims.get(request.instance_uuid),
+            self.report.inventories.get(resource_class),
+        )
         if held is None or not held.is_confirmed or inventory is None:
             return None
-        new, old = request.resources[resource_class], held.resizing.old if held.resizing else held.resources
+        new, old = (
+            request.resources[resource_class],
+            held.resizing.old if held.resizing else held.resources,
+        )
         both = Resizing(old, request.resources).together[resource_class]
         more = both - held.resources.get(resource_class, 0)
         room = both <= inventory.largest and more <= self.usage(resource_class).available
@@ -176,8 +185,9 @@ class Node(ClaimableMixin):
     def recount(self):
         """Work out anew what claims leave of what the node reported.
 
-        What a report counts already is not held twice. Few nodes tell what their child providers have in
-        use, so there every claim is held, and what the report explains by them is taken out before.
+        What a report counts already is not held twice. Few nodes tell what their child providers
+        have in use, so there every claim is held, and what the report explains by them is taken
+        out before.
         """
         machine, tree = self.reported, self.reported_providers
         holding = [claim for claim in self.claims.values() if claim.all_parts]
@@ -204,8 +214,11 @@ def machine_of(report):
     try:
         return Machine.from_texts(*report.pieces)
     except errors.Invalid as error:
-        # The door refuses such a report; what an older release stored must not keep the others out.
-        LOG.warning('The NUMA cells and PCI devices of node %s are not counted: %s', report.nodename, error)
+        # The door refuses such a report; what an older release stored must not keep the others
+        # out.
+        LOG.warning(
+            'The NUMA cells and PCI devices of node %s are not counted: %s', report.nodename, error
+        )
         return None
 
 

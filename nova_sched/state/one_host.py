@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One Nova-like host state behind the questions that rules ask of all hosts: a rule's scalar face."""
+"""One Nova-like host state behind the questions that rules ask of all hosts: a rule's scalar
+face."""
 
 import datetime
 import functools
@@ -42,7 +43,8 @@ FITS = {
 
 
 class OneHost:
-    """A cluster of one row. Only the attributes that a rule asks for are read from the host state."""
+    """A cluster of one row. Only the attributes that a rule asks for are read from the host
+    state."""
 
     rows = 1
     child_classes = frozenset[str]()  # Nova's host states tell of no child providers
@@ -101,7 +103,9 @@ class OneHost:
         return self.everywhere(resource_class in FITS)
 
     def named(self, hosts, nodes=None):
-        return self.everywhere(self._state.host in hosts and (nodes is None or self._state.nodename in nodes))
+        return self.everywhere(
+            self._state.host in hosts and (nodes is None or self._state.nodename in nodes)
+        )
 
     def count_instances(self, uuids):
         here = self._state.instances
@@ -135,7 +139,9 @@ class OneHost:
         return zone in aggregates.zones(self._state.aggregates)
 
     def in_zone(self, zone, default_zone):
-        return self.everywhere(zone in (aggregates.zones(self._state.aggregates) or {default_zone}))
+        return self.everywhere(
+            zone in (aggregates.zones(self._state.aggregates) or {default_zone})
+        )
 
     @property
     def aggregates(self):
@@ -203,7 +209,9 @@ def machine(host_state):
         return None
     # An object of Nova's or ours.
     cells = (
-        topology if topology is None or isinstance(topology, str) else json.dumps(topology.obj_to_primitive())
+        topology
+        if topology is None or isinstance(topology, str)
+        else json.dumps(topology.obj_to_primitive())
     )
     return Machine(
         numa.Topology.from_json(cells) if cells else None,
@@ -217,5 +225,7 @@ def pools(host_state):
     """The PCI pools of a Nova-like host state, whether as text or as objects."""
     stats = host_state.pci_stats
     return (
-        pci.pools_from_json(stats) if isinstance(stats, str) else pci.pools_of(getattr(stats, 'pools', stats))
+        pci.pools_from_json(stats)
+        if isinstance(stats, str)
+        else pci.pools_of(getattr(stats, 'pools', stats))
     )

@@ -26,8 +26,8 @@ SPARE = 1024  # images that are remembered of instances that are nowhere
 class Places(dict):
     """Instance UUID -> set of rows that hold it.
 
-    Of an instance that ``learn`` told the image of, the properties are known as (name, text) pairs. Rows are
-    counted by such a pair from the first time that somebody asks for one.
+    Of an instance that ``learn`` told the image of, the properties are known as (name, text)
+    pairs. Rows are counted by such a pair from the first time that somebody asks for one.
     """
 
     def __init__(self):
@@ -72,7 +72,9 @@ class Places(dict):
             self._count(uuid, row, 1)
         # An instance that is nowhere now may be somewhere soon: claims end and begin anew.
         if len(self._images) > 2 * len(self) + SPARE:
-            self._images = {one: image for one, image in self._images.items() if one in self or one == uuid}
+            self._images = {
+                one: image for one, image in self._images.items() if one in self or one == uuid
+            }
             self._shared = {image: image for image in self._images.values()}
 
     def image(self, uuid):
@@ -102,7 +104,8 @@ class Places(dict):
 
 
 def image_of(instance):
-    """Properties of an instance's image, name -> text: as we know them, or from Nova's system_metadata."""
+    """Properties of an instance's image, name -> text: as we know them, or from Nova's
+    system_metadata."""
     known = read(instance, 'image_properties')
     if known is None:
         metadata = read(instance, 'system_metadata') or {}

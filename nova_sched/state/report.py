@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a node says of itself, as plain values: the one form that the cluster takes, whoever brings it."""
+"""What a node says of itself, as plain values: the one form that the cluster takes, whoever brings
+it."""
 
 import dataclasses
 import json
@@ -26,7 +27,8 @@ INITIAL_RATIOS = {VCPU: 4.0, MEMORY_MB: 1.0, DISK_GB: 1.0}
 # Texts that stay the same from report to report.
 LASTING = ('cpu_info', 'host_ip', 'hypervisor_type', 'hypervisor_version', 'supported_instances')
 
-# No machine is this large. A bigger figure is a mistake, and would not fit the columns when GiB become MiB.
+# No machine is this large. A bigger figure is a mistake, and would not fit the columns when GiB
+# become MiB.
 LARGEST = 2**43
 
 
@@ -55,8 +57,9 @@ class Inventory:
 class ReportOrder(NamedTuple):
     """Where a report stands among those of its node.
 
-    It is the ``sequence``-th of the ``boot``-th start of its sender, or was made at ``told_s`` by its
-    sender's clock (seconds since the epoch); None: the sender does not say. It was sent after ``since_s``.
+    It is the ``sequence``-th of the ``boot``-th start of its sender, or was made at ``told_s`` by
+    its sender's clock (seconds since the epoch); None: the sender does not say. It was sent after
+    ``since_s``.
     """
 
     since_s: float = math.inf
@@ -65,7 +68,8 @@ class ReportOrder(NamedTuple):
     told_s: float | None = None
 
     def is_after(self, last, taken_s):
-        """Whether it is newer than the ReportOrder of the one that was taken last, at ``taken_s``."""
+        """Whether it is newer than the ReportOrder of the one that was taken last, at
+        ``taken_s``."""
         if None not in (self.boot, self.sequence, last.boot, last.sequence):
             return (self.boot, self.sequence) > (last.boot, last.sequence)
         if self.since_s >= taken_s:
@@ -77,10 +81,10 @@ class ReportOrder(NamedTuple):
 class Report:
     """One node's facts.
 
-    ``inventories`` and ``used`` go by Placement's resource class; ``used`` counts everything on the
-    node, the reserved part too, as Nova's ComputeNode does. ``instances`` None means that the report
-    does not say which instances there are. ``providers`` keeps child providers as they came. ``order`` says
-    which report it is; two reports that say the same are equal all the same.
+    ``inventories`` and ``used`` go by Placement's resource class; ``used`` counts everything on
+    the node, the reserved part too, as Nova's ComputeNode does. ``instances`` None means that the
+    report does not say which instances there are. ``providers`` keeps child providers as they
+    came. ``order`` says which report it is; two reports that say the same are equal all the same.
     Disk in GiB, memory in MiB.
     """
 
@@ -113,8 +117,15 @@ class Report:
     @property
     def lasting(self):
         """Facts that stay the same from report to report, unless somebody works on the node."""
-        machine = self.hypervisor_type, self.hypervisor_version, self.cpu_info, self.supported_instances
-        shadowed = tuple(self.stats.get(name) for name in LASTING)  # stats stand in for what is not told
+        machine = (
+            self.hypervisor_type,
+            self.hypervisor_version,
+            self.cpu_info,
+            self.supported_instances,
+        )
+        shadowed = tuple(
+            self.stats.get(name) for name in LASTING
+        )  # stats stand in for what is not told
         return self.cell_uuid, self.traits, self.host_ip, *machine, shadowed
 
     def told(self, names):
@@ -132,7 +143,9 @@ class Report:
         """The facts as text, for the database."""
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)
                  if field.name != 'order'}  # fmt: skip
-        plain['inventories'] = {name: dataclasses.astuple(one) for name, one in self.inventories.items()}
+        plain['inventories'] = {
+            name: dataclasses.astuple(one) for name, one in self.inventories.items()
+        }
         plain['traits'] = sorted(self.traits)
         plain['instances'] = None if self.instances is None else sorted(self.instances)
         return json.dumps(plain, sort_keys=True)
@@ -140,7 +153,9 @@ class Report:
     @classmethod
     def from_json(cls, text):
         plain = json.loads(text)
-        plain['inventories'] = {name: Inventory(*values) for name, values in plain['inventories'].items()}
+        plain['inventories'] = {
+            name: Inventory(*values) for name, values in plain['inventories'].items()
+        }
         plain['traits'] = frozenset(plain['traits'])
         plain['instances'] = None if plain['instances'] is None else frozenset(plain['instances'])
         plain['supported_instances'] = tuple(map(tuple, plain['supported_instances']))
@@ -160,17 +175,25 @@ def check(report):
         if not 0 <= one.total <= LARGEST:
             refuse(f'{name} total', f'{one.total} is not between 0 and {LARGEST}')
         if not 0 <= one.reserved <= one.total:
-            refuse(f'{name} reserved', f'{one.reserved} is not between 0 and the total {one.total}')
+            refuse(
+                f'{name} reserved', f'{one.reserved} is not between 0 and the total {one.total}'
+            )
         if not (math.isfinite(one.ratio) and 0 < one.ratio <= 10_000):
             refuse(f'{name} allocation ratio', f'{one.ratio} is no ratio above 0')
         if one.capacity > LARGEST:
-            refuse(f'{name} allocation ratio', f'{one.ratio} makes the capacity more than {LARGEST}')
+            refuse(
+                f'{name} allocation ratio', f'{one.ratio} makes the capacity more than {LARGEST}'
+            )
         units = (one.min_unit, one.step_size, 1 if one.max_unit is None else one.max_unit)
         if min(units) < 1 or max(units) > LARGEST:
-            refuse(f'{name} units', f'min_unit, max_unit and step_size must be between 1 and {LARGEST}')
+            refuse(
+                f'{name} units',
+                f'min_unit, max_unit and step_size must be between 1 and {LARGEST}',
+            )
     for name, used in report.used.items():
         total = report.inventories[name].total if name in report.inventories else 0
-        # More than the capacity happens: a lowered ratio, a surprise. Thousands of times the total does not.
+        # More than the capacity happens: a lowered ratio, a surprise. Thousands of times the total
+        # does not.
         if not 0 <= used <= min(max(total, 1) * 10_000, LARGEST):
             refuse(f'{name} used', f'{used} is not possible with a total of {total}')
     for field in ('num_instances', 'io_workload', 'failed_builds'):

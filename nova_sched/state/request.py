@@ -28,7 +28,8 @@ SOFT_AFFINITY, SOFT_ANTI_AFFINITY = 'soft-affinity', 'soft-anti-affinity'
 class Group:
     """A server group, as its policy rules need it. ``hosts`` are those of the members so far.
 
-    ``in_transit``: nobody can say where members are, because one is on its way from one host to another.
+    ``in_transit``: nobody can say where members are, because one is on its way from one host to
+    another.
     """
 
     uuid: str | None
@@ -40,7 +41,8 @@ class Group:
 
     @property
     def is_hard(self):
-        """Whether the policy must be kept, and can be: a group without a name is known to nobody else."""
+        """Whether the policy must be kept, and can be: a group without a name is known to nobody
+        else."""
         return self.policy in HARD and self.uuid is not None
 
 
@@ -61,14 +63,15 @@ class Destination:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class MemberPlacement:
-    """Which member of a top group a request is for, and where that may be. Rows are those of this turn of
-    the loop.
+    """Which member of a top group a request is for, and where that may be. Rows are those of this
+    turn of the loop.
 
-    ``consumer`` is whom its planned claim is made for, ``row`` where that is. None: it has none, and any row
-    will do that the group's policies allow while all other members stay where they are (``allowed``, a bool
-    for each row). ``serial`` is that of the group, which must not change before it is anywhere else than
-    planned. ``fences``: for a row, the tokens of the exclusive domains that the member is part of there,
-    each with the UUIDs of all nodes of the domain. ``is_built``: it is there already, and moves.
+    ``consumer`` is whom its planned claim is made for, ``row`` where that is. None: it has none,
+    and any row will do that the group's policies allow while all other members stay where they are
+    (``allowed``, a bool for each row). ``serial`` is that of the group, which must not change
+    before it is anywhere else than planned. ``fences``: for a row, the tokens of the exclusive
+    domains that the member is part of there, each with the UUIDs of all nodes of the domain.
+    ``is_built``: it is there already, and moves.
     """
 
     top_group: str
@@ -82,18 +85,22 @@ class MemberPlacement:
 
     def marks(self, row):
         """The fields of a claim on a row that say whose it is."""
-        return {'top_group': self.top_group, 'member': self.member, 'fences': tuple(self.fences(row))}
+        return {
+            'top_group': self.top_group,
+            'member': self.member,
+            'fences': tuple(self.fences(row)),
+        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
     """What one instance asks for. Memory and swap in MiB, disk in GiB.
 
-    ``resources`` goes by Placement's resource class, ``groups`` are those that one provider each must
-    give; traits are of the providers of ``resources``, those of the ``root`` of the node itself.
-    ``fallback_vcpus`` stand for dedicated CPUs where a node keeps none apart. ``hints`` holds lists,
-    as they travel; ``hint`` unwraps a single item. ``spec`` is the message that it was read from, kept
-    for plug-ins that were written for Nova and for nothing else.
+    ``resources`` goes by Placement's resource class, ``groups`` are those that one provider each
+    must give; traits are of the providers of ``resources``, those of the ``root`` of the node
+    itself. ``fallback_vcpus`` stand for dedicated CPUs where a node keeps none apart. ``hints``
+    holds lists, as they travel; ``hint`` unwraps a single item. ``spec`` is the message that it
+    was read from, kept for plug-ins that were written for Nova and for nothing else.
     """
 
     instance_uuid: str

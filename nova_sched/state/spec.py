@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How each fact of a request is read from a RequestSpec, or from anything with its attribute names.
+"""How each fact of a request is read from a RequestSpec, or from anything with its attribute
+names.
 
 The door reads all of them at once into a Request; the scalar face of a rule reads only those that
 the rule asks for. One table serves both.
@@ -33,7 +34,14 @@ from nova_sched.state.fields import (
     swap_mb,
     thread_policy,
 )
-from nova_sched.state.request import ANTI_AFFINITY, Destination, Group, check_type, hint, is_rebuild
+from nova_sched.state.request import (
+    ANTI_AFFINITY,
+    Destination,
+    Group,
+    check_type,
+    hint,
+    is_rebuild,
+)
 
 
 def hints(spec):
@@ -76,7 +84,9 @@ def destination(spec):
         node=read(found, 'node'),
         cell_uuid=read(read(found, 'cell'), 'uuid'),
         allow_cross_cell_move=bool(read(found, 'allow_cross_cell_move', False)),
-        aggregates=tuple(frozenset(either.split(',')) for either in read(found, 'aggregates') or ()),
+        aggregates=tuple(
+            frozenset(either.split(',')) for either in read(found, 'aggregates') or ()
+        ),
         forbidden_aggregates=frozenset(read(found, 'forbidden_aggregates') or ()),
     )
 

@@ -11,9 +11,9 @@
 # under the License.
 """Traits that a request needs of its host: those it names, and those that its words stand for.
 
-Words are those of the flavor (`hw:tpm_model`) or of the image (`hw_tpm_model`). What Nova asks of others is
-not asked here: that a provider be owned by Nova (only Nova's hosts report), and which segments of a
-routed network a host reaches (only Neutron knows).
+Words are those of the flavor (`hw:tpm_model`) or of the image (`hw_tpm_model`). What Nova asks of
+others is not asked here: that a provider be owned by Nova (only Nova's hosts report), and which
+segments of a routed network a host reaches (only Neutron knows).
 """
 
 import types
@@ -82,7 +82,8 @@ OF_IMAGES = types.MappingProxyType({word.replace(':', '_'): word for word in WOR
 
 
 def words(spec, properties=None):
-    """The words that flavor or image give, each with what the one and the other says; see ``value``.
+    """The words that flavor or image give, each with what the one and the other says; see
+    ``value``.
 
     ``properties`` are the image's, if they are read already.
     """
@@ -118,14 +119,20 @@ def one_of(table, name, value):
 
 
 def _of(asked, table):
-    return {values[found] for name, values in table.items() if (found := value(asked, name)) in values}
+    return {
+        values[found] for name, values in table.items() if (found := value(asked, name)) in values
+    }
 
 
 def required_traits(spec):
     """Traits that some provider of the node must have, outside of groups."""
     properties = image_properties(spec)
     asked = words(spec, properties)
-    found = {*_named(spec, 'required'), *(properties.get('traits_required') or ()), *_of(asked, OF_WORDS)}
+    found = {
+        *_named(spec, 'required'),
+        *(properties.get('traits_required') or ()),
+        *_of(asked, OF_WORDS),
+    }
     if properties.get('hw_firmware_type') == 'uefi' and properties.get('hw_firmware_stateless'):
         found.add('COMPUTE_SECURITY_STATELESS_FIRMWARE')
     if (version := value(asked, 'hw:tpm_version')) is not None:
@@ -152,7 +159,8 @@ def encrypts_memory(spec):
 
 
 def sibling_threads(spec):
-    """Whether the host's cores must have several threads (True), or must not (False); None: whichever."""
+    """Whether the host's cores must have several threads (True), or must not (False); None:
+    whichever."""
     return {REQUIRE: True, ISOLATE: False}.get(thread_policy(spec))
 
 

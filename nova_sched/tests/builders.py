@@ -68,9 +68,9 @@ def claim(consumer, node, vcpus=1, memory_mb=512, **fields):
 def report(host='host-0', **words):
     """A node's report.
 
-    For ``vcpus``, ``memory_mb`` (MiB) and ``disk_gb`` (GiB): the word itself is the total, with `_used`,
-    `_reserved` and `_ratio` what those words say. A total of None: the node has none of it. Every
-    other word is a field of Report.
+    For ``vcpus``, ``memory_mb`` (MiB) and ``disk_gb`` (GiB): the word itself is the total, with
+    `_used`, `_reserved` and `_ratio` what those words say. A total of None: the node has none of
+    it. Every other word is a field of Report.
     """
     inventories, used = {}, {}
     for word, name in RESOURCES.items():
@@ -97,12 +97,14 @@ def put(into, one, seen_s=NOW):
 def cluster(n=None, aggregates=(), **columns):
     """A cluster of ``n`` nodes, host-0 to host-(n-1).
 
-    Columns are words of ``report``, and ``disabled``, ``forced_down``, ``seen_s`` of the service. A
-    list has one value for each node; anything else is the same for all. Without ``n`` there are as many
-    nodes as the lists are long.
+    Columns are words of ``report``, and ``disabled``, ``forced_down``, ``seen_s`` of the service.
+    A list has one value for each node; anything else is the same for all. Without ``n`` there are
+    as many nodes as the lists are long.
     """
     if n is None:
-        n = max([len(values) for values in columns.values() if isinstance(values, list)], default=1)
+        n = max(
+            [len(values) for values in columns.values() if isinstance(values, list)], default=1
+        )
     made = Cluster()
     made.hosts.now_s = NOW
     for row in range(n):
@@ -181,9 +183,9 @@ def spec(**words):
     """A Nova-like RequestSpec.
 
     Words of the flavor: ``vcpus``, ``memory_mb``, ``root_gb``, ``ephemeral_gb``, ``swap_mb``,
-    ``extra_specs``, ``flavor_name``; of the image: ``image_properties``, ``image_id``, ``image`` (None
-    for none). ``hints`` is scheduler_hints, ``group`` a dict of the instance group. Every other word is
-    an attribute of the spec.
+    ``extra_specs``, ``flavor_name``; of the image: ``image_properties``, ``image_id``, ``image``
+    (None for none). ``hints`` is scheduler_hints, ``group`` a dict of the instance group. Every
+    other word is an attribute of the spec.
     """
     flavor = types.SimpleNamespace(
         vcpus=words.pop('vcpus', 1),
@@ -195,7 +197,9 @@ def spec(**words):
         name=words.pop('flavor_name', 'small'),
     )
     properties = types.SimpleNamespace(**words.pop('image_properties', {}))
-    image = types.SimpleNamespace(id=words.pop('image_id', uuid_of('image')), properties=properties)
+    image = types.SimpleNamespace(
+        id=words.pop('image_id', uuid_of('image')), properties=properties
+    )
     group = words.pop('group', None)
     made = {
         'instance_uuid': uuid_of('instance'),
@@ -211,7 +215,8 @@ def spec(**words):
 
 
 def request(**words):
-    """The request that such a spec is read as. Words that only a Request has are set on it as they are."""
+    """The request that such a spec is read as. Words that only a Request has are set on it as they
+    are."""
     own = {word: words.pop(word) for word in list(words) if word in ONLY_REQUEST}
     return dataclasses.replace(read(spec(**words)), **own)
 

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Judges where a group's members are, by the definitions alone: nothing of the planner is in it."""
+"""Judges where a group's members are, by the definitions alone: nothing of the planner is in
+it."""
 
 import collections
 import dataclasses
@@ -22,8 +23,8 @@ from nova_sched.groups import definition
 class Cluster:
     """What is known of the hosts, each by name.
 
-    ``free``: amounts of each resource, negative when more is used than there is. ``domains``: by level and
-    host. ``occupied``: hosts with instances from outside of the group.
+    ``free``: amounts of each resource, negative when more is used than there is. ``domains``: by
+    level and host. ``occupied``: hosts with instances from outside of the group.
     """
 
     free: Mapping[str, Mapping[str, int]]
@@ -35,8 +36,9 @@ class Cluster:
 class Need:
     """What one member asks for: one of several ``ways`` to use resources.
 
-    ``hosts``: the only ones that it may go to; None: any. ``kind``: members of one kind share ``caps``, the
-    most of them that a host takes. A member that ``stays`` needs no room and goes through no filter.
+    ``hosts``: the only ones that it may go to; None: any. ``kind``: members of one kind share
+    ``caps``, the most of them that a host takes. A member that ``stays`` needs no room and goes
+    through no filter.
     """
 
     ways: Sequence[Mapping[str, int]]
@@ -73,12 +75,15 @@ def violations(
 def cost(placement, policies, cluster):
     """What the preferred policies cost: the sum of their weights times their breaches."""
     return sum(
-        policy.weight * breaches(policy, placement, cluster) for policy in policies if not policy.is_required
+        policy.weight * breaches(policy, placement, cluster)
+        for policy in policies
+        if not policy.is_required
     )
 
 
 def breaches(policy: definition.Policy, placement: Mapping[str, str], cluster: Cluster) -> int:
-    """How often a placement breaks the policy; 0: it keeps it. Members that are nowhere do not count."""
+    """How often a placement breaks the policy; 0: it keeps it. Members that are nowhere do not
+    count."""
     where = cluster.domains[policy.level]
     domain = {path: where[host] for path, host in placement.items()}
     first = collections.Counter(domain[path] for path in set(policy.a) & domain.keys())
@@ -114,10 +119,15 @@ def of_problem(problem, hosts):
     kinds = [int(kind) for kind in problem.kind]
     needs = {
         path: Need(
-            ways=[dict(zip(problem.resources, way, strict=True)) for way in problem.demand[kind].tolist()],
+            ways=[
+                dict(zip(problem.resources, way, strict=True))
+                for way in problem.demand[kind].tolist()
+            ],
             hosts={names[host] for host in used if problem.mask[kind][host]},
             kind=str(kind),
-            caps={} if problem.cap is None else {names[host]: int(problem.cap[kind][host]) for host in used},
+            caps={}
+            if problem.cap is None
+            else {names[host]: int(problem.cap[kind][host]) for host in used},
             stays=names[fixed] if fixed >= 0 else None,
         )
         for path, kind, fixed in zip(problem.names, kinds, problem.fixed.tolist(), strict=True)
@@ -129,7 +139,9 @@ def of_problem(problem, hosts):
         },
         domains={
             level: dict(zip(names, [words[one] for one in ids.tolist()], strict=True))
-            for level, ids, words in zip(problem.levels, problem.domains, problem.domain_names, strict=True)
+            for level, ids, words in zip(
+                problem.levels, problem.domains, problem.domain_names, strict=True
+            )
         },
         occupied={names[host] for host in problem.occupied.nonzero()[0].tolist()},
     )
@@ -161,7 +173,8 @@ def _too_full(placement, needs, cluster):
             yield f'{host} has no room for its {len(own)} members'
         for kind, count in collections.Counter(need.kind for need in own).items():
             most = min(
-                (need.caps[host] for need in own if need.kind == kind and host in need.caps), default=count
+                (need.caps[host] for need in own if need.kind == kind and host in need.caps),
+                default=count,
             )
             if count > most:
                 yield f'{host} takes {most} members of kind {kind}, not {count}'
@@ -176,7 +189,9 @@ def fits(members, free):
     reached = {(0,) * len(resources)}  # all sums of use that the members so far can make
     for ways in members:
         steps = {tuple(way.get(resource, 0) for resource in resources) for way in ways}
-        sums = {tuple(map(sum, zip(used, step, strict=True))) for used in reached for step in steps}
+        sums = {
+            tuple(map(sum, zip(used, step, strict=True))) for used in reached for step in steps
+        }
         reached = {
             used
             for used in sums

@@ -11,8 +11,8 @@
 # under the License.
 """What all tests share: the backend they run under, and the private servers.
 
-``OS_DEFAULT__SERVICE_BACKEND`` is ``threading`` (the default) or ``eventlet``, for the tests as for the
-daemons that they start; the functional tests pass under both.
+``OS_DEFAULT__SERVICE_BACKEND`` is ``threading`` (the default) or ``eventlet``, for the tests as
+for the daemons that they start; the functional tests pass under both.
 """
 
 import os
@@ -27,8 +27,8 @@ from nova_sched.tests.fixtures.rabbitmq import rabbitmq
 
 __all__ = ['mariadb', 'postgresql', 'rabbitmq']
 
-# Before anything imports oslo.messaging, as the daemons do. The environment has the last word, so that a
-# configuration file on this machine has none.
+# Before anything imports oslo.messaging, as the daemons do. The environment has the last word, so
+# that a configuration file on this machine has none.
 os.environ.setdefault('OS_DEFAULT__SERVICE_BACKEND', 'threading')
 BACKEND = backend.choose([])
 

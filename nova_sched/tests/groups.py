@@ -30,8 +30,9 @@ def policy(kind, level, a, b=(), **more):
 def problem(members, free, *policies, racks=None, zones=None, **more):
     """``members``: path -> demand (a number, a row, or several rows: ways), one kind for each.
 
-    ``free``: a number or a row for each host. ``racks``, ``zones``: each host's domain number; by default a
-    rack for each two hosts and one zone. ``fixed`` and ``home``: path -> host. The rest is as in Problem.
+    ``free``: a number or a row for each host. ``racks``, ``zones``: each host's domain number; by
+    default a rack for each two hosts and one zone. ``fixed`` and ``home``: path -> host. The rest
+    is as in Problem.
     """
     ways = {path: np.array(demand, dtype=np.int64, ndmin=2) for path, demand in members.items()}
     most = max(len(one) for one in ways.values())
@@ -75,8 +76,8 @@ def problem(members, free, *policies, racks=None, zones=None, **more):
 def random_problem(seed, members=(2, 6), hosts=(3, 7), preferred=0.25):
     """A small problem of any kind; ``members`` and ``hosts`` are the fewest and the most.
 
-    One to four levels that nest or not, overlapping policies of all kinds, masks, caps, ways, members that
-    stay and members with a home.
+    One to four levels that nest or not, overlapping policies of all kinds, masks, caps, ways,
+    members that stay and members with a home.
     """
     chance = random.Random(seed)
     count, size = chance.randint(*members), chance.randint(*hosts)
@@ -93,7 +94,9 @@ def random_problem(seed, members=(2, 6), hosts=(3, 7), preferred=0.25):
         ],
         dtype=np.int64,
     )
-    free = np.array([[chance.randint(-1, 7) for _ in range(resources)] for _ in range(size)], dtype=np.int64)
+    free = np.array(
+        [[chance.randint(-1, 7) for _ in range(resources)] for _ in range(size)], dtype=np.int64
+    )
     names = [f'm{number}' for number in range(count)]
     index = {name: number for number, name in enumerate(names)}
     fixed, home = np.full(count, -1, dtype=np.int32), np.full(count, -1, dtype=np.int32)
@@ -105,14 +108,20 @@ def random_problem(seed, members=(2, 6), hosts=(3, 7), preferred=0.25):
             home[member] = chance.randrange(size)
     cap = None
     if chance.random() < 0.2:
-        cap = np.array([[chance.randint(0, 3) for _ in range(size)] for _ in range(kinds)], dtype=np.int32)
-    policies = [_random_policy(chance, names, levels, preferred) for _ in range(chance.randint(0, 4))]
+        cap = np.array(
+            [[chance.randint(0, 3) for _ in range(size)] for _ in range(kinds)], dtype=np.int32
+        )
+    policies = [
+        _random_policy(chance, names, levels, preferred) for _ in range(chance.randint(0, 4))
+    ]
     return Problem(
         names=names,
         kind=np.array([chance.randrange(kinds) for _ in names], dtype=np.int32),
         demand=demand,
         mask=np.array([[chance.random() < 0.85 for _ in range(size)] for _ in range(kinds)]),
-        score=np.array([[chance.randint(0, 8) for _ in range(size)] for _ in range(kinds)], dtype=np.float32),
+        score=np.array(
+            [[chance.randint(0, 8) for _ in range(size)] for _ in range(kinds)], dtype=np.float32
+        ),
         free=free,
         domains=domains,
         levels=levels,
@@ -144,7 +153,11 @@ def _dense(ids):
 def _random_policy(chance, names, levels, preferred):
     kind = chance.choice(KINDS)
     a = chance.sample(names, chance.randint(1, len(names)))
-    b = chance.sample(names, chance.randint(1, max(1, len(names) // 2))) if kind in RELATIONS else ()
+    b = (
+        chance.sample(names, chance.randint(1, max(1, len(names) // 2)))
+        if kind in RELATIONS
+        else ()
+    )
     if kind == APART and chance.random() < 0.9:
         b = [name for name in names if name not in a] or b
     more = {}

@@ -26,10 +26,11 @@ SERVICE, ENDPOINT, REGION = 'compute-service', 'compute-endpoint', 'RegionOne'
 
 
 class Keystone:
-    """``registered`` (resource to limit) is for all, ``own`` (project to resource to limit) goes before.
+    """``registered`` (resource to limit) is for all, ``own`` (project to resource to limit) goes
+    before.
 
-    ``asked`` are the paths that were asked for limits; ``broken`` is what all of them are answered with
-    instead, a status and a text, and ``model`` how limits are enforced.
+    ``asked`` are the paths that were asked for limits; ``broken`` is what all of them are answered
+    with instead, a status and a text, and ``model`` how limits are enforced.
     """
 
     def __init__(self, registered=None, own=None):
@@ -45,7 +46,12 @@ class Keystone:
         if path == '/v3/limits/model':
             return {'model': {'name': self.model, 'description': ''}}
         if path == f'/v3/endpoints/{ENDPOINT}':
-            one = {'id': ENDPOINT, 'service_id': SERVICE, 'region_id': REGION, 'interface': 'public'}
+            one = {
+                'id': ENDPOINT,
+                'service_id': SERVICE,
+                'region_id': REGION,
+                'interface': 'public',
+            }
             return {'endpoint': {**one, 'url': self.url}}
         if path == '/v3/registered_limits':
             return {'registered_limits': self._limits(query, self.registered, 'default_limit')}
@@ -57,15 +63,29 @@ class Keystone:
     def _limits(self, query, limits, word):
         assert (query['service_id'], query['region_id']) == (SERVICE, REGION)
         about = {'service_id': SERVICE, 'region_id': REGION}
-        return [{'id': name, **about, 'resource_name': name, word: limit} for name, limit in limits.items()]
+        return [
+            {'id': name, **about, 'resource_name': name, word: limit}
+            for name, limit in limits.items()
+        ]
 
     def token(self):
         """The body of an answer to who logs in."""
-        here = {'id': 'e', 'interface': 'public', 'region': REGION, 'region_id': REGION, 'url': self.url}
+        here = {
+            'id': 'e',
+            'interface': 'public',
+            'region': REGION,
+            'region_id': REGION,
+            'url': self.url,
+        }
         catalog = [{'id': 'i', 'type': 'identity', 'name': 'keystone', 'endpoints': [here]}]
         until = '2999-01-01T00:00:00.000000Z'
         return {
-            'token': {'methods': ['password'], 'expires_at': until, 'user': {'id': 'u'}, 'catalog': catalog}
+            'token': {
+                'methods': ['password'],
+                'expires_at': until,
+                'user': {'id': 'u'},
+                'catalog': catalog,
+            }
         }
 
     def config(self):
@@ -95,7 +115,8 @@ def served(keystone):
 
 
 def forget():
-    """End what oslo.limit keeps for the whole process: its connection, and options that are required."""
+    """End what oslo.limit keeps for the whole process: its connection, and options that are
+    required."""
     oslo_limit.limit._SDK_CONNECTION = None
     CONF.reset()
     CONF.unregister_opts(loading.get_auth_plugin_conf_options('v3password'), group='oslo_limit')
@@ -112,7 +133,9 @@ def _handler(keystone):
                     return
             query = {name: values[0] for name, values in parse_qs(place.query).items()}
             found = keystone.answer(place.path, query)
-            self._send(404 if found is None else 200, json.dumps(found or {'error': {'code': 404}}))
+            self._send(
+                404 if found is None else 200, json.dumps(found or {'error': {'code': 404}})
+            )
 
         def do_POST(self):
             self.rfile.read(int(self.headers['Content-Length']))
@@ -121,7 +144,11 @@ def _handler(keystone):
         def _send(self, status, text, headers=()):
             body = text.encode()
             self.send_response(status)
-            given = {'Content-Type': 'application/json', 'Content-Length': str(len(body)), **dict(headers)}
+            given = {
+                'Content-Type': 'application/json',
+                'Content-Length': str(len(body)),
+                **dict(headers),
+            }
             for name, value in given.items():
                 self.send_header(name, value)
             self.end_headers()

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Packages that are installed for one test: a module, and the entry points that pip would write."""
+"""Packages that are installed for one test: a module, and the entry points that pip would
+write."""
 
 from pathlib import Path
 
@@ -17,8 +18,8 @@ from pathlib import Path
 def install(folder: Path, name: str, source: str, **groups: dict[str, str]) -> None:
     """Put a package into a folder, as pip would.
 
-    ``groups`` are entry points, name to target, by group with `__` for each dot. The module has the
-    package's name; each test takes another, because Python keeps what it has imported.
+    ``groups`` are entry points, name to target, by group with `__` for each dot. The module has
+    the package's name; each test takes another, because Python keeps what it has imported.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f'{name}.py').write_text(source)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the hardware room calls machines and pieces, as the objects that nodes and conductors send."""
+"""What the hardware room calls machines and pieces, as the objects that nodes and conductors
+send."""
 
 import dataclasses
 
@@ -17,11 +18,16 @@ from nova_sched import objects
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, request, wanted
 
-# A host that has room for six of these guests: in each cell CPUs for four, pages and devices for three.
+# A host that has room for six of these guests: in each cell CPUs for four, pages and devices for
+# three.
 HOST = machine(
     *(
         cell(
-            number, [], range(8 * number, 8 * number + 8), memory_mb=8192, pages=[(4, 1_000_000), (2048, 800)]
+            number,
+            [],
+            range(8 * number, 8 * number + 8),
+            memory_mb=8192,
+            pages=[(4, 1_000_000), (2048, 800)],
         )
         for number in range(2)
     ),

@@ -57,14 +57,17 @@ def request_of(name):
 
 
 def nine_hosts():
-    """The hosts of the golden data as columns, in their order there, at the time of their last report."""
+    """The hosts of the golden data as columns, in their order there, at the time of their last
+    report."""
     return nine_nodes(Cluster()).hosts
 
 
 def nine_nodes(made):
     """A cluster with the nodes, services and aggregates of the golden data put into it."""
     told = golden('filter-matrix')['instances_by_host']
-    nodes = sorted(recorded('ComputeNodeList'), key=lambda node: (node.host, node.hypervisor_hostname))
+    nodes = sorted(
+        recorded('ComputeNodeList'), key=lambda node: (node.host, node.hypervisor_hostname)
+    )
     for node in nodes:
         put(made, reports.report(node, node.host, cell_uuid=CELL))
     # Apart from the reports: how many instances a host says that it has is not how many are named.
@@ -88,7 +91,10 @@ def images():
     Which instance had which is not recorded.
     """
     told = golden('filter-matrix')['instances_by_host']
-    ubuntu, linux = {'os_distro': 'ubuntu', 'hw_disk_bus': 'ide'}, {'os_distro': 'ubuntu', 'os_type': 'linux'}
+    ubuntu, linux = (
+        {'os_distro': 'ubuntu', 'hw_disk_bus': 'ide'},
+        {'os_distro': 'ubuntu', 'os_type': 'linux'},
+    )
     return {
         told['cmp01'][0]: ubuntu,
         told['cmp01'][3]: ubuntu,
@@ -99,10 +105,13 @@ def images():
 
 
 def nova_states():
-    """The same hosts as Nova-like host states, made from their ComputeNodes as the reference says."""
+    """The same hosts as Nova-like host states, made from their ComputeNodes as the reference
+    says."""
     told = golden('filter-matrix')['instances_by_host']
     services = {service.host: service for service in recorded('ServiceList')}
-    nodes = sorted(recorded('ComputeNodeList'), key=lambda node: (node.host, node.hypervisor_hostname))
+    nodes = sorted(
+        recorded('ComputeNodeList'), key=lambda node: (node.host, node.hypervisor_hostname)
+    )
     return [_nova_state(node, services[node.host], told.get(node.host, ())) for node in nodes]
 
 
@@ -165,7 +174,10 @@ def _pools(listed):
         return None
     pools = [
         {
-            **{name: getattr(pool, name) for name in ('vendor_id', 'product_id', 'numa_node', 'count')},
+            **{
+                name: getattr(pool, name)
+                for name in ('vendor_id', 'product_id', 'numa_node', 'count')
+            },
             **pool.tags,
         }
         for pool in listed

@@ -31,4 +31,6 @@ def _classes(room, base):
 
 
 FILTERS = {one.__name__: one for one in _classes(filters, filters.Filter) if one not in ADAPTERS}
-WEIGHERS = {one.__name__: one for one in _classes(weighers, weighers.Weigher) if one not in ADAPTERS}
+WEIGHERS = {
+    one.__name__: one for one in _classes(weighers, weighers.Weigher) if one not in ADAPTERS
+}

@@ -46,7 +46,8 @@ FENCES = {
     'keystonemiddleware': {'api'},
     'kombu': {'queues'},
     'openstack': {'queues'},
-    # Plug-ins read CONF through nova_sched.conf; rpc: only the defaults of oslo.messaging's options.
+    # Plug-ins read CONF through nova_sched.conf; rpc: only the defaults of oslo.messaging's
+    # options.
     'oslo_config': {'conf', 'cmd', 'heat', 'rpc'},
     'oslo_db': {'db', 'claims', 'conf'},  # conf: only the defaults of its options
     'oslo_limit': {'queues'},
@@ -72,7 +73,8 @@ def room_of(path):
 
 
 def imports(source):
-    """Every name that the source imports, wherever in it: ``nova_sched.state.columns``, ``numpy``."""
+    """Every name that the source imports, wherever in it: ``nova_sched.state.columns``,
+    ``numpy``."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -104,12 +106,17 @@ def test_imports_point_down(path):
         pytest.param('state', 'import nova_sched.engine.decide', 'not below', id='upwards'),
         pytest.param('filters', 'from nova_sched.weighers import ram', 'not below', id='sideways'),
         pytest.param(
-            'state', 'def f():\n    from nova_sched import service', 'not below', id='in a function'
+            'state',
+            'def f():\n    from nova_sched import service',
+            'not below',
+            id='in a function',
         ),
         pytest.param('engine', 'from nova_sched import tests', 'not below', id='tests'),
         pytest.param('engine', 'from nova_sched import CONF', 'not below', id='the bare package'),
         pytest.param('engine', 'from sqlalchemy import orm', 'is for', id='fenced package'),
-        pytest.param('engine', 'if x:\n    import eventlet.green.os as os', 'is for', id='fenced submodule'),
+        pytest.param(
+            'engine', 'if x:\n    import eventlet.green.os as os', 'is for', id='fenced submodule'
+        ),
         pytest.param('rpc', 'from . import client', 'not absolute', id='relative'),
         pytest.param('rpc', 'from ..state import columns', 'not absolute', id='relative upwards'),
     ],

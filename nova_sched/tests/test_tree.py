@@ -29,7 +29,11 @@ MODULES = sorted(
     [*PACKAGE.rglob('*.py'), *(ROOT / 'doc').rglob('*.py'), *(ROOT / 'releasenotes').rglob('*.py')]
 )
 # The tests with Nova's client and with Heat have environments of their own.
-APART = {'heat_engine', 'nova_client', 'plugin_package'}  # these run where something else is installed
+APART = {
+    'heat_engine',
+    'nova_client',
+    'plugin_package',
+}  # these run where something else is installed
 TESTS = [path for path in (PACKAGE / 'tests').rglob('*.py') if APART.isdisjoint(path.parts)]
 TEXTS = sorted(
     path
@@ -45,7 +49,9 @@ TEXTS = sorted(
     )
     for path in (ROOT / folder).glob('**/*' if folder else '*')
     if path.is_file()
-    and not any(part.startswith('.') and part != '.ci' for part in path.relative_to(ROOT).parts[:-1])
+    and not any(
+        part.startswith('.') and part != '.ci' for part in path.relative_to(ROOT).parts[:-1]
+    )
     and path.suffix not in {'.gz', '.png', '.pyc', '.xz'}
     and not path.name.startswith('.coverage')
 )
@@ -63,7 +69,8 @@ LICENCE = """\
 # under the License.
 """
 ELSEWHERE = re.compile(r'/(?:home|root|work|tmp)/|pypi\.org|pythonhosted\.org')
-# They make a class that was written for Nova fit into our chain; nobody names them in a configuration.
+# They make a class that was written for Nova fit into our chain; nobody names them in a
+# configuration.
 ADAPTERS = {'ForeignFilter', 'ForeignWeigher'}
 SUFFIXES = {'nova_sched.filters': 'Filter', 'nova_sched.weighers': 'Weigher'}
 
@@ -90,7 +97,9 @@ def extras():
     parser = configparser.ConfigParser(delimiters=['='])
     parser.read(ROOT / 'setup.cfg')
     return [
-        Requirement(line) for lines in parser['options.extras_require'].values() for line in lines.split()
+        Requirement(line)
+        for lines in parser['options.extras_require'].values()
+        for line in lines.split()
     ]
 
 
@@ -107,7 +116,9 @@ def test_every_folder_of_modules_is_a_package():
     Migrations are alembic's scripts, not modules: setup.cfg has them as package data.
     """
     folders = {path.parent for path in PACKAGE.rglob('*.py') if 'migrations' not in path.parts}
-    assert [short(folder) for folder in sorted(folders) if not (folder / '__init__.py').exists()] == []
+    assert [
+        short(folder) for folder in sorted(folders) if not (folder / '__init__.py').exists()
+    ] == []
 
 
 @pytest.mark.parametrize('path', TEXTS, ids=short)
@@ -116,7 +127,8 @@ def test_no_path_or_host_of_one_machine(path):
 
 
 def snake(name):
-    """``ServerGroupAffinity`` -> ``server_group_affinity``; ``NUMATopology`` -> ``numa_topology``."""
+    """``ServerGroupAffinity`` -> ``server_group_affinity``; ``NUMATopology`` ->
+    ``numa_topology``."""
     return re.sub(r'(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])', '_', name).lower()
 
 
@@ -178,7 +190,9 @@ def test_a_dependency_has_both_bounds(requirement):
 
 
 def test_the_lower_bounds_are_those_that_are_tested():
-    tested = {canonicalize_name(r.name): str(r.specifier) for r in requirements('lower-constraints.txt')}
+    tested = {
+        canonicalize_name(r.name): str(r.specifier) for r in requirements('lower-constraints.txt')
+    }
     declared = {
         canonicalize_name(requirement.name): bound.version
         for requirement in [*requirements('requirements.txt'), *extras()]
@@ -194,7 +208,9 @@ def test_the_lower_bounds_are_those_that_are_tested():
     'modules, files',
     [
         pytest.param(
-            [path for path in SOURCES if path.parent.name != 'heat'], ['requirements.txt'], id='package'
+            [path for path in SOURCES if path.parent.name != 'heat'],
+            ['requirements.txt'],
+            id='package',
         ),
         pytest.param(TESTS, ['requirements.txt', 'test-requirements.txt'], id='tests'),
     ],
@@ -204,5 +220,9 @@ def test_what_is_imported_is_required(modules, files):
     known = {canonicalize_name(r.name) for r in [*requirements(*files), *extras()]}
     tops = {name.partition('.')[0] for path in modules for name in imports(path.read_text())}
     foreign = tops - set(sys.stdlib_module_names) - {'nova_sched'}
-    unknown = {top for top in foreign if not known & {canonicalize_name(home) for home in homes.get(top, [])}}
+    unknown = {
+        top
+        for top in foreign
+        if not known & {canonicalize_name(home) for home in homes.get(top, [])}
+    }
     assert unknown == set()

@@ -11,8 +11,8 @@
 # under the License.
 """Weighers: how good each surviving host is. One rule a file, each a column of raw numbers.
 
-The contract: ``raw(hosts, rows, request)`` returns a float for each of the given rows, or None for no
-opinion. Scaling to 0..1 and the multiplier come after it, in ``normalize`` and ``multiplier``.
+The contract: ``raw(hosts, rows, request)`` returns a float for each of the given rows, or None for
+no opinion. Scaling to 0..1 and the multiplier come after it, in ``normalize`` and ``multiplier``.
 From these follow the methods that Nova calls on its weighers.
 """
 
@@ -28,11 +28,11 @@ ONE_ROW = np.zeros(1, dtype=np.intp)
 class Weigher:
     """Base of all weighers.
 
-    ``minval`` and ``maxval`` are bounds of the scale; None takes the lowest or highest of the round.
-    ``option`` is the multiplier's name in the options of ``group``, and ``key`` the aggregate metadata
-    key that overrides it: of the same name, if empty. ``sign`` turns it round. ``load`` says that it counts
-    what claims change, so that among hosts that differ in that alone a scheduler of several may take
-    another one than the best (``engine.slices``).
+    ``minval`` and ``maxval`` are bounds of the scale; None takes the lowest or highest of the
+    round. ``option`` is the multiplier's name in the options of ``group``, and ``key`` the
+    aggregate metadata key that overrides it: of the same name, if empty. ``sign`` turns it round.
+    ``load`` says that it counts what claims change, so that among hosts that differ in that alone
+    a scheduler of several may take another one than the best (``engine.slices``).
     """
 
     minval: float | None = None
@@ -53,7 +53,9 @@ class Weigher:
 
     def multiplier(self, hosts, rows):
         """The multiplier of each row, or one number for all."""
-        value = hosts.aggregate_number(self.key or self.option, CONF[self.group][self.option], float)
+        value = hosts.aggregate_number(
+            self.key or self.option, CONF[self.group][self.option], float
+        )
         return self.sign * (value[rows] if isinstance(value, np.ndarray) else value)
 
     # Nova's face.
@@ -77,8 +79,8 @@ class Weigher:
 def normalize(weights, minval=None, maxval=None):
     """Weights on a scale from 0 to 1.
 
-    Without bounds the lowest is 0 and the highest 1. With ``minval``, lower weights are raised to it
-    first. If lowest and highest are then the same, all are 0: nobody is better than another.
+    Without bounds the lowest is 0 and the highest 1. With ``minval``, lower weights are raised to
+    it first. If lowest and highest are then the same, all are 0: nobody is better than another.
     """
     if not len(weights):
         return weights

@@ -15,7 +15,8 @@ from nova_sched.weighers import Weigher
 
 
 class CPUWeigher(Weigher):
-    """More free vCPUs (allocation ratio applied) are better: spreads by default, packs if negative."""
+    """More free vCPUs (allocation ratio applied) are better: spreads by default, packs if
+    negative."""
 
     minval = 0
     option = 'cpu_weight_multiplier'

@@ -22,8 +22,8 @@ from nova_sched.weighers import Weigher
 class ForeignWeigher(Weigher):
     """A Nova weigher object among ours.
 
-    One that derives from Nova's base class is asked for all hosts at once, as that class defines it; one
-    that has ``_weigh_object`` alone, host by host.
+    One that derives from Nova's base class is asked for all hosts at once, as that class defines
+    it; one that has ``_weigh_object`` alone, host by host.
     """
 
     def __init__(self, nova_weigher):
@@ -50,7 +50,9 @@ class ForeignWeigher(Weigher):
         return weights
 
     def multiplier(self, hosts, rows):
-        return np.array([self._weigher.weight_multiplier(hosts.state(row)) for row in rows], dtype=float)
+        return np.array(
+            [self._weigher.weight_multiplier(hosts.state(row)) for row in rows], dtype=float
+        )
 
 
 def adopt(made):

@@ -18,11 +18,12 @@ from nova_sched.weighers import Weigher
 
 
 class ImagePropertiesWeigher(Weigher):
-    """Instances on the host whose images have the same properties as the request's, one for each property.
+    """Instances on the host whose images have the same properties as the request's, one for each
+    property.
 
     image_props_weight_setting says what each property counts: without it 1, with it nothing for a
-    property that it does not name. A multiplier of 0.0 in the options switches the rule off, whatever
-    aggregates say.
+    property that it does not name. A multiplier of 0.0 in the options switches the rule off,
+    whatever aggregates say.
     """
 
     option = 'image_props_weight_multiplier'

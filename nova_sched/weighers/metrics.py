@@ -21,9 +21,10 @@ from nova_sched.weighers import Weigher
 class MetricsWeigher(Weigher):
     """The sum of value x ratio over the metrics of [metrics] weight_setting.
 
-    A host that does not report one of them weighs weight_of_unavailable, unless the metric counts for
-    nothing there. If metrics are required, as they are by default, it fails the request as in Nova, here
-    with BadConfig: it is the operator who must enable MetricsFilter or require them no more.
+    A host that does not report one of them weighs weight_of_unavailable, unless the metric counts
+    for nothing there. If metrics are required, as they are by default, it fails the request as in
+    Nova, here with BadConfig: it is the operator who must enable MetricsFilter or require them no
+    more.
     """
 
     group = 'metrics'

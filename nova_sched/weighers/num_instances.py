@@ -15,7 +15,8 @@ from nova_sched.weighers import Weigher
 
 
 class NumInstancesWeigher(Weigher):
-    """More instances are better: packs if the multiplier is positive, spreads if it is negative."""
+    """More instances are better: packs if the multiplier is positive, spreads if it is
+    negative."""
 
     option = 'num_instances_weight_multiplier'
     load = True

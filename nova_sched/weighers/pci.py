@@ -19,7 +19,8 @@ PLENTY = 99  # free devices; hosts with more are none the worse
 
 
 class PCIWeigher(Weigher):
-    """Fewer free PCI devices are better, so that hosts with many stay free for those who want many."""
+    """Fewer free PCI devices are better, so that hosts with many stay free for those who want
+    many."""
 
     option = 'pci_weight_multiplier'
     load = True

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Explanations as text: what filters removed and why, what weighers gave, how much room is left."""
+"""Explanations as text: what filters removed and why, what weighers gave, how much room is
+left."""
 
 import textwrap
 import time
@@ -43,7 +44,9 @@ def decision(found):
     removing = [one for one in found['filters'] if one['seen'] > one['left']]
     if removing:
         lines += ['', tables.table(FILTERS, removing)]
-    lines += _others('Removed none: ', [one['filter'] for one in found['filters'] if one not in removing])
+    lines += _others(
+        'Removed none: ', [one['filter'] for one in found['filters'] if one not in removing]
+    )
     if found['placed']:
         lines += ['', tables.table(PLACED, found['placed'])]
     weighed = [one for one in found['placed'] if one.get('weights')]
@@ -85,7 +88,8 @@ def _place(one):
 
 
 def _weighed(candidates):
-    """What each weigher gave to each candidate, best first: raw -> normalised, and times the multiplier."""
+    """What each weigher gave to each candidate, best first: raw -> normalised, and times the
+    multiplier."""
     columns = {'Weigher (raw -> 0..1 x multiplier)': lambda row: row[0]}
     for number, one in enumerate(candidates):
         columns[_heading(_place(one), columns)] = lambda row, number=number: row[1 + number]
@@ -122,9 +126,13 @@ def host(found):
     lines = [f'Host {found["host"]}, {_service(service)}']
     for node in found['nodes']:
         if node['passes']:
-            verdict = f'passes: place {node["rank"]} of {tables.count(node["of"], "node")} that pass'
+            verdict = (
+                f'passes: place {node["rank"]} of {tables.count(node["of"], "node")} that pass'
+            )
         else:
-            refusing = [one['rule'] for one in node['rules'] if one['verdict'] in ('refuses', 'fails')]
+            refusing = [
+                one['rule'] for one in node['rules'] if one['verdict'] in ('refuses', 'fails')
+            ]
             verdict = f'does not pass: {", ".join(refusing)}'
         telling = [one for one in node['rules'] if one['verdict'] != 'passes']
         lines += ['', f'Node {node["node"]} {verdict}']
@@ -149,7 +157,10 @@ def capacity(found):
     lines = [f'{least}{found["total"]} more, on {tables.count(found["hosts"], "host")}.']
     for heading, rows in (
         ('Zone', sorted(found['zones'].items())),
-        ('Aggregate', [(f'{one["name"]} ({one["id"]})', one['total']) for one in found['aggregates']]),
+        (
+            'Aggregate',
+            [(f'{one["name"]} ({one["id"]})', one['total']) for one in found['aggregates']],
+        ),
     ):
         if rows:
             columns = {heading: lambda row: row[0], 'Fit': lambda row: row[1]}
@@ -174,7 +185,9 @@ def _trail(one):
     more += [f'zone {asked["zone"]}'] if asked['zone'] else []
     more += [f'server group with {asked["policy"]}'] if asked['policy'] else []
     lines += (
-        [textwrap.fill(f'With        {", ".join(more)}', WIDTH, subsequent_indent=' ' * 12)] if more else []
+        [textwrap.fill(f'With        {", ".join(more)}', WIDTH, subsequent_indent=' ' * 12)]
+        if more
+        else []
     )
     return '\n'.join([*lines, '', decision(one)])
 

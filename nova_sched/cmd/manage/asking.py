@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Questions to a running scheduler, over the bus: for the verbs that the database cannot answer."""
+"""Questions to a running scheduler, over the bus: for the verbs that the database cannot
+answer."""
 
 import concurrent.futures
 import threading
@@ -21,7 +22,8 @@ SLACK_S = 2  # in which an answer that is late by the bus's own clock arrives
 
 
 def ask(args, conf, client, question):
-    """What a scheduler answers to ``question(caller)``, a ``client`` of rpc.client. Raises NoAnswer."""
+    """What a scheduler answers to ``question(caller)``, a ``client`` of rpc.client. Raises
+    NoAnswer."""
     bus, answer = rpc.transport(conf), concurrent.futures.Future()
     caller = client(bus, timeout_s=args.timeout)
 
@@ -31,7 +33,8 @@ def ask(args, conf, client, question):
         except BaseException as error:  # noqa: BLE001, it is raised where it is waited for
             answer.set_exception(error)
 
-    # A thread that does not keep the program alive: oslo.messaging tries a bus that is away for ever.
+    # A thread that does not keep the program alive: oslo.messaging tries a bus that is away for
+    # ever.
     threading.Thread(target=work, daemon=True).start()
     try:
         return answer.result(args.timeout + SLACK_S)

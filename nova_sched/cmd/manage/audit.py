@@ -21,22 +21,24 @@ from nova_sched.cmd.manage import store, tables
 def look(args, conf):
     """Check that claims and recorded usage agree, and repair them with --fix
 
-    Nodes, claims and server groups are read as they are at one moment, so schedulers may be at work
-    meanwhile. An audit should find nothing but notes, which are no errors: what will pass by itself, or
-    should be known. With --fix, whatever can be repaired is, each in a transaction of its own, and then all
-    is looked at again. The exit status is 1 if an error is left.
+    Nodes, claims and server groups are read as they are at one moment, so schedulers may be at
+    work meanwhile. An audit should find nothing but notes, which are no errors: what will pass by
+    itself, or should be known. With --fix, whatever can be repaired is, each in a transaction of
+    its own, and then all is looked at again. The exit status is 1 if an error is left.
 
-    Kinds: drift (a node's use is not that of its claims and foreign use), capacity (more in use than there
-    is), orphan (a claim on a node that is gone), duplicate (an instance with two claims on its way), mark (a
-    claim that the database does not know to be, or not to be, on its way), overdue (expired, and not ended),
-    unlisted (confirmed, and not in its node's list of instances), shared (a CPU for one guest alone that two
-    have), policy (a server group's hard policy is broken), empty-group, open-move, open-resize (not settled
-    for a day), stray (planned for a top group that is gone), fence (a node is kept for nobody), outsider (on
-    a node that is kept for others), unfenced (on a node that should be kept for its group, and is not).
+    Kinds: drift (a node's use is not that of its claims and unclaimed usage), capacity (more in
+    use than there is), orphan (a claim on a node that is gone), duplicate (an instance with two
+    claims on its way), mark (a claim that the database does not know to be, or not to be, on its
+    way), overdue (expired, and not ended), unlisted (confirmed, and not in its node's list of
+    instances), shared (a CPU for one guest alone that two have), policy (a server group's hard
+    policy is broken), empty-group, open-move, open-resize (not settled for a day), stray (planned
+    for a top group that is gone), fence (a node is kept for nobody), outsider (on a node that is
+    kept for others), unfenced (on a node that should be kept for its group, and is not).
 
-    Keys with --format json: ok, nodes, claims, groups (how many were looked at), findings (kind, severity:
-    error or note, problem, found, expected (both sides' figures), repair (what --fix does, null for nothing),
-    advice, fixed, host, node_uuid, consumer_uuid, claim_uuid, group_uuid).
+    Keys with --format json: ok, nodes, claims, groups (how many were looked at), findings (kind,
+    severity: error or note, problem, found, expected (both sides' figures), repair (what --fix
+    does, null for nothing), advice, fixed, host, node_uuid, consumer_uuid, claim_uuid,
+    group_uuid).
     """
     upkeep = store.upkeep(conf)
     snapshot = upkeep.snapshot()
@@ -120,7 +122,9 @@ def _outlook(finding, left):
     """What became of a finding, or can become of it."""
     if _is_fixed(finding, left):
         return tables.fill('repaired', '  -> ')
-    return tables.fill(f'with --fix, {finding.repair}' if finding.repair else finding.advice, '  -> ')
+    return tables.fill(
+        f'with --fix, {finding.repair}' if finding.repair else finding.advice, '  -> '
+    )
 
 
 def arguments(parser):

@@ -75,7 +75,10 @@ def everything(conf, paths):
 def files(conf):
     """The configuration files, in the order in which they are read."""
     folders = [sorted(Path(folder).glob('*.conf')) for folder in conf.config_dir or ()]
-    return [str(path) for path in (*(conf.config_file or ()), *(path for found in folders for path in found))]
+    return [
+        str(path)
+        for path in (*(conf.config_file or ()), *(path for found in folders for path in found))
+    ]
 
 
 def words(paths):
@@ -92,7 +95,8 @@ def words(paths):
 
 
 def known_options():
-    """(group, option) to the option, for ours, the libraries' and plug-ins'; old names of options count."""
+    """(group, option) to the option, for ours, the libraries' and plug-ins'; old names of options
+    count."""
     listed = [
         (group, loading.get_auth_plugin_conf_options(kind))
         for group in ASKING_KEYSTONE
@@ -169,7 +173,9 @@ def weighers(conf):
             catalog.weighers([path])
         except errors.UnknownRule:
             problem = f'there is no weigher {path}'
-            advice = f'correct it or take it out; it is the dotted path of a class, or one of {there}'
+            advice = (
+                f'correct it or take it out; it is the dotted path of a class, or one of {there}'
+            )
             yield Finding(ERROR, '[filter_scheduler] weight_classes', problem, advice)
 
 
@@ -206,7 +212,9 @@ def database(conf):
     except errors.BadConfig as error:
         yield Finding(ERROR, where, error.why, 'correct the address, or install what it needs')
     except errors.StoreUnavailable as error:
-        yield Finding(ERROR, where, str(error), 'start the database, or correct address, user and password')
+        yield Finding(
+            ERROR, where, str(error), 'start the database, or correct address, user and password'
+        )
     else:
         # The daemon brings a SQLite file up to date by itself.
         if found != needed and file is None:

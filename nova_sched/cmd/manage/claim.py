@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""`claim`: which consumer holds what on which host, and whether claims and recorded usage agree."""
+"""`claim`: which consumer holds what on which host, and whether claims and recorded usage
+agree."""
 
 from nova_sched import errors
 from nova_sched.claims.upkeep import StillThere
@@ -22,20 +23,23 @@ HELP = 'show, end and audit what the schedulers have claimed on hosts'
 def list_claims(args, conf):
     """List claims, oldest first
 
-    A claim is planned (a member of a group that is not created yet), pending (chosen, and on its way to the
-    host) or confirmed (the host has the instance). One that is not confirmed ends when it expires.
+    A claim is planned (a member of a group that is not created yet), pending (chosen, and on its
+    way to the host) or confirmed (the host has the instance). One that is not confirmed ends when
+    it expires.
 
-    Keys with --format json: claim_uuid, consumer_uuid, host, node, node_uuid, state, move (what brings the
-    consumer here from another node: resize, migration, live-migration or evacuation; null for none), resizing
-    (while the size changes in place: old, new, and cells, devices, providers of the new size), resources
-    (amount by class), cells (of the host, with the CPUs, memory and page size that the claim holds there),
-    devices (PCI, by kind), providers (below the node, with amounts), project_id, user_id, group_uuid,
-    request_id, created_at, expires_at.
+    Keys with --format json: claim_uuid, consumer_uuid, host, node, node_uuid, state, move (what
+    brings the consumer here from another node: resize, migration, live-migration or evacuation;
+    null for none), resizing (while the size changes in place: old, new, and cells, devices,
+    providers of the new size), resources (amount by class), cells (of the host, with the CPUs,
+    memory and page size that the claim holds there), devices (PCI, by kind), providers (below the
+    node, with amounts), project_id, user_id, group_uuid, request_id, created_at, expires_at.
     """
     known = cloud.read(conf)
     found = rows.claims(known, store.opened(conf).claims(args.consumer))
     wanted = {'host': args.host, 'project_id': args.project, 'state': args.state}
-    kept = [row for row in found if all(value in (None, row[key]) for key, value in wanted.items())]
+    kept = [
+        row for row in found if all(value in (None, row[key]) for key, value in wanted.items())
+    ]
     tables.show(tables.listing(args.format, columns(known.now_s), kept))
     return 0
 
@@ -43,11 +47,11 @@ def list_claims(args, conf):
 def show(args, conf):
     """Show all about one claim, or about all claims of an instance
 
-    By the claim's own UUID, or by the instance's: one that moves has a claim on the host that it leaves, and
-    one where it goes. Waits for: what comes next, and who has to do it.
+    By the claim's own UUID, or by the instance's: one that moves has a claim on the host that it
+    leaves, and one where it goes. Waits for: what comes next, and who has to do it.
 
-    Keys with --format json: for each claim those of 'claim list', and waits_for (null: for nothing), counted
-    (the host reports its CPUs and devices as in use), image_properties.
+    Keys with --format json: for each claim those of 'claim list', and waits_for (null: for
+    nothing), counted (the host reports its CPUs and devices as in use), image_properties.
     """
     siblings = store.upkeep(conf).named(args.uuid)
     if not siblings:
@@ -63,8 +67,9 @@ def show(args, conf):
 def release(args, conf):
     """End the claims of an instance: on one host, or on all
 
-    For an instance that is not coming, or that is gone while nobody said so. A confirmed claim needs --force,
-    because its host still has the instance: as long as it does, its use counts as foreign.
+    For an instance that is not coming, or that is gone while nobody said so. A confirmed claim
+    needs --force, because its host still has the instance: as long as it does, its use counts as
+    foreign.
 
     Keys with --format json: for each claim that has ended those of 'claim list'.
     """

@@ -22,15 +22,20 @@ UP, DOWN, DISABLED, FORCED_DOWN = 'up', 'down', 'disabled', 'forced down'
 def read(conf):
     """The cloud as it is now. Raises BadConfig or StoreUnavailable."""
     claims = store.opened(conf)
-    return Cloud(claims.changes({}), claims.now_s(), conf.service_down_time, conf.default_availability_zone)
+    return Cloud(
+        claims.changes({}), claims.now_s(), conf.service_down_time, conf.default_availability_zone
+    )
 
 
 class Cloud:
-    """Facts of a store, made once for one command. Times are seconds, moments seconds since the epoch."""
+    """Facts of a store, made once for one command. Times are seconds, moments seconds since the
+    epoch."""
 
     def __init__(self, changes, now_s, down_time_s=60, default_zone='nova'):
         self.now_s = now_s
-        self.nodes = sorted(changes.nodes, key=lambda facts: (facts.report.host, facts.report.nodename))
+        self.nodes = sorted(
+            changes.nodes, key=lambda facts: (facts.report.host, facts.report.nodename)
+        )
         self._by_uuid = {facts.report.node_uuid: facts for facts in self.nodes}
         self._by_host = {}
         for facts in self.nodes:
@@ -69,14 +74,18 @@ class Cloud:
 
     def seen_s(self, host):
         """The last sign of life; None if there never was one."""
-        return max([self.service(host).seen_s, *(facts.seen_s for facts in self.nodes_of(host))]) or None
+        return (
+            max([self.service(host).seen_s, *(facts.seen_s for facts in self.nodes_of(host))])
+            or None
+        )
 
     def disabled_by_node(self, host):
         """Whether the host itself reports that it is switched off."""
         return any(DISABLED_TRAIT in facts.report.traits for facts in self.nodes_of(host))
 
     def state(self, host):
-        """What keeps new servers from the host, the strongest reason first; `up` if nothing does."""
+        """What keeps new servers from the host, the strongest reason first; `up` if nothing
+        does."""
         service, seen_s = self.service(host), self.seen_s(host)
         if service.forced_down:
             return FORCED_DOWN

@@ -50,9 +50,12 @@ daemons. The exit status is 0; 1 for what could not be done; 2 for a command lin
 
 
 def log(debug=False):
-    """Errors, or with ``debug`` everything, to standard error; the files of the daemons are left alone."""
+    """Errors, or with ``debug`` everything, to standard error; the files of the daemons are left
+    alone."""
     level = logging.DEBUG if debug else logging.ERROR
-    logging.basicConfig(level=level, stream=sys.stderr, format='%(levelname)s %(name)s: %(message)s')
+    logging.basicConfig(
+        level=level, stream=sys.stderr, format='%(levelname)s %(name)s: %(message)s'
+    )
 
 
 def run(args):
@@ -71,7 +74,9 @@ def parser():
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    top.add_argument('--version', action='version', version=importlib.metadata.version('nova-sched'))
+    top.add_argument(
+        '--version', action='version', version=importlib.metadata.version('nova-sched')
+    )
     top.add_argument('--debug', action='store_true', help='tell on standard error what happens')
     _add_config(top, 'config')
     nouns = top.add_subparsers(title='nouns', metavar='NOUN', required=True)
@@ -86,7 +91,8 @@ def parser():
 
 
 def _add_verb(verbs, verb):
-    """A verb is a function: its name without the underscore, its docstring, and how it adds arguments."""
+    """A verb is a function: its name without the underscore, its docstring, and how it adds
+    arguments."""
     name, function, add_arguments = verb
     parser = verbs.add_parser(
         name,
@@ -107,7 +113,8 @@ def _add_verb(verbs, verb):
 
 
 def _add_config(parser, dest):
-    """The options that name configuration files, in the order in which they stand; anywhere on the line."""
+    """The options that name configuration files, in the order in which they stand; anywhere on the
+    line."""
     for flag, what, help_ in (
         ('--config-file', 'FILE', 'file'),
         ('--config-dir', 'DIR', 'directory (its *.conf files)'),
@@ -130,7 +137,9 @@ def _first_line(function):
 
 def _description(function):
     head, _, rest = function.__doc__.partition('\n')
-    return head + '\n' + '\n'.join(line.removeprefix('    ') for line in rest.splitlines()).rstrip()
+    return (
+        head + '\n' + '\n'.join(line.removeprefix('    ') for line in rest.splitlines()).rstrip()
+    )
 
 
 def _sentence(text):

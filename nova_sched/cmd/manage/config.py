@@ -22,12 +22,13 @@ HELP = 'say what is wrong with a configuration'
 def check(args, conf):
     """Say everything that is wrong with the configuration, and what to change
 
-    Looked at: the values of all options in the files, words that are no options, filters and weighers, the
-    message bus's address (it is not called), the database (it is asked for its schema), the broker, special
-    things, driver and limits of queues. Nothing is changed. The exit status is 1 if anything is an error; a
-    warning alone is none.
+    Looked at: the values of all options in the files, words that are no options, filters and
+    weighers, the message bus's address (it is not called), the database (it is asked for its
+    schema), the broker, special things, driver and limits of queues. Nothing is changed. The exit
+    status is 1 if anything is an error; a warning alone is none.
 
-    Keys with --format json: ok, files, findings (severity: error or warning, where, problem, advice).
+    Keys with --format json: ok, files, findings (severity: error or warning, where, problem,
+    advice).
     """
     files = checks.files(conf)
     findings = checks.everything(conf, files)

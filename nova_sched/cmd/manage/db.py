@@ -23,8 +23,9 @@ HELP = 'bring the database to the schema that this release needs'
 def upgrade(args, conf):
     """Bring the database to the newest schema
 
-    Makes the tables in an empty database, and the file of a SQLite database that is not there yet. A database
-    that is up to date is left as it is. The schedulers need not be stopped, unless a release note says so.
+    Makes the tables in an empty database, and the file of a SQLite database that is not there yet.
+    A database that is up to date is left as it is. The schedulers need not be stopped, unless a
+    release note says so.
 
     Keys with --format json: database, before, version.
     """
@@ -39,7 +40,9 @@ def upgrade(args, conf):
     elif before == found['version']:
         tables.show(f'{found["database"]} has schema {before} already.')
     else:
-        tables.show(f'{found["database"]} went from schema {before or "empty"} to {found["version"]}.')
+        tables.show(
+            f'{found["database"]} went from schema {before or "empty"} to {found["version"]}.'
+        )
     return 0
 
 

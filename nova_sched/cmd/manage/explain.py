@@ -23,15 +23,15 @@ HELP = 'say why a request found no host, or where the next one would go'
 def dry_run(args, conf):
     """Ask a running scheduler to decide a request without claiming anything
 
-    What is asked for is put together from the options, or read from a file with --spec. NUMA cells and PCI
-    devices are Nova's API's to work out: only a spec from a file has them.
+    What is asked for is put together from the options, or read from a file with --spec. NUMA cells
+    and PCI devices are Nova's API's to work out: only a spec from a file has them.
 
-    The tables tell for each filter how many hosts it saw and left, and why it removed the others; for the
-    chosen host and its alternates what each weigher gave them.
+    The tables tell for each filter how many hosts it saw and left, and why it removed the others;
+    for the chosen host and its alternates what each weigher gave them.
 
-    Keys with --format json: outcome (placed or refused), reason, hosts, instances, found, filters (filter,
-    seen, left, why, removed, nearest, nearest_why), placed (instance_uuid, host, node, weight, weights
-    (weigher, raw, normalised, multiplier, weight), alternates (the same)).
+    Keys with --format json: outcome (placed or refused), reason, hosts, instances, found, filters
+    (filter, seen, left, why, removed, nearest, nearest_why), placed (instance_uuid, host, node,
+    weight, weights (weigher, raw, normalised, multiplier, weight), alternates (the same)).
     """
     spec = specs.spec(args)
     found = _ask(args, conf, lambda scheduler: scheduler.dry_run(spec))
@@ -42,12 +42,12 @@ def dry_run(args, conf):
 def why_not(args, conf):
     """Ask a running scheduler what each of its rules says of one host
 
-    Every rule is asked, even after one that refuses. A host that passes all of them is compared with the
-    best one.
+    Every rule is asked, even after one that refuses. A host that passes all of them is compared
+    with the best one.
 
-    Keys with --format json: host, service (disabled, disabled_reason, forced_down, seen_s), nodes (node,
-    passes, rules (rule, verdict: passes, refuses, not asked or fails, why); and of a node that passes: rank,
-    of, weight, weights, best (host, node, weight, weights)).
+    Keys with --format json: host, service (disabled, disabled_reason, forced_down, seen_s), nodes
+    (node, passes, rules (rule, verdict: passes, refuses, not asked or fails, why); and of a node
+    that passes: rank, of, weight, weights, best (host, node, weight, weights)).
     """
     spec = specs.spec(args)
     found = _ask(args, conf, lambda scheduler: scheduler.why_not(spec, args.host))
@@ -58,12 +58,12 @@ def why_not(args, conf):
 def capacity(args, conf):
     """Ask a running scheduler how many more servers like this one fit
 
-    Counted as if they came one after the other and nothing else changed. A host in several zones or
-    aggregates counts in each. Rules that open each host by itself, such as plug-ins that were written for
-    Nova, are asked about the first server only.
+    Counted as if they came one after the other and nothing else changed. A host in several zones
+    or aggregates counts in each. Rules that open each host by itself, such as plug-ins that were
+    written for Nova, are asked about the first server only.
 
-    Keys with --format json: total, at_least (true if that is only what could be counted in time), hosts,
-    zones (name to number), aggregates (id, name, total).
+    Keys with --format json: total, at_least (true if that is only what could be counted in time),
+    hosts, zones (name to number), aggregates (id, name, total).
     """
     spec = specs.spec(args)
     found = _ask(args, conf, lambda scheduler: scheduler.capacity(spec))
@@ -74,12 +74,13 @@ def capacity(args, conf):
 def show(args, conf):
     """Show what became of a request, and why
 
-    Read from the database: refusals are kept there for [explain] retention seconds, of the other decisions
-    the share [explain] sample. A request id stands in each line of the log, and in the answer of Nova's API
-    as X-Openstack-Request-Id.
+    Read from the database: refusals are kept there for [explain] retention seconds, of the other
+    decisions the share [explain] sample. A request id stands in each line of the log, and in the
+    answer of Nova's API as X-Openstack-Request-Id.
 
-    Keys with --format json: of each decision about the request request_id, time, asked (instances, flavor,
-    resources, extra_specs, image, zone, policy, project_id, user_id), and those of 'explain dry-run'.
+    Keys with --format json: of each decision about the request request_id, time, asked (instances,
+    flavor, resources, extra_specs, image, zone, policy, project_id, user_id), and those of
+    'explain dry-run'.
     """
     records = SqlDecisionLog(store.ready(conf)).read(args.request_id)
     if not records:

@@ -30,8 +30,8 @@ TELL_S = 3  # for which the bus is waited for: who is not told looks by itself
 def create(args, conf):
     """Add a flavor, and with it its queues
 
-    One that is there already and is equal stays as it is. The managers of queues are told over the bus, and
-    look by themselves each minute; no daemon has to be started anew.
+    One that is there already and is equal stays as it is. The managers of queues are told over the
+    bus, and look by themselves each minute; no daemon has to be started anew.
 
     Keys with --format json: those of 'flavor list'.
     """
@@ -51,8 +51,8 @@ def create(args, conf):
 def delete(args, conf):
     """Take a flavor away
 
-    Its queues end, and the jobs that wait there go to the scheduler: none is lost. Servers that were made of
-    it stay.
+    Its queues end, and the jobs that wait there go to the scheduler: none is lost. Servers that
+    were made of it stay.
 
     Keys with --format json: deleted (the name).
     """
@@ -67,8 +67,8 @@ def delete(args, conf):
 def list_flavors(args, conf):
     """List flavors, by name
 
-    Keys with --format json: name, flavorid, vcpus, memory_mb, root_gb, ephemeral_gb, swap (MiB), extra_specs,
-    created_at.
+    Keys with --format json: name, flavorid, vcpus, memory_mb, root_gb, ephemeral_gb, swap (MiB),
+    extra_specs, created_at.
     """
     _, found = SqlFlavors(store.ready(conf)).list()
     tables.show(tables.listing(args.format, columns(time.time()), [row(one) for one in found]))
@@ -78,8 +78,8 @@ def list_flavors(args, conf):
 def show(args, conf):
     """Show a flavor, and its queues: one for itself, and one with each of [queues] specials
 
-    A flavor that asks for NUMA cells has no queues, and none has one with a special thing that it asks for
-    or rules out by itself: such servers are placed by the scheduler.
+    A flavor that asks for NUMA cells has no queues, and none has one with a special thing that it
+    asks for or rules out by itself: such servers are placed by the scheduler.
 
     Keys with --format json: those of 'flavor list', and queues (their names).
     """
@@ -101,7 +101,9 @@ def _tell(args, conf, flavors):
     """Let everybody know that the list has changed, if the bus is there."""
     version, _ = flavors.list()
     try:
-        asking.ask(args, conf, lambda bus, timeout_s: Announcer(bus), lambda all_: all_.tell(version))
+        asking.ask(
+            args, conf, lambda bus, timeout_s: Announcer(bus), lambda all_: all_.tell(version)
+        )
     except Exception as error:  # noqa: BLE001, the bus's driver has errors of its own
         why = str(error) or type(error).__name__
         print(f'nova-sched-manage: it is done, and seen within a minute: {why}', file=sys.stderr)
@@ -135,7 +137,9 @@ def _properties(row):
 
 
 def page(row, now_s):
-    lines = [f'{name:17}{cell(row)}' for name, cell in columns(now_s).items() if name != 'Properties']
+    lines = [
+        f'{name:17}{cell(row)}' for name, cell in columns(now_s).items() if name != 'Properties'
+    ]
     lines += [tables.fill(one, 'Property         ') for one in _properties(row)]
     lines += [f'Queue            {name}' for name in row['queues']] or ['Queue            none']
     return '\n'.join(lines)
@@ -163,7 +167,9 @@ def _create_arguments(parser):
         ('ephemeral', 0, 'ephemeral disk, GiB'),
         ('swap', 0, 'swap, MiB'),
     ):
-        parser.add_argument(f'--{name}', metavar='N', type=int, default=default, help=f'{help_} ({default})')
+        parser.add_argument(
+            f'--{name}', metavar='N', type=int, default=default, help=f'{help_} ({default})'
+        )
     parser.add_argument(
         '--property',
         metavar='KEY=VALUE',

@@ -39,12 +39,13 @@ class BadFile(errors.InvalidRequest):
 def create(args, conf):
     """Plan all members of a template together, and hold their places
 
-    All or nothing: a group that cannot be placed as a whole is refused with the reason, and the exit status
-    is 1. The servers are created afterwards by Nova's usual calls, with two scheduler hints: top_group, the
-    UUID of the group, and member, the path of the member. With --dry-run nothing is held.
+    All or nothing: a group that cannot be placed as a whole is refused with the reason, and the
+    exit status is 1. The servers are created afterwards by Nova's usual calls, with two scheduler
+    hints: top_group, the UUID of the group, and member, the path of the member. With --dry-run
+    nothing is held.
 
-    Keys with --format json: those of 'group show'; of a group that is refused: refused (the reason), details
-    (what was found out; null for nothing).
+    Keys with --format json: those of 'group show'; of a group that is refused: refused (the
+    reason), details (what was found out; null for nothing).
     """
     given, context = _description(args), RequestContext(overwrite=False, **_owner(args))
     return _told(
@@ -60,9 +61,9 @@ def create(args, conf):
 def update(args, conf):
     """Give a group another template as a whole
 
-    Members that are there stay where they are, unless a required policy forces a move: the answer lists each
-    move that is needed, and why. With --generation the group is left alone if somebody else has changed it
-    since. With --dry-run nothing is changed.
+    Members that are there stay where they are, unless a required policy forces a move: the answer
+    lists each move that is needed, and why. With --generation the group is left alone if somebody
+    else has changed it since. With --dry-run nothing is changed.
 
     Keys with --format json: those of 'group create'.
     """
@@ -85,14 +86,15 @@ def update(args, conf):
 def show(args, conf):
     """Show a group with its members and where they are
 
-    A member is planned (its place is held), pending (its server is being built), confirmed (its server is
-    there), or unplaced (nothing is held for it any more).
+    A member is planned (its place is held), pending (its server is being built), confirmed (its
+    server is there), or unplaced (nothing is held for it any more).
 
-    Keys with --format json: uuid, name, project_id, user_id, status (planned, building, built, incomplete,
-    deleting), generation (of its template; from 1), serial (of its template and places), template,
-    parameters, members (path, state, member_uuid, instance_uuid, host, nodename, compute_node_uuid,
-    availability_zone, domains (name by level)), moves (path, instance_uuid, from_host, to_host, reason),
-    warnings, dry_run, created_at, updated_at, expires_at.
+    Keys with --format json: uuid, name, project_id, user_id, status (planned, building, built,
+    incomplete, deleting), generation (of its template; from 1), serial (of its template and
+    places), template, parameters, members (path, state, member_uuid, instance_uuid, host,
+    nodename, compute_node_uuid, availability_zone, domains (name by level)), moves (path,
+    instance_uuid, from_host, to_host, reason), warnings, dry_run, created_at, updated_at,
+    expires_at.
     """
     return _told(args, conf, lambda groups: groups.show(args.uuid, args.project), group_pages.page)
 
@@ -102,15 +104,20 @@ def list_groups(args, conf):
 
     Keys with --format json: those of 'group show' but template, parameters, members and moves.
     """
-    wanted = {'project_id': args.project, 'name': args.name, 'marker': args.marker, 'limit': args.limit}
+    wanted = {
+        'project_id': args.project,
+        'name': args.name,
+        'marker': args.marker,
+        'limit': args.limit,
+    }
     return _told(args, conf, lambda groups: groups.list(**wanted), group_pages.listing)
 
 
 def plan(args, conf):
     """Draw where the members of a group are, or are to be: as a tree of domains
 
-    With --replan, members that have no good place any more (planned for too long ago, or on a host that is
-    gone) are given one first, beside the members that are built.
+    With --replan, members that have no good place any more (planned for too long ago, or on a host
+    that is gone) are given one first, beside the members that are built.
 
     Keys with --format json: those of 'group create'.
     """
@@ -139,8 +146,8 @@ def renew(args, conf):
 def delete(args, conf):
     """End what is planned of a group, and forget it
 
-    Servers that were created for it stay, and hold what they have until they go. With --dry-run the group is
-    shown as it would be left.
+    Servers that were created for it stay, and hold what they have until they go. With --dry-run
+    the group is shown as it would be left.
 
     Keys with --format json: deleted (the UUID); with --dry-run those of 'group show'.
     """
@@ -160,7 +167,8 @@ def delete(args, conf):
 def topology(args, conf):
     """Show the levels of failure domains, and which nodes do not tell theirs
 
-    A node without a domain at a level is one of its own there, with those of its domain at the level below.
+    A node without a domain at a level is one of its own there, with those of its domain at the
+    level below.
 
     Keys with --format json: domains (number by level, from narrow to wide), warnings.
     """
@@ -172,14 +180,15 @@ def topology(args, conf):
 def validate(args, conf):
     """Say what a template comes to, or where it makes no sense
 
-    Asks nobody: neither a scheduler, nor the bus, nor a database. Of the configuration it reads [topology],
-    [groups] flavors, max_members and solver, and [pci] alias. The exit status is 1 for a template that makes
-    no sense, with a member that Nova would refuse to create, or with required policies that contradict each
-    other whatever cluster there is.
+    Asks nobody: neither a scheduler, nor the bus, nor a database. Of the configuration it reads
+    [topology], [groups] flavors, max_members and solver, and [pci] alias. The exit status is 1 for
+    a template that makes no sense, with a member that Nova would refuse to create, or with
+    required policies that contradict each other whatever cluster there is.
 
-    Keys with --format json: ok, error (where, line, column, why; null for none), members (path, flavor,
-    vcpus, memory_mb, disk_gb, availability_zone), policies (name, kind, level, members, others, weight (null:
-    required), most, min_domains, max_skew), warnings, contradiction (in words; null: none was found).
+    Keys with --format json: ok, error (where, line, column, why; null for none), members (path,
+    flavor, vcpus, memory_mb, disk_gb, availability_zone), policies (name, kind, level, members,
+    others, weight (null: required), most, min_domains, max_skew), warnings, contradiction (in
+    words; null: none was found).
     """
     given, topology = _description(args), Topology(conf.topology.levels, conf.topology.orders)
     try:
@@ -193,7 +202,12 @@ def validate(args, conf):
         return 1
     with worker.Solver() if conf.groups.solver else contextlib.nullcontext() as solver:
         collision = imagined.contradiction(definition, topology, solver=solver)
-    found = {'ok': collision is None, 'error': None, **account.of(definition), 'contradiction': collision}
+    found = {
+        'ok': collision is None,
+        'error': None,
+        **account.of(definition),
+        'contradiction': collision,
+    }
     tables.show(tables.as_json(found) if args.format == 'json' else group_pages.validated(found))
     return 0 if found['ok'] else 1
 
@@ -240,7 +254,9 @@ def _told(args, conf, question, page):
 def _show(args, found, page):
     if args.format == 'json':
         many = isinstance(found, list)
-        tables.show(tables.as_json([*map(group_pages.plain, found)] if many else group_pages.plain(found)))
+        tables.show(
+            tables.as_json([*map(group_pages.plain, found)] if many else group_pages.plain(found))
+        )
     else:
         tables.show(page(found))
 
@@ -300,7 +316,9 @@ def _ttl_option(parser, help_='how long to hold the places of members that are n
 
 
 def _trial_option(parser):
-    parser.add_argument('--dry-run', action='store_true', help='change nothing, and show what would be')
+    parser.add_argument(
+        '--dry-run', action='store_true', help='change nothing, and show what would be'
+    )
 
 
 def _generation_option(parser):
@@ -309,7 +327,9 @@ def _generation_option(parser):
 
 
 def _description_arguments(parser):
-    parser.add_argument('file', metavar='FILE', help='the template, YAML or JSON; - is standard input')
+    parser.add_argument(
+        'file', metavar='FILE', help='the template, YAML or JSON; - is standard input'
+    )
     parser.add_argument(
         '--parameter',
         metavar='KEY=VALUE',
@@ -362,7 +382,9 @@ def _list_arguments(parser):
 
 def _plan_arguments(parser):
     _show_arguments(parser)
-    parser.add_argument('--replan', action='store_true', help='first give places to members that have none')
+    parser.add_argument(
+        '--replan', action='store_true', help='first give places to members that have none'
+    )
     _trial_option(parser)
 
 

@@ -74,7 +74,11 @@ def _place(row):
     """The host, and its node where that has another name."""
     if row['host'] is None:
         return '-'
-    return row['host'] if row['nodename'] in (None, row['host']) else f'{row["host"]} / {row["nodename"]}'
+    return (
+        row['host']
+        if row['nodename'] in (None, row['host'])
+        else f'{row["host"]} / {row["nodename"]}'
+    )
 
 
 def page(group):
@@ -143,7 +147,9 @@ def _drawn(members, below_of):
         for level in nested:
             name = member['domains'][level]
             # A domain that is a single one of the level below has nothing to tell.
-            below = below if _is_alone(member, level, nested) else below.setdefault((level, name), {})
+            below = (
+                below if _is_alone(member, level, nested) else below.setdefault((level, name), {})
+            )
         below = below.setdefault(_host(member, beside), {})
         below[member['path']] = member
     made = Tree(Text('the cloud'))
@@ -156,8 +162,9 @@ def _drawn(members, below_of):
 def levels(members, below):
     """Names of levels above the host: those that nest in each other, widest first, and the others.
 
-    Those that nest are the longest chain, of equal ones the first. ``below`` is the next narrower of each
-    level that is known: few members may lie as if levels nested that are beside each other.
+    Those that nest are the longest chain, of equal ones the first. ``below`` is the next narrower
+    of each level that is known: few members may lie as if levels nested that are beside each
+    other.
     """
     names = [level for level in (members[0]['domains'] if members else {}) if level != HOST]
     chains: dict[str, list[str]] = {}  # the longest that ends with each level, widest first
@@ -236,22 +243,30 @@ def validated(found):
         'Level': lambda row: row['level'],
         'Members': lambda row: _sides(row),
         'Limits': lambda row: _limits(row),
-        'Weight': lambda row: 'required' if row['weight'] is None else tables.number(row['weight']),
+        'Weight': lambda row: (
+            'required' if row['weight'] is None else tables.number(row['weight'])
+        ),
     }
     number = len(found['policies'])
-    counts = (
-        f'{tables.count(len(found["members"]), "member")}, {number} polic{"y" if number == 1 else "ies"}.'
-    )
+    counts = f'{tables.count(len(found["members"]), "member")}, {number} polic{"y" if number == 1 else "ies"}.'
     lines = [tables.table(columns, found['members'])]
     lines += ['', tables.table(policies, found['policies'])] if found['policies'] else []
     lines += _warned(found['warnings'])
-    lines += ['', tables.fill(found['contradiction'], 'Contradiction: ')] if found['contradiction'] else []
+    lines += (
+        ['', tables.fill(found['contradiction'], 'Contradiction: ')]
+        if found['contradiction']
+        else []
+    )
     return '\n'.join([*lines, '', counts])
 
 
 def _sides(row):
     """How many members a policy is about."""
-    return f'{len(row["members"])} to {len(row["others"])}' if row['others'] else str(len(row['members']))
+    return (
+        f'{len(row["members"])} to {len(row["others"])}'
+        if row['others']
+        else str(len(row['members']))
+    )
 
 
 def _limits(row):
@@ -264,7 +279,8 @@ def _limits(row):
 
 
 def mistake(path, where, line, column, why):
-    """Where a template makes no sense, as compilers say it: `shop.yaml:7:12: resources.web: why`."""
+    """Where a template makes no sense, as compilers say it: `shop.yaml:7:12: resources.web:
+    why`."""
     place = ''.join(f'{number}:' for number in (line, column) if number is not None)
     return f'{path}:{place} {where}: {why}'
 

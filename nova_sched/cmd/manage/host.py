@@ -29,13 +29,13 @@ def list_hosts(args, conf):
 
       State      up; down (no sign of life for service_down_time seconds); disabled; forced down
       Seen       time since the last report or other sign of life
-      vCPU, ...  used / capacity (total x allocation ratio); used is claims and foreign use, capacity leaves
+      vCPU, ...  used / capacity (total x allocation ratio); used is claims and unclaimed usage, capacity leaves
                  out what is reserved
       Claims     claims on the node, and in brackets those that it has not confirmed yet
 
-    Keys with --format json: host, node, node_uuid, cell_uuid, zones, state, disabled_reason, last_seen,
-    resources (by class: total, reserved, ratio, capacity, claimed, foreign, used, available), claims (number
-    by state), foreign_instances.
+    Keys with --format json: host, node, node_uuid, cell_uuid, zones, state, disabled_reason,
+    last_seen, resources (by class: total, reserved, ratio, capacity, claimed, foreign, used,
+    available), claims (number by state), foreign_instances.
     """
     known = cloud.read(conf)
     found = rows.nodes(known, args.host, args.zone)
@@ -46,12 +46,13 @@ def list_hosts(args, conf):
 def show(args, conf):
     """Show all that is known of one host
 
-    Its service, zones and aggregates; for each node the inventories, what claims and foreign use take of
-    them, traits and instances; the claims one by one.
+    Its service, zones and aggregates; for each node the inventories, what claims and unclaimed
+    usage take of them, traits and instances; the claims one by one.
 
-    Keys with --format json: host, state, last_seen, zones, service (disabled, disabled_reason, forced_down),
-    aggregates (id, uuid, name, metadata), instances, nodes (as in 'host list', and generation,
-    hypervisor_type, hypervisor_version, host_ip, running_vms, traits, units), claims (as in 'claim list').
+    Keys with --format json: host, state, last_seen, zones, service (disabled, disabled_reason,
+    forced_down), aggregates (id, uuid, name, metadata), instances, nodes (as in 'host list', and
+    generation, hypervisor_type, hypervisor_version, host_ip, running_vms, traits, units), claims
+    (as in 'claim list').
     """
     known = cloud.read(conf)
     _check(known, [args.host])
@@ -63,8 +64,8 @@ def show(args, conf):
 def disable(args, conf):
     """Take hosts out of service: they get no new servers
 
-    What runs there stays. Running schedulers see it at their next look at the database, that is within
-    [claims] refresh_interval seconds.
+    What runs there stays. Running schedulers see it at their next look at the database, that is
+    within [claims] refresh_interval seconds.
 
     Keys with --format json: host, disabled, disabled_reason, forced_down.
     """
@@ -85,7 +86,9 @@ def _set_service(args, conf, **word):
     claims = store.opened(conf)
     known = cloud.Cloud(claims.changes({}), claims.now_s())
     _check(known, args.hosts)
-    services = [dataclasses.replace(known.service(host), **word) for host in dict.fromkeys(args.hosts)]
+    services = [
+        dataclasses.replace(known.service(host), **word) for host in dict.fromkeys(args.hosts)
+    ]
     for service in services:
         claims.set_service(service)
     if args.format == 'json':
@@ -172,7 +175,10 @@ def _word(service):
 
 
 def _aggregate(one):
-    facts = [f'id {one["id"]}', *(f'{key}={value}' for key, value in sorted(one['metadata'].items()))]
+    facts = [
+        f'id {one["id"]}',
+        *(f'{key}={value}' for key, value in sorted(one['metadata'].items())),
+    ]
     return f'{one["name"]} ({", ".join(facts)})'
 
 

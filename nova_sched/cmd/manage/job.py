@@ -26,12 +26,14 @@ MOST = 1000
 def list_jobs(args, conf):
     """List jobs, oldest first
 
-    A job is queued until a compute node or the scheduler has said what became of it: done, failed; a create
-    that is not wanted any more is cancelled. One that has ended is listed for [queues] job_retention seconds.
+    A job is queued until a compute node or the scheduler has said what became of it: done, failed;
+    a create that is not wanted any more is cancelled. One that has ended is listed for [queues]
+    job_retention seconds.
 
-    Keys with --format json: job_uuid, kind (create, delete, resize, migrate), instance_uuid, project_id,
-    user_id, request_id, queue (the flavor queue that it was sent to; null: a host's own), host (where it is
-    or was done; null: not known yet), state, tries, why (null for nothing), created_at, updated_at.
+    Keys with --format json: job_uuid, kind (create, delete, resize, migrate), instance_uuid,
+    project_id, user_id, request_id, queue (the flavor queue that it was sent to; null: a host's
+    own), host (where it is or was done; null: not known yet), state, tries, why (null for
+    nothing), created_at, updated_at.
     """
     found = SqlLedger(store.ready(conf)).list(
         project_id=args.project,
@@ -58,7 +60,8 @@ def show(args, conf):
 
 
 def row(entry):
-    """A job as its keys and values. Its message is not among them: it may hold what is nobody's business."""
+    """A job as its keys and values. Its message is not among them: it may hold what is nobody's
+    business."""
     return {
         'job_uuid': entry.uuid,
         'kind': entry.kind,
@@ -114,7 +117,9 @@ def _list_arguments(parser):
     parser.add_argument('--state', choices=STATES, help='only jobs in this state')
     parser.add_argument('--instance', metavar='UUID', help='only jobs for this instance')
     parser.add_argument('--marker', metavar='UUID', help='only jobs after this one')
-    parser.add_argument('--limit', metavar='N', type=_count, default=MOST, help=f'at most so many ({MOST})')
+    parser.add_argument(
+        '--limit', metavar='N', type=_count, default=MOST, help=f'at most so many ({MOST})'
+    )
 
 
 def _show_arguments(parser):

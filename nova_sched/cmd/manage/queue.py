@@ -23,12 +23,12 @@ PAGE = 500  # queues in one answer: a manager asks the broker for each
 def list_queues(args, conf):
     """List queues: those of fallback and of results, then those of flavors
 
-    A running manager of queues is asked, over the bus; queues of hosts are not among them. One with jobs and
-    without workers is what a full cloud looks like.
+    A running manager of queues is asked, over the bus; queues of hosts are not among them. One
+    with jobs and without workers is what a full cloud looks like.
 
-    Keys with --format json: name (the flavor, and behind a + the special thing), queue (its name on the
-    broker), ready (jobs that wait), consumers (workers that take from it; of the first two, managers). These
-    are null if the broker does not have the queue.
+    Keys with --format json: name (the flavor, and behind a + the special thing), queue (its name
+    on the broker), ready (jobs that wait), consumers (workers that take from it; of the first two,
+    managers). These are null if the broker does not have the queue.
     """
     found = asking.ask(args, conf, QueuesClient, everything)
     if args.waiting:

@@ -30,11 +30,12 @@ LARGEST = 2**62
 def show(args, conf):
     """Show what a project has, and what it may have
 
-    Limits are those of the table, else of [quota] limits; with [quota] driver = keystone those of Keystone,
-    where nobody may have what is not registered.
+    Limits are those of the table, else of [quota] limits; with [quota] driver = keystone those of
+    Keystone, where nobody may have what is not registered.
 
-    Keys with --format json: for each resource project_id, resource (servers, or class: and a resource class),
-    used, limit (null: none), own (what was set here for the project; null: nothing, -1: no limit).
+    Keys with --format json: for each resource project_id, resource (servers, or class: and a
+    resource class), used, limit (null: none), own (what was set here for the project; null:
+    nothing, -1: no limit).
     """
     return _show(args, conf, [args.project])
 
@@ -50,8 +51,8 @@ def list_projects(args, conf):
 def set_limit(args, conf):
     """Set what a project may have of a resource
 
-    Schedulers and managers see it within a few seconds. A limit below what the project has takes nothing
-    away: it gets no more. Only with [quota] driver = table: Keystone has its own commands.
+    Schedulers and managers see it within a few seconds. A limit below what the project has takes
+    nothing away: it gets no more. Only with [quota] driver = table: Keystone has its own commands.
 
     Keys with --format json: those of 'quota show', for that resource.
     """
@@ -86,7 +87,9 @@ def rows(ledger, limits_of, project, besides=()):
             'limit': _limit(most.get(name, NO_LIMIT)),
             'own': own.get(name),
         }
-        for name in sorted({*used, *own, *most, *besides}, key=lambda name: (name != 'servers', name))
+        for name in sorted(
+            {*used, *own, *most, *besides}, key=lambda name: (name != 'servers', name)
+        )
     ]
 
 
@@ -135,7 +138,10 @@ def _amount(text):
 
 
 # What argparse says is wrong.
-_resource.__name__, _amount.__name__ = 'resource (servers, or class:VCPU)', 'limit (-1 or more, or default)'
+_resource.__name__, _amount.__name__ = (
+    'resource (servers, or class:VCPU)',
+    'limit (-1 or more, or default)',
+)
 
 
 def _project_argument(parser):

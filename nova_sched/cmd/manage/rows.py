@@ -23,7 +23,8 @@ STATES = (PLANNED, PENDING, CONFIRMED)
 
 
 def nodes(known, hosts=(), zone=None):
-    """A row for each node of these hosts (names or patterns; none: all) in the zone (None: any)."""
+    """A row for each node of these hosts (names or patterns; none: all) in the zone (None:
+    any)."""
     return [
         node(known, facts)
         for facts in known.nodes
@@ -182,7 +183,10 @@ def _parts(parts):
             for placed in (parts.cells.cells if parts.cells else ())
         ],
         'devices': [
-            {name: getattr(some.pool, name) for name in ('vendor_id', 'product_id', 'numa_node', 'count')}
+            {
+                name: getattr(some.pool, name)
+                for name in ('vendor_id', 'product_id', 'numa_node', 'count')
+            }
             for some in parts.devices
         ],
         'providers': [

@@ -23,18 +23,19 @@ HELP = 'show which schedulers are running, and how they fare'
 def list_schedulers(args, conf):
     """List scheduler processes, with their figures since their start
 
-    Each process signs every few seconds; one that has not for 12 seconds is silent, and after an hour it is
-    no longer listed. One that is stopped is not listed at all. A conflict is a request whose claims others
-    took first. It is decided again, which is a retry, as is a request that found nothing before the database
-    was looked at. Rates are per instance placed.
+    Each process signs every few seconds; one that has not for 12 seconds is silent, and after an
+    hour it is no longer listed. One that is stopped is not listed at all. A conflict is a request
+    whose claims others took first. It is decided again, which is a retry, as is a request that
+    found nothing before the database was looked at. Rates are per instance placed.
 
-    Keys with --format json: scheduler_uuid, host, pid, state (alive or silent), started_at, last_seen, lag_s
-    (seconds since the database was looked at last, by the time of last_seen), news_lag_s (how old the latest
-    news of another scheduler was when it was heard), stale_nodes (that differed from the database at that
-    look), clock_offset_s (how far the process's clock is ahead of the database's, which is the one that
-    counts), placed (instances), refused, conflicts, retries, conflict_rate, retry_rate (null before anything
-    was placed), busy (transactions that were made again, because another one was in the way), batches,
-    news_told, news_heard, news_dropped.
+    Keys with --format json: scheduler_uuid, host, pid, state (alive or silent), started_at,
+    last_seen, lag_s (seconds since the database was looked at last, by the time of last_seen),
+    news_lag_s (how old the latest news of another scheduler was when it was heard), stale_nodes
+    (that differed from the database at that look), clock_offset_s (how far the process's clock is
+    ahead of the database's, which is the one that counts), placed (instances), refused, conflicts,
+    retries, conflict_rate, retry_rate (null before anything was placed), busy (transactions that
+    were made again, because another one was in the way), batches, news_told, news_heard,
+    news_dropped.
     """
     schedulers = SqlSchedulers(store.ready(conf))
     now_s = schedulers.now_s()

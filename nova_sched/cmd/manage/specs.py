@@ -34,13 +34,18 @@ def add_arguments(parser):
         ('ephemeral', 0, 'ephemeral disk, GiB'),
         ('swap', 0, 'swap, MiB'),
     ):
-        asked.add_argument(f'--{name}', metavar='N', type=int, default=default, help=f'{help_} ({default})')
+        asked.add_argument(
+            f'--{name}', metavar='N', type=int, default=default, help=f'{help_} ({default})'
+        )
     for name, help_ in (
         (
             'extra-spec',
             'an extra spec of the flavor, such as trait:HW_CPU_X86_AVX2=required; may be repeated',
         ),
-        ('image-property', 'a property of the image, such as hw_architecture=aarch64; may be repeated'),
+        (
+            'image-property',
+            'a property of the image, such as hw_architecture=aarch64; may be repeated',
+        ),
         ('hint', 'a scheduler hint, such as different_host=UUID; may be repeated'),
     ):
         asked.add_argument(
@@ -56,7 +61,9 @@ def add_arguments(parser):
     asked.add_argument(
         '--ignore-host', metavar='NAME', action='append', help='not this host; may be repeated'
     )
-    asked.add_argument('--count', metavar='N', type=int, default=1, help='servers in this one request (1)')
+    asked.add_argument(
+        '--count', metavar='N', type=int, default=1, help='servers in this one request (1)'
+    )
 
 
 def pair(text):
@@ -112,7 +119,9 @@ def _made(args):
             swap=args.swap,
             extra_specs=dict(args.extra_spec),
         ),
-        image=objects.ImageMeta.from_dict({'id': args.image, 'properties': dict(args.image_property)}),
+        image=objects.ImageMeta.from_dict(
+            {'id': args.image, 'properties': dict(args.image_property)}
+        ),
         numa_topology=None,
         pci_requests=objects.InstancePCIRequests(instance_uuid=server, requests=[]),
         ignore_hosts=args.ignore_host,

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Printing: rows as a table for people or as JSON for scripts; how an amount or a time is written."""
+"""Printing: rows as a table for people or as JSON for scripts; how an amount or a time is
+written."""
 
 import datetime
 import json
@@ -33,7 +34,8 @@ def as_json(value):
 
 
 def table(columns, rows):
-    """A table of rows. ``columns`` maps each heading to a function of a row; numbers stand to the right."""
+    """A table of rows. ``columns`` maps each heading to a function of a row; numbers stand to the
+    right."""
     made = prettytable.PrettyTable(list(columns), align='l')
     for row in rows:
         made.add_row([cell(row) for cell in columns.values()])
@@ -97,7 +99,9 @@ def count(value, word):
 
 def amounts(resources):
     """Amounts by resource class, as `1 VCPU, 512 MEMORY_MB`."""
-    return ', '.join(f'{amount} {name}' for name, amount in sorted(resources.items(), key=_usual_order))
+    return ', '.join(
+        f'{amount} {name}' for name, amount in sorted(resources.items(), key=_usual_order)
+    )
 
 
 def _usual_order(item):

@@ -20,7 +20,8 @@ BACK = 'claims.revert_claim'
 def waits_for(claim, siblings, place):
     """What a claim waits for; None for nothing.
 
-    ``siblings``: all claims of its consumer. ``place``: from a node UUID to the host, None if it is gone.
+    ``siblings``: all claims of its consumer. ``place``: from a node UUID to the host, None if it
+    is gone.
     """
     if place(claim.node_uuid) is None:
         return 'its node is gone: nova-sched-manage claim audit --fix ends it'
@@ -52,7 +53,9 @@ def _to_settle(claim, hosts):
 def _to_leave(leaving, hosts):
     if leaving.keeps_source:
         return f'the {leaving.move} to {hosts}: {SETTLED} ends this claim, {BACK} keeps it'
-    return f'the {leaving.move} to {hosts}: it ends when its host reports that the instance is gone'
+    return (
+        f'the {leaving.move} to {hosts}: it ends when its host reports that the instance is gone'
+    )
 
 
 def _hosts(claims, place):

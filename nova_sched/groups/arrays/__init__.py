@@ -9,4 +9,5 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A group and a cluster in arrays: what policies mean there, what follows from them, and how full it gets."""
+"""A group and a cluster in arrays: what policies mean there, what follows from them, and how full
+it gets."""

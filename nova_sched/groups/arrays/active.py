@@ -25,10 +25,10 @@ from nova_sched.groups.arrays.problem import Problem, Rule
 class Active:
     """A rule that may bind, with its counts. ``number`` is its place in the problem.
 
-    ``a``, ``b`` int64 [C]: members of one unit of each class on either side; of an exclusive, ``b`` are all
-    who are not in ``a``. ``fixed_a``, ``fixed_b`` int64 [D]: fixed members per live domain of the level.
-    ``left_a``, ``left_b``: members still to be placed. ``outside`` bool [D], of an exclusive only: domains
-    that have instances from outside, else all False.
+    ``a``, ``b`` int64 [C]: members of one unit of each class on either side; of an exclusive,
+    ``b`` are all who are not in ``a``. ``fixed_a``, ``fixed_b`` int64 [D]: fixed members per live
+    domain of the level. ``left_a``, ``left_b``: members still to be placed. ``outside`` bool [D],
+    of an exclusive only: domains that have instances from outside, else all False.
     """
 
     number: int
@@ -69,7 +69,9 @@ def may_bind(rule: Rule) -> bool:
     return len(rule.a) > 0
 
 
-def activate(problem: Problem, layout: Layout, number: int, a: np.ndarray, b: np.ndarray) -> Active:
+def activate(
+    problem: Problem, layout: Layout, number: int, a: np.ndarray, b: np.ndarray
+) -> Active:
     """The rule of this number, with the counts [C] of units and those of fixed members."""
     rule = problem.rules[number]
     level = layout.levels[rule.level]
@@ -98,7 +100,8 @@ def activate(problem: Problem, layout: Layout, number: int, a: np.ndarray, b: np
 
 
 def shut(one: Active, a: int, b: int) -> np.ndarray | None:
-    """Domains, bool [D], that fixed members and outsiders close for a unit, whatever the others do."""
+    """Domains, bool [D], that fixed members and outsiders close for a unit, whatever the others
+    do."""
     everywhere = np.ones(len(one.fixed_a), dtype=bool)
     match one.kind:
         case definition.ANTI_AFFINITY:

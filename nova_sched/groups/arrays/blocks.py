@@ -28,7 +28,8 @@ if TYPE_CHECKING:  # it imports this module
 
 @dataclasses.dataclass(eq=False)
 class Block:
-    """All units of ``classes`` go to one domain of ``level``; ``inner``: numbers of blocks wholly inside."""
+    """All units of ``classes`` go to one domain of ``level``; ``inner``: numbers of blocks wholly
+    inside."""
 
     number: int
     level: int
@@ -40,8 +41,8 @@ class Block:
 class BlockType:
     """Blocks of one level that may change places: class i of one is as class i of any other.
 
-    ``classes`` intp [blocks, k], each row in an order such that columns match. Where there is more than one,
-    policies on units of one block alone are host anti-affinity and no other.
+    ``classes`` intp [blocks, k], each row in an order such that columns match. Where there is more
+    than one, policies on units of one block alone are host anti-affinity and no other.
     """
 
     level: int
@@ -50,10 +51,13 @@ class BlockType:
 
 
 def find(compiled: 'Compiled', together: Together) -> list[Block]:
-    """Every component of two or more units, fine levels first, but none that a finer level says as well."""
+    """Every component of two or more units, fine levels first, but none that a finer level says as
+    well."""
     layout = compiled.layout
     found: list[Block] = []
-    fine_first = sorted(range(1, len(layout.levels)), key=lambda level: -layout.levels[level].count)
+    fine_first = sorted(
+        range(1, len(layout.levels)), key=lambda level: -layout.levels[level].count
+    )
     for level in fine_first:
         components: dict[int, list[int]] = collections.defaultdict(list)
         for c, members in enumerate(compiled.members):
@@ -61,7 +65,8 @@ def find(compiled: 'Compiled', together: Together) -> list[Block]:
         for classes in components.values():
             alone = len(classes) == 1 and not _joined(compiled, together, level, classes[0])
             if alone or any(
-                layout.nests[block.level, level] and block.classes.tolist() == classes for block in found
+                layout.nests[block.level, level] and block.classes.tolist() == classes
+                for block in found
             ):
                 continue
             block = Block(len(found), level, np.array(classes, dtype=np.intp))
@@ -76,7 +81,8 @@ def find(compiled: 'Compiled', together: Together) -> list[Block]:
 
 
 def _joined(compiled: 'Compiled', together: Together, level: int, c: int) -> bool:
-    """Whether a class that is a whole component has two units or more, which then must stay together."""
+    """Whether a class that is a whole component has two units or more, which then must stay
+    together."""
     heads = compiled.members[c][:, 0]
     return len(heads) > 1 and len(np.unique(together.labels[level, heads])) == 1
 
@@ -88,7 +94,9 @@ def types(compiled: 'Compiled') -> list[BlockType]:
         within[block.number, block.classes] = 1
     touch = np.array([(one.a > 0) | (one.b > 0) for one in compiled.active], dtype=np.int64)
     touch = touch.reshape(len(compiled.active), compiled.class_count)
-    fixed = np.array([one.fixed_a.any() or one.fixed_b.any() for one in compiled.active], dtype=bool)
+    fixed = np.array(
+        [one.fixed_a.any() or one.fixed_b.any() for one in compiled.active], dtype=bool
+    )
     inside = touch @ within.T  # [rules, blocks]: classes of the block that the rule concerns
     private = (inside == touch.sum(axis=1)[:, None]) & ~fixed[:, None]
     alike: dict[tuple, list[tuple[Block, list[int]]]] = collections.defaultdict(list)
@@ -97,7 +105,11 @@ def types(compiled: 'Compiled') -> list[BlockType]:
         common = [compiled.active[number] for number in np.flatnonzero(here & ~own)]
         around = np.flatnonzero(within[:, block.classes].any(axis=1)).tolist()
         around.remove(block.number)
-        if block.inner or any(len(compiled.stay[c][0]) for c in block.classes) or not _host_caps(caps):
+        if (
+            block.inner
+            or any(len(compiled.stay[c][0]) for c in block.classes)
+            or not _host_caps(caps)
+        ):
             order, key = block.classes.tolist(), ('own', block.number)
         else:
             order, key = _signature(compiled, block, caps, common, {n: within[n] for n in around})
@@ -113,7 +125,9 @@ def types(compiled: 'Compiled') -> list[BlockType]:
 
 
 def _host_caps(rules: Iterable[Active]) -> bool:
-    return all(one.kind == definition.ANTI_AFFINITY and one.is_required and not one.level for one in rules)
+    return all(
+        one.kind == definition.ANTI_AFFINITY and one.is_required and not one.level for one in rules
+    )
 
 
 def _signature(
@@ -123,7 +137,8 @@ def _signature(
     common: list[Active],
     around: Mapping[int, np.ndarray],
 ) -> tuple[list[int], tuple]:
-    """The block's classes in an order of their own, and a key that is equal for blocks of one type.
+    """The block's classes in an order of their own, and a key that is equal for blocks of one
+    type.
 
     ``caps``: rules on this block alone; ``common``: others that concern it; ``around``: of each
     block that shares classes with it, int64 [C], which ones it has.

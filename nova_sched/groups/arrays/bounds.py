@@ -11,8 +11,9 @@
 # under the License.
 """Necessary conditions, counted: what fails one has no placement, and the count says why.
 
-Each condition compares, for every domain of a level at once, what the domain holds with what is asked of it.
-It is true of all placements that go on from a tally, so that it prunes in an attempt and proves at the start.
+Each condition compares, for every domain of a level at once, what the domain holds with what is
+asked of it. It is true of all placements that go on from a tally, so that it prunes in an attempt
+and proves at the start.
 """
 
 import dataclasses
@@ -33,9 +34,10 @@ from nova_sched.groups.arrays.tally import Tally, Wiring
 class Failure:
     """A proof that there is no placement: ``words`` for people, and the count that fails.
 
-    ``members``: what was asked to be placed, in words; ``dimension``: a resource, a policy or 'hosts';
-    ``domain``: the one that comes nearest, in words; ``held`` and ``asked``: how much, of the dimension.
-    ``rule``: number of the policy, if it is one alone. ``block``: of the block that must share a domain.
+    ``members``: what was asked to be placed, in words; ``dimension``: a resource, a policy or
+    'hosts'; ``domain``: the one that comes nearest, in words; ``held`` and ``asked``: how much, of
+    the dimension. ``rule``: number of the policy, if it is one alone. ``block``: of the block that
+    must share a domain.
     """
 
     words: str
@@ -60,14 +62,13 @@ class Check:
 
 
 def first(given: Problem | Compiled) -> Failure | None:
-    """A condition that fails: on the whole cluster, or of a block in every domain. None proves nothing."""
+    """A condition that fails: on the whole cluster, or of a block in every domain. None proves
+    nothing."""
     compiled = compile(given) if isinstance(given, Problem) else given
     problem = compiled.problem
     for number in compiled.hopeless:
         name = problem.rules[number].policy.name
-        words = (
-            f'{name} cannot be kept: members that stay break it, or it asks for more than there are members'
-        )
+        words = f'{name} cannot be kept: members that stay break it, or it asks for more than there are members'
         return Failure(words, 'the members that stay', name, 'the cluster', 0, 1, rule=number)
     if not compiled.class_count:
         return None
@@ -77,12 +78,15 @@ def first(given: Problem | Compiled) -> Failure | None:
     failure = _failing(tally, every, compiled.layout.whole, None, passing)
     for block in compiled.blocks:  # fine levels first
         if failure is None:
-            failure = _failing(tally, block.classes, compiled.layout.levels[block.level], block, passing)
+            failure = _failing(
+                tally, block.classes, compiled.layout.levels[block.level], block, passing
+            )
     return failure
 
 
 def passing(tally: Tally, block: Block, inner: dict[int, np.ndarray] | None = None) -> np.ndarray:
-    """Bool [D of its level]: domains that may take a block. ``inner``: the same of blocks inside."""
+    """Bool [D of its level]: domains that may take a block. ``inner``: the same of blocks
+    inside."""
     level = tally.compiled.layout.levels[block.level]
     passes = np.ones(level.count, dtype=bool)
     for check in checks(tally, block.classes, level, block.level):
@@ -111,13 +115,16 @@ def checks(tally: Tally, classes: np.ndarray, level: Level, number: int | None) 
 def _resources(
     tally: Tally, classes: np.ndarray, left: np.ndarray, level: Level, usable: np.ndarray
 ) -> Iterator[Check]:
-    """Free amounts, also measured in slots of each shape: what is left between large units is lost."""
+    """Free amounts, also measured in slots of each shape: what is left between large units is
+    lost."""
     compiled = tally.compiled
     shapes: dict[int, int] = {}
     for c, n in zip(classes, left.tolist(), strict=True):
         shapes[int(compiled.shape[c])] = shapes.get(int(compiled.shape[c]), 0) + n
     least = {s: compiled.shapes[s].least for s in shapes}
-    total = sum((n * least[s] for s, n in shapes.items()), np.zeros(tally.free.shape[1], dtype=np.int64))
+    total = sum(
+        (n * least[s] for s, n in shapes.items()), np.zeros(tally.free.shape[1], dtype=np.int64)
+    )
     names = compiled.problem.resources
     for number in np.flatnonzero(total).tolist():
         name = names[number] if number < len(names) else 'servers of one kind'
@@ -130,7 +137,9 @@ def _resources(
         counted = measure > 0
         if len(compiled.shapes[t].ways) > 1 or not counted.any():
             continue
-        asked = sum(n * int((least[s][counted] // measure[counted]).min()) for s, n in shapes.items())
+        asked = sum(
+            n * int((least[s][counted] // measure[counted]).min()) for s, n in shapes.items()
+        )
         held = level.sum(np.where(usable, np.minimum(tally.slots[t], ENDLESS >> 12), 0))
         words = f'places for {compiled.problem.kind_names[compiled.shapes[t].kinds[0]]}'
         yield Check(held, asked, words, classes)
@@ -163,7 +172,9 @@ def _rules(
             yield Check(held, asked, one.rule.policy.name, classes, one.number)
 
 
-def _forbids(layout: Layout, one: Active, classes: np.ndarray, left: np.ndarray, number: int) -> bool:
+def _forbids(
+    layout: Layout, one: Active, classes: np.ndarray, left: np.ndarray, number: int
+) -> bool:
     """Whether a required rule keeps units apart that are to be in one domain of a level."""
     rivals = one.is_required and one.kind in (definition.APART, definition.EXCLUSIVE)
     return bool(layout.nests[number, one.level] and rivals and (one.b[classes] * left).any())
@@ -174,7 +185,8 @@ def _lift(
 ) -> np.ndarray | None:
     """What the domains of a level hold, by those of level ``number`` (None: the whole cluster).
 
-    Sums of ``values`` over the domains inside; of a domain around, what it holds ``alone``; else None.
+    Sums of ``values`` over the domains inside; of a domain around, what it holds ``alone``; else
+    None.
     """
     if number is None:
         return np.array([int(values.sum())])
@@ -196,9 +208,14 @@ def _inside(tally: Tally, number: int, level: int, fits: np.ndarray) -> np.ndarr
 
 
 def _failing(
-    tally: Tally, classes: np.ndarray, level: Level, block: Block | None, known: dict[int, np.ndarray]
+    tally: Tally,
+    classes: np.ndarray,
+    level: Level,
+    block: Block | None,
+    known: dict[int, np.ndarray],
 ) -> Failure | None:
-    """The condition that no domain passes, or that the best domain fails; None if some domain passes all."""
+    """The condition that no domain passes, or that the best domain fails; None if some domain
+    passes all."""
     number = None if block is None else block.level
     every = list(checks(tally, classes, level, number))
     if not level.count:
@@ -229,11 +246,15 @@ def _failure(tally: Tally, check: Check, domain: int, held: int, block: Block | 
     problem = compiled.problem
     where = 'the cluster'
     if block is not None and len(compiled.layout.levels[block.level].numbers):
-        name = problem.domain_names[block.level][compiled.layout.levels[block.level].numbers[domain]]
+        name = problem.domain_names[block.level][
+            compiled.layout.levels[block.level].numbers[domain]
+        ]
         where = f'{problem.levels[block.level]} {name}'
     units = sum(int(compiled.count[c]) for c in check.classes)
     members = (
-        f'{units} x {compiled.words(check.classes[0])}' if len(check.classes) == 1 else f'{units} members'
+        f'{units} x {compiled.words(check.classes[0])}'
+        if len(check.classes) == 1
+        else f'{units} members'
     )
     held = min(held, check.asked)
     what = 'has a place for' if check.dimension == 'hosts' else f'has, of {check.dimension},'
@@ -244,11 +265,18 @@ def _failure(tally: Tally, check: Check, domain: int, held: int, block: Block | 
 
 
 def _scattered(tally: Tally, block: Block, known: dict[int, np.ndarray]) -> Failure:
-    """Some domain has room enough for a block, but for none of those in which an inner block fits."""
+    """Some domain has room enough for a block, but for none of those in which an inner block
+    fits."""
     problem = tally.compiled.problem
     level = problem.levels[block.level]
     members = f'{int(tally.compiled.count[block.classes].sum())} members'
-    fits = np.sum([_inside(tally, inner, block.level, known[inner]) for inner in block.inner], axis=0)
+    fits = np.sum(
+        [_inside(tally, inner, block.level, known[inner]) for inner in block.inner], axis=0
+    )
     held = int(fits.max())
-    words = f'{members}: no {level} has room for all, and for the parts of them that must be together'
-    return Failure(words, members, 'parts', f'a {level}', held, len(block.inner), None, block.number)
+    words = (
+        f'{members}: no {level} has room for all, and for the parts of them that must be together'
+    )
+    return Failure(
+        words, members, 'parts', f'a {level}', held, len(block.inner), None, block.number
+    )

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A problem made small: live hosts only, equal members as one class with a count, affinity as blocks."""
+"""A problem made small: live hosts only, equal members as one class with a count, affinity as
+blocks."""
 
 import dataclasses
 import functools
@@ -29,9 +30,10 @@ from nova_sched.groups.arrays.together import Together, unite
 class Shape:
     """What a unit asks for and where it may go by itself: all units of the same kinds of members.
 
-    ``ways`` int64 [V, R'] are the different sums of its members' demands, one of which is taken; R' as in
-    ``Compiled.free``. Over the h live hosts: ``slots`` int64, how many it could
-    take alone (exact for one way, else a bound); ``mask`` bool; ``score`` float64, the sum over its members.
+    ``ways`` int64 [V, R'] are the different sums of its members' demands, one of which is taken;
+    R' as in ``Compiled.free``. Over the h live hosts: ``slots`` int64, how many it could take
+    alone (exact for one way, else a bound); ``mask`` bool; ``score`` float64, the sum over its
+    members.
     """
 
     kinds: tuple[int, ...]
@@ -50,16 +52,18 @@ class Shape:
 class Compiled:
     """The problem over h live hosts, C classes and B blocks.
 
-    A *unit* is a set of loose members that must share one host, mostly one member. Units are of one *class*
-    when no policy and no mask tells them apart. Required affinity stands in ``shape`` (units of one host),
-    ``open`` (where fixed members nail it) and ``blocks``; a required near that comes to the same does too.
-    All other rules that may bind stand in ``active``, preferred affinity among them.
+    A *unit* is a set of loose members that must share one host, mostly one member. Units are of
+    one *class* when no policy and no mask tells them apart. Required affinity stands in ``shape``
+    (units of one host), ``open`` (where fixed members nail it) and ``blocks``; a required near
+    that comes to the same does too. All other rules that may bind stand in ``active``, preferred
+    affinity among them.
 
-    ``members[c]`` int32 [n, size]: the members of each unit. ``stay[c]``: live positions where members of one
-    unit are at home, and how many at each. ``open`` bool [C, h]: where mask, fixed members and outsiders
-    let the first unit of a class be; slots are not in it. ``free`` int64 [h, R'], never negative: the
-    problem's, then a column for each kind of which ``cap`` binds somewhere. ``hopeless``: numbers of required
-    rules that the fixed members break already, or that cannot be kept by anybody.
+    ``members[c]`` int32 [n, size]: the members of each unit. ``stay[c]``: live positions where
+    members of one unit are at home, and how many at each. ``open`` bool [C, h]: where mask, fixed
+    members and outsiders let the first unit of a class be; slots are not in it. ``free`` int64 [h,
+    R'], never negative: the problem's, then a column for each kind of which ``cap`` binds
+    somewhere. ``hopeless``: numbers of required rules that the fixed members break already, or
+    that cannot be kept by anybody.
     """
 
     problem: Problem
@@ -81,7 +85,8 @@ class Compiled:
         return len(self.count)
 
     def slots(self, c: int) -> np.ndarray:
-        """Int64 [h]: how many units of the class each live host could take alone, where it may go."""
+        """Int64 [h]: how many units of the class each live host could take alone, where it may
+        go."""
         return np.where(self.open[c], self.shapes[self.shape[c]].slots, 0)
 
     def words(self, c: int) -> str:
@@ -103,11 +108,15 @@ def compile(problem: Problem) -> Compiled:  # noqa: A001 the word that everybody
     layout = lay_out(problem)
     together = unite(problem, layout)
     units = _units(problem, together)
-    numbers = [n for n, rule in enumerate(problem.rules) if n not in together.spoken and may_bind(rule)]
+    numbers = [
+        n for n, rule in enumerate(problem.rules) if n not in together.spoken and may_bind(rule)
+    ]
     sides = [_sides(problem, problem.rules[number], units) for number in numbers]
     firsts, class_of = _classes(problem, together, units, sides)
     members = [
-        np.array([units[u] for u in np.flatnonzero(class_of == c)], dtype=np.int32).reshape(-1, len(units[f]))
+        np.array([units[u] for u in np.flatnonzero(class_of == c)], dtype=np.int32).reshape(
+            -1, len(units[f])
+        )
         for c, f in enumerate(firsts)
     ]
     active = [
@@ -218,7 +227,9 @@ def _shapes(
 ) -> tuple[list[Shape], np.ndarray]:
     """The different shapes among the classes, and which each class has."""
     seen: dict[tuple[int, ...], int] = {}
-    shape = [seen.setdefault(tuple(sorted(problem.kind[unit].tolist())), len(seen)) for unit in firsts]
+    shape = [
+        seen.setdefault(tuple(sorted(problem.kind[unit].tolist())), len(seen)) for unit in firsts
+    ]
     columns = np.ascontiguousarray(free.T)
     made = []
     for kinds in seen:
@@ -245,8 +256,11 @@ def _open(
     active: list[Active],
     members: list[np.ndarray],
 ) -> np.ndarray:
-    """Where the first unit of each class may go as far as masks, pins, fixed members and outsiders tell."""
-    open_ = np.array([shapes[s].mask for s in shape], dtype=bool).reshape(len(shape), len(layout.live))
+    """Where the first unit of each class may go as far as masks, pins, fixed members and outsiders
+    tell."""
+    open_ = np.array([shapes[s].mask for s in shape], dtype=bool).reshape(
+        len(shape), len(layout.live)
+    )
     torn = set(together.torn)
     for c, rows in enumerate(members):
         member = rows[0, 0]
@@ -272,7 +286,9 @@ def _stay(problem: Problem, layout: Layout, unit: np.ndarray) -> tuple[np.ndarra
     return np.unique(at[at >= 0], return_counts=True)
 
 
-def _hopeless(problem: Problem, layout: Layout, together: Together, active: list[Active]) -> list[int]:
+def _hopeless(
+    problem: Problem, layout: Layout, together: Together, active: list[Active]
+) -> list[int]:
     found = {one.number for one in active if one.is_required and is_hopeless(one)}
     for level, label in together.torn:
         for number in together.spoken:

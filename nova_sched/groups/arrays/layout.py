@@ -24,9 +24,11 @@ ENDLESS = 1 << 40  # slots of a host for something that asks for nothing
 
 @dataclasses.dataclass(eq=False)
 class Level:
-    """The domains of one level over the h live hosts; ids are dense, and no domain is without a host.
+    """The domains of one level over the h live hosts; ids are dense, and no domain is without a
+    host.
 
-    ``order`` sorts hosts by domain, and is None where they already are: then every domain is a slice.
+    ``order`` sorts hosts by domain, and is None where they already are: then every domain is a
+    slice.
     """
 
     ids: np.ndarray  # intp [h]
@@ -44,7 +46,9 @@ class Level:
         if present.sum() == len(starts):  # each domain stands in one piece
             ids = np.zeros(len(given), dtype=np.intp)
             ids[starts[1:]] = 1
-            return cls(np.cumsum(ids), given[starts].astype(np.intp), None, np.append(starts, len(given)))
+            return cls(
+                np.cumsum(ids), given[starts].astype(np.intp), None, np.append(starts, len(given))
+            )
         ids = (np.cumsum(present) - 1)[given]
         bounds = np.append(0, np.cumsum(np.bincount(ids)))
         return cls(ids, np.flatnonzero(present), np.argsort(ids, kind='stable'), bounds)
@@ -82,16 +86,22 @@ class Level:
         """Intp [h]: the hosts domain by domain, in each by falling value."""
         return np.lexsort((-values, self.ids))
 
-    def top(self, order: np.ndarray, values: np.ndarray, usable: np.ndarray, count: int) -> np.ndarray:
-        """Float64 [D]: the sum of the ``count`` largest values on usable hosts; -inf where these are fewer.
+    def top(
+        self, order: np.ndarray, values: np.ndarray, usable: np.ndarray, count: int
+    ) -> np.ndarray:
+        """Float64 [D]: the sum of the ``count`` largest values on usable hosts; -inf where these
+        are fewer.
 
-        ``order`` [h]: what ``best_first`` makes of ``values`` [h], so that many can ask for one sorting.
+        ``order`` [h]: what ``best_first`` makes of ``values`` [h], so that many can ask for one
+        sorting.
         """
         usable = usable[order]
         rank = np.cumsum(usable)
         before = np.append(0, rank)[self.bounds]
         rank -= np.repeat(before[:-1], np.diff(self.bounds))
-        total = np.add.reduceat(np.where(usable & (rank <= count), values[order], 0.0), self.bounds[:-1])
+        total = np.add.reduceat(
+            np.where(usable & (rank <= count), values[order], 0.0), self.bounds[:-1]
+        )
         return np.where(np.diff(before) >= count, total, -np.inf)
 
     def _reduce(self, how: np.ufunc, values: np.ndarray) -> np.ndarray:
@@ -106,7 +116,8 @@ class Level:
 
 @dataclasses.dataclass(eq=False)
 class Layout:
-    """The h live hosts: ``live`` [h] are their rows in the problem. ``whole``: one domain with all.
+    """The h live hosts: ``live`` [h] are their rows in the problem. ``whole``: one domain with
+    all.
 
     ``nests[below, above]``: each domain of level ``below`` lies in one of ``above``.
     """
@@ -128,12 +139,14 @@ class Layout:
         return found
 
     def around(self, below: int, above: int) -> np.ndarray:
-        """Intp [D of below]: the domain of level ``above`` that each lies in; ``below`` must nest in it."""
+        """Intp [D of below]: the domain of level ``above`` that each lies in; ``below`` must nest
+        in it."""
         return self._around[below, above]
 
 
 def lay_out(problem: Problem) -> Layout:
-    """Keep hosts where some kind fits and passes, or a fixed member is; sort them coarse levels first."""
+    """Keep hosts where some kind fits and passes, or a fixed member is; sort them coarse levels
+    first."""
     fits = np.zeros(problem.host_count, dtype=bool)
     columns = np.ascontiguousarray(problem.free.T)
     for kind in np.unique(problem.kind[problem.fixed < 0]):
@@ -152,7 +165,8 @@ def lay_out(problem: Problem) -> Layout:
 
 
 def slots(ways: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """How many of one demand each host could take alone, int64 [h]; exact for one way, else a bound.
+    """How many of one demand each host could take alone, int64 [h]; exact for one way, else a
+    bound.
 
     ``ways`` [V, R], equal ones count once; ``columns`` [R, h] is what is free, by resource.
     """
@@ -167,7 +181,8 @@ def slots(ways: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 def _nests(problem: Problem, live: np.ndarray) -> np.ndarray:
-    """Bool [L, L]: which level's domains each lie in one domain of which level, over the live hosts."""
+    """Bool [L, L]: which level's domains each lie in one domain of which level, over the live
+    hosts."""
     every = [ids[live] for ids in problem.domains]
     nests = np.eye(len(every), dtype=bool)
     for below, fine in enumerate(every):
@@ -180,7 +195,8 @@ def _nests(problem: Problem, live: np.ndarray) -> np.ndarray:
 
 
 def _sorted(problem: Problem, live: np.ndarray, nests: np.ndarray) -> np.ndarray:
-    """An order in which the domains of a chain of nested levels are slices; much used levels come first."""
+    """An order in which the domains of a chain of nested levels are slices; much used levels come
+    first."""
     uses = np.bincount([rule.level for rule in problem.rules], minlength=len(nests))
     chain: list[int] = []
     for level in sorted(range(1, len(nests)), key=lambda level: -uses[level]):

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What policies mean: how often a placement breaks each, what it costs, and where one member may go.
+"""What policies mean: how often a placement breaks each, what it costs, and where one member may
+go.
 
 A domain is *used* by a set of members when one of them is in it. A policy is broken
 
@@ -21,8 +22,8 @@ A domain is *used* by a set of members when one of them is in it. A policy is br
 - near: once for each member of ``a`` whose domain is not used by ``b`` (one way only);
 - apart: once for each domain used by both.
 
-A required policy must not be broken; a preferred one costs its weight each time. A policy on no members is
-never broken.
+A required policy must not be broken; a preferred one costs its weight each time. A policy on no
+members is never broken.
 """
 
 from collections.abc import Iterator
@@ -38,7 +39,8 @@ CAPACITY, MASK = 'capacity', 'mask'
 
 
 class Cost(NamedTuple):
-    """What a placement costs, the heavier first: of two that break nothing the lesser is better."""
+    """What a placement costs, the heavier first: of two that break nothing the lesser is
+    better."""
 
     preferred: float  # weight x times broken, over the preferred policies
     moves: int  # members away from home
@@ -47,7 +49,8 @@ class Cost(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Members per domain of the rule's level, int [D] each, and which domains have outsiders, bool [D]."""
+    """Members per domain of the rule's level, int [D] each, and which domains have outsiders, bool
+    [D]."""
 
     a: np.ndarray
     b: np.ndarray
@@ -57,11 +60,16 @@ class Counts(NamedTuple):
 
 def counts(problem: Problem, rule: Rule, hosts: np.ndarray) -> Counts:
     """Members per domain as ``hosts`` [M] places them; members at -1 are nowhere."""
-    return _counts(problem, rule, problem.domains[rule.level][hosts], hosts >= 0, problem.size(rule.level))
+    return _counts(
+        problem, rule, problem.domains[rule.level][hosts], hosts >= 0, problem.size(rule.level)
+    )
 
 
-def _counts(problem: Problem, rule: Rule, at: np.ndarray, is_placed: np.ndarray, size: int) -> Counts:
-    """``at`` [M]: the domain of each member, among ``size``; it is no matter where one is not placed."""
+def _counts(
+    problem: Problem, rule: Rule, at: np.ndarray, is_placed: np.ndarray, size: int
+) -> Counts:
+    """``at`` [M]: the domain of each member, among ``size``; it is no matter where one is not
+    placed."""
 
     def count(members: np.ndarray | slice) -> np.ndarray:
         return np.bincount(at[members][is_placed[members]], minlength=size)
@@ -70,17 +78,23 @@ def _counts(problem: Problem, rule: Rule, at: np.ndarray, is_placed: np.ndarray,
     if rule.kind != definition.EXCLUSIVE:
         nothing = np.zeros(size, dtype=bool)
         return Counts(a, count(rule.b), nothing, nothing)
-    return Counts(a, np.zeros(size, dtype=np.int64), count(slice(None)) - a, outside(problem, rule))
+    return Counts(
+        a, np.zeros(size, dtype=np.int64), count(slice(None)) - a, outside(problem, rule)
+    )
 
 
 def outside(problem: Problem, rule: Rule) -> np.ndarray:
     """Bool [D]: domains with instances that an exclusive rule's members are not to be with."""
     found = np.zeros(problem.size(rule.level), dtype=bool)
-    found[problem.domains[rule.level][problem.occupied if rule.outside is None else rule.outside]] = True
+    found[
+        problem.domains[rule.level][problem.occupied if rule.outside is None else rule.outside]
+    ] = True
     return found
 
 
-def _tallied(problem: Problem, hosts: np.ndarray, required: bool) -> Iterator[tuple[int, Rule, int]]:
+def _tallied(
+    problem: Problem, hosts: np.ndarray, required: bool
+) -> Iterator[tuple[int, Rule, int]]:
     """Number, rule, and how often it is broken, of all that are required or all that are not.
 
     Only domains with members are counted: hosts are many.
@@ -129,17 +143,22 @@ def cost(problem: Problem, hosts: np.ndarray) -> Cost:
     settled[problem.home[homed]] = True
     return Cost(
         preferred=round(
-            sum(rule.penalty * times for _, rule, times in _tallied(problem, hosts, required=False)),
+            sum(
+                rule.penalty * times for _, rule, times in _tallied(problem, hosts, required=False)
+            ),
             6,
         ),
         moves=int((hosts[homed] != problem.home[homed]).sum()),
-        loss=round(-float(problem.score[problem.kind[loose], hosts[loose]].astype(np.float64).sum()), 6),
+        loss=round(
+            -float(problem.score[problem.kind[loose], hosts[loose]].astype(np.float64).sum()), 6
+        ),
         spoilt=int((~settled[np.unique(hosts[loose])]).sum()),
     )
 
 
 def broken(problem: Problem, hosts: np.ndarray) -> list[tuple[int | str, str]]:
-    """All that is wrong with a placement [M], in words, each with a rule's number or 'capacity' or 'mask'.
+    """All that is wrong with a placement [M], in words, each with a rule's number or 'capacity' or
+    'mask'.
 
     The final check of every placement, whoever made it.
     """
@@ -149,13 +168,19 @@ def broken(problem: Problem, hosts: np.ndarray) -> list[tuple[int | str, str]]:
             found.append((number, _words(problem, rule, times)))
     loose = np.flatnonzero(problem.fixed < 0)
     shut = loose[~problem.mask[problem.kind[loose], hosts[loose]]]
-    found.extend((MASK, f'{problem.names[m]} may not go to {_host(problem, hosts[m])}') for m in shut)
+    found.extend(
+        (MASK, f'{problem.names[m]} may not go to {_host(problem, hosts[m])}') for m in shut
+    )
     strays = np.flatnonzero((problem.fixed >= 0) & (hosts != problem.fixed))
     found.extend(
-        (MASK, f'{problem.names[m]} must stay at {_host(problem, problem.fixed[m])}') for m in strays
+        (MASK, f'{problem.names[m]} must stay at {_host(problem, problem.fixed[m])}')
+        for m in strays
     )
     found.extend(
-        (CAPACITY, f'{_host(problem, host)} has no room for {", ".join(problem.names[m] for m in members)}')
+        (
+            CAPACITY,
+            f'{_host(problem, host)} has no room for {", ".join(problem.names[m] for m in members)}',
+        )
         for host, members in _crowds(problem, hosts)
         if not _has_room(problem, host, problem.kind[members])
     )
@@ -163,7 +188,8 @@ def broken(problem: Problem, hosts: np.ndarray) -> list[tuple[int | str, str]]:
 
 
 def allowed(problem: Problem, hosts: np.ndarray, member: int) -> np.ndarray:
-    """Where one member may go, bool [H]: mask, room, and every required rule that it is part of hold.
+    """Where one member may go, bool [H]: mask, room, and every required rule that it is part of
+    hold.
 
     All others stay where ``hosts`` [M] says; at -1 they are nowhere, and nobody counts them.
     """
@@ -175,7 +201,9 @@ def allowed(problem: Problem, hosts: np.ndarray, member: int) -> np.ndarray:
         if rule.is_required:
             in_a, in_b = bool(np.isin(member, rule.a)), bool(np.isin(member, rule.b))
             if in_a or in_b or rule.kind == definition.EXCLUSIVE:
-                open_ &= _kept(rule, counts(problem, rule, others), in_a, in_b)[problem.domains[rule.level]]
+                open_ &= _kept(rule, counts(problem, rule, others), in_a, in_b)[
+                    problem.domains[rule.level]
+                ]
     return open_
 
 
@@ -217,7 +245,8 @@ def _levels_out(rule: Rule, count: np.ndarray) -> np.ndarray:
 
 
 def _room_for(problem: Problem, hosts: np.ndarray, kind: int) -> np.ndarray:
-    """Hosts, bool [H], with room for one more of the kind beside the loose members that are there."""
+    """Hosts, bool [H], with room for one more of the kind beside the loose members that are
+    there."""
     asked = problem.demand[kind][:, None, :]
     open_ = ((asked <= problem.free) | (asked == 0)).all(axis=2).any(axis=0)
     if problem.cap is not None:

@@ -23,10 +23,10 @@ NOWHERE = np.array(-1, dtype=np.int32)  # for ``Problem.fixed`` or ``home`` wher
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Rule:
-    """A policy in numbers. ``a`` and ``b`` are sorted member indexes (int32); ``level`` is a position in
-    ``Problem.domains``. ``outside`` bool [H], of an exclusive: hosts with instances that are not to be in a
-    domain with its members, None: ``Problem.occupied``. The rest is as in ``Policy``; ``weight`` None:
-    required.
+    """A policy in numbers. ``a`` and ``b`` are sorted member indexes (int32); ``level`` is a
+    position in ``Problem.domains``. ``outside`` bool [H], of an exclusive: hosts with instances
+    that are not to be in a domain with its members, None: ``Problem.occupied``. The rest is as in
+    ``Policy``; ``weight`` None: required.
     """
 
     policy: Policy
@@ -78,36 +78,51 @@ class Rule:
 
 @dataclasses.dataclass(eq=False)
 class Problem:
-    """M members of K kinds, H hosts with R resources, L levels. A *placement* is an int32 array [M] of hosts.
+    """M members of K kinds, H hosts with R resources, L levels. A *placement* is an int32 array
+    [M] of hosts.
 
-    Hosts stand in any order. Levels are all coarser than the host and need not nest in each other. A member
-    that is ``fixed`` stays where it is: its use is no part of ``free`` any more, policies count it, and
-    neither masks nor room apply to it. A member that has a ``home`` is there now and may leave: its use is
-    part of ``free``, and to leave costs, before any score.
+    Hosts stand in any order. Levels are all coarser than the host and need not nest in each other.
+    A member that is ``fixed`` stays where it is: its use is no part of ``free`` any more, policies
+    count it, and neither masks nor room apply to it. A member that has a ``home`` is there now and
+    may leave: its use is part of ``free``, and to leave costs, before any score.
     """
 
     names: list[str]  # [M] paths of members
     kind: np.ndarray  # int32 [M]
-    demand: np.ndarray  # int64 [K, V, R]: one of V ways is taken; a kind with fewer repeats its first
+    demand: (
+        np.ndarray
+    )  # int64 [K, V, R]: one of V ways is taken; a kind with fewer repeats its first
     mask: np.ndarray  # bool [K, H]: hosts that pass the filters
     score: np.ndarray  # float32 [K, H]: higher is better
     free: np.ndarray  # int64 [H, R]: negative when more is used than there is
-    domains: list[np.ndarray]  # per level int32 [H], dense ids; the first is arange(H): the host itself
+    domains: list[
+        np.ndarray
+    ]  # per level int32 [H], dense ids; the first is arange(H): the host itself
     levels: list[str]  # [L]
     domain_names: list[list[str]]  # [L][domain], for words
     occupied: np.ndarray  # bool [H]: has instances from outside of the group
     rules: list[Rule]
-    cap: np.ndarray | None = None  # int32 [K, H]: most members of the kind on the host, whatever free says
-    fixed: np.ndarray = dataclasses.field(default_factory=NOWHERE.copy)  # int32 [M]: where one stays, or -1
-    home: np.ndarray = dataclasses.field(default_factory=NOWHERE.copy)  # int32 [M]: what one may leave, or -1
+    cap: np.ndarray | None = (
+        None  # int32 [K, H]: most members of the kind on the host, whatever free says
+    )
+    fixed: np.ndarray = dataclasses.field(
+        default_factory=NOWHERE.copy
+    )  # int32 [M]: where one stays, or -1
+    home: np.ndarray = dataclasses.field(
+        default_factory=NOWHERE.copy
+    )  # int32 [M]: what one may leave, or -1
     resources: list[str] = dataclasses.field(default_factory=list)  # [R], for words
     kind_names: list[str] = dataclasses.field(default_factory=list)  # [K], for words
 
     def __post_init__(self) -> None:
         self.fixed = np.full(len(self.names), self.fixed, dtype=np.int32)
         self.home = np.full(len(self.names), self.home, dtype=np.int32)
-        self.resources = self.resources or [f'resource {number}' for number in range(self.demand.shape[2])]
-        self.kind_names = self.kind_names or [f'kind {number}' for number in range(len(self.demand))]
+        self.resources = self.resources or [
+            f'resource {number}' for number in range(self.demand.shape[2])
+        ]
+        self.kind_names = self.kind_names or [
+            f'kind {number}' for number in range(len(self.demand))
+        ]
 
     @property
     def host_count(self) -> int:

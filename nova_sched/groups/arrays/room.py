@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Whether members fit on one host together, when each may take its resources in one of several ways."""
+"""Whether members fit on one host together, when each may take its resources in one of several
+ways."""
 
 from collections.abc import Iterable
 
@@ -19,10 +20,11 @@ _LIMIT = 4096  # sums kept; beyond it the fullest are forgotten
 
 
 def sums(demands: Iterable[np.ndarray], free: np.ndarray | None = None) -> np.ndarray:
-    """All that the members can take together, int64 [N, R], one row for each different sum of their ways.
+    """All that the members can take together, int64 [N, R], one row for each different sum of
+    their ways.
 
-    ``demands``: [V, R] per member. ``free`` [R]: rows that exceed it are left out, so that no row means that
-    they do not fit; what nobody asks for is no matter.
+    ``demands``: [V, R] per member. ``free`` [R]: rows that exceed it are left out, so that no row
+    means that they do not fit; what nobody asks for is no matter.
     """
     reached = np.zeros((1, 1), dtype=np.int64)  # nobody takes nothing, of however many resources
     for ways in demands:

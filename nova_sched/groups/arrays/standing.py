@@ -9,10 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Policies while a placement grows: counts by domain, what is closed, what is still wise, what it would cost.
+"""Policies while a placement grows: counts by domain, what is closed, what is still wise, what it
+would cost.
 
-``closed`` [C, h] counts the reasons why a unit of a class may not be on a host: policies that only ever close
-(anti-affinity, exclusive, apart) keep it up to date. Spread and near may open again, so they are asked.
+``closed`` [C, h] counts the reasons why a unit of a class may not be on a host: policies that only
+ever close (anti-affinity, exclusive, apart) keep it up to date. Spread and near may open again, so
+they are asked.
 """
 
 from collections.abc import Callable
@@ -25,7 +27,8 @@ from nova_sched.groups.arrays.layout import Level
 
 
 class Standing:
-    """One rule. ``a``, ``b`` int64 [D]: members so far; ``left_a``, ``left_b``: members to come."""
+    """One rule. ``a``, ``b`` int64 [D]: members so far; ``left_a``, ``left_b``: members to
+    come."""
 
     def __init__(self, active: Active, level: Level, closed: np.ndarray) -> None:
         self.rule, self.active, self.level = active.rule, active, level
@@ -55,14 +58,16 @@ class Standing:
             self._b_changed(domain, before, before + more)
 
     def allowed(self, a: int, b: int) -> np.ndarray | None:
-        """Domains, bool [D], where so many members more of either side may come together; None: anywhere.
+        """Domains, bool [D], where so many members more of either side may come together; None:
+        anywhere.
 
         A look ahead is in it: what no later member could mend is not allowed.
         """
         raise NotImplementedError
 
     def price(self, a: int, b: int) -> np.ndarray | float:
-        """How often more the rule is broken, [D], with so many members more in a domain: an estimate."""
+        """How often more the rule is broken, [D], with so many members more in a domain: an
+        estimate."""
         raise NotImplementedError
 
     def _a_changed(self, domain: int, before: int, after: int) -> None:
@@ -162,7 +167,8 @@ class Near(Standing):
 
 
 class Spread(Standing):
-    """``plan`` bool [D] and ``ceiling``: domains to use, and the most members in each, once planned."""
+    """``plan`` bool [D] and ``ceiling``: domains to use, and the most members in each, once
+    planned."""
 
     def __init__(self, active: Active, level: Level, closed: np.ndarray) -> None:
         super().__init__(active, level, closed)
@@ -170,10 +176,13 @@ class Spread(Standing):
         self.ceiling = 0
 
     def allowed(self, a: int, b: int) -> np.ndarray | None:
-        """Where the rest can still level out what is uneven, and fill what is missing; and as planned."""
+        """Where the rest can still level out what is uneven, and fill what is missing; and as
+        planned."""
         if not a:
             return None
-        allowed = self._by_count(self._is_mendable if self.plan is None else self._is_not_too_late, a)
+        allowed = self._by_count(
+            self._is_mendable if self.plan is None else self._is_not_too_late, a
+        )
         if self.plan is not None:
             allowed &= self.plan & (self.a + a <= self.ceiling)
         return allowed
@@ -183,7 +192,8 @@ class Spread(Standing):
         return (~self._by_count(self._is_mendable, a)).astype(np.float64) if a else 0.0
 
     def _by_count(self, verdict: Callable[[np.ndarray, int, int], bool], a: int) -> np.ndarray:
-        """Bool [D]: a verdict on ``a`` members more, which is the same for domains that have equally many."""
+        """Bool [D]: a verdict on ``a`` members more, which is the same for domains that have
+        equally many."""
         sizes = np.bincount(self.a)  # domains by the number of members that they have
         found = np.zeros(len(sizes), dtype=bool)
         for count in np.flatnonzero(sizes).tolist():
@@ -191,7 +201,8 @@ class Spread(Standing):
         return found[self.a]
 
     def _is_not_too_late(self, sizes: np.ndarray, count: int, a: int) -> bool:
-        """Whether members are left to bring all domains that are used up to the largest, less the skew."""
+        """Whether members are left to bring all domains that are used up to the largest, less the
+        skew."""
         used = int(sizes[1:].sum())
         missing = max(self.rule.min_domains - used - (count == 0), 0)
         skew = self.rule.max_skew
@@ -203,7 +214,8 @@ class Spread(Standing):
         return short <= self.left_a - a
 
     def _is_mendable(self, sizes: np.ndarray, count: int, a: int) -> bool:
-        """Whether members to come can fill some number of domains, each between a ceiling and its floor."""
+        """Whether members to come can fill some number of domains, each between a ceiling and its
+        floor."""
         left, skew = self.left_a - a, self.rule.max_skew
         sizes = np.append(sizes, np.zeros(a, dtype=sizes.dtype))
         sizes[count] -= 1
@@ -217,7 +229,9 @@ class Spread(Standing):
         floor = np.maximum(ceiling - skew, 1)
         short = np.maximum(floor[:, None] - counts, 0) @ many
         room = (ceiling[:, None] - counts) @ many
-        fresh = np.maximum(missing, -((room - left) // ceiling))  # domains more, at least and at most
+        fresh = np.maximum(
+            missing, -((room - left) // ceiling)
+        )  # domains more, at least and at most
         most = np.minimum(sizes[0], (left - short) // floor)
         return bool(((short <= left) & (fresh <= most)).any())
 

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Who is where so far: room that is left, and where every policy stands. Units come, and go again."""
+"""Who is where so far: room that is left, and where every policy stands. Units come, and go
+again."""
 
 import functools
 
@@ -24,10 +25,10 @@ from nova_sched.groups.arrays.standing import STANDINGS, Standing
 class Wiring:
     """What is the same for every tally of one problem.
 
-    ``ways`` int64 [S, V, R] by shape, short ones filled up; ``slots`` int64 and ``score`` float64 [S, h];
-    ``concerns[c]``: positions in ``active`` of the rules that count units of the class, ``asked[c]`` the
-    required ones among them that may open again, ``priced[c]`` the preferred ones. ``at_most`` int64 [C]:
-    units that a host takes by host anti-affinity.
+    ``ways`` int64 [S, V, R] by shape, short ones filled up; ``slots`` int64 and ``score`` float64
+    [S, h]; ``concerns[c]``: positions in ``active`` of the rules that count units of the class,
+    ``asked[c]`` the required ones among them that may open again, ``priced[c]`` the preferred
+    ones. ``at_most`` int64 [C]: units that a host takes by host anti-affinity.
     """
 
     def __init__(self, compiled: Compiled):
@@ -40,8 +41,12 @@ class Wiring:
         )
         for number, shape in enumerate(shapes):
             self.ways[number, : len(shape.ways)] = shape.ways
-        self.slots = np.array([shape.slots for shape in shapes], dtype=np.int64).reshape(len(shapes), hosts)
-        self.score = np.array([shape.score for shape in shapes], dtype=np.float64).reshape(len(shapes), hosts)
+        self.slots = np.array([shape.slots for shape in shapes], dtype=np.int64).reshape(
+            len(shapes), hosts
+        )
+        self.score = np.array([shape.score for shape in shapes], dtype=np.float64).reshape(
+            len(shapes), hosts
+        )
         self._best_first: dict[tuple[tuple[int, ...], int], np.ndarray] = {}
         self._divisor = np.maximum(self.ways, 1)
         self._endless = np.where(self.ways == 0, ENDLESS, 0)
@@ -51,7 +56,11 @@ class Wiring:
         ]
         may_open = (definition.SPREAD, definition.NEAR)
         self.asked = [
-            [n for n in numbers if compiled.active[n].is_required and compiled.active[n].kind in may_open]
+            [
+                n
+                for n in numbers
+                if compiled.active[n].is_required and compiled.active[n].kind in may_open
+            ]
             for numbers in self.concerns
         ]
         self.priced = [
@@ -64,10 +73,13 @@ class Wiring:
         return most[:, 0] if most.shape[1] == 1 else np.minimum(most.sum(axis=1), ENDLESS)
 
     def best_first(self, shapes: tuple[int, ...], number: int) -> np.ndarray:
-        """Hosts by domain of a level, in each by falling score for the best of the shapes; sorted once."""
+        """Hosts by domain of a level, in each by falling score for the best of the shapes; sorted
+        once."""
         if (shapes, number) not in self._best_first:
             level = self.compiled.layout.levels[number]
-            self._best_first[shapes, number] = level.best_first(self.score[list(shapes)].max(axis=0))
+            self._best_first[shapes, number] = level.best_first(
+                self.score[list(shapes)].max(axis=0)
+            )
         return self._best_first[shapes, number]
 
     @functools.cached_property
@@ -81,14 +93,16 @@ class Wiring:
 
     @functools.cached_property
     def weight(self) -> tuple[float, float]:
-        """What a member at home is worth, and a miss of weight 1: more than all scores together."""
+        """What a member at home is worth, and a miss of weight 1: more than all scores
+        together."""
         score, members = self.score, self.compiled.problem.member_count
         span = float(score.max(initial=0.0) - score.min(initial=0.0)) + 1e-3
         return span * (members + 1), span * (members + 1) ** 3
 
 
 class Tally:
-    """One attempt at a placement. ``free`` int64 [h, R], ``slots`` int64 [S, h], ``closed`` int16 [C, h]."""
+    """One attempt at a placement. ``free`` int64 [h, R], ``slots`` int64 [S, h], ``closed`` int16
+    [C, h]."""
 
     def __init__(self, wiring: Wiring):
         compiled = wiring.compiled
@@ -106,9 +120,12 @@ class Tally:
         return (self.slots[self.compiled.shape[c], rows] > 0) & (self.closed[c, rows] == 0)
 
     def room(self, c: int) -> np.ndarray:
-        """Int64 [h]: units of the class that each host could take alone, by room and host anti-affinity."""
+        """Int64 [h]: units of the class that each host could take alone, by room and host
+        anti-affinity."""
         most = min(int(self.wiring.at_most[c]), int(self.compiled.count[c]))
-        return np.where(self.closed[c] == 0, np.minimum(self.slots[self.compiled.shape[c]], most), 0)
+        return np.where(
+            self.closed[c] == 0, np.minimum(self.slots[self.compiled.shape[c]], most), 0
+        )
 
     def value(self, c: int, rows: Rows = slice(None)) -> np.ndarray:
         """Float64 over ``rows``: score of a unit, and what it is worth to be at home."""
@@ -121,7 +138,8 @@ class Tally:
         return value + home[rows]
 
     def reach(self, classes: np.ndarray, number: int) -> np.ndarray:
-        """Float64 [D] by level: about what all units of the classes are worth at best, if in one domain.
+        """Float64 [D] by level: about what all units of the classes are worth at best, if in one
+        domain.
 
         -inf: they do not fit. Each class counts by itself, unless host anti-affinity binds them together.
         """
@@ -134,12 +152,18 @@ class Tally:
         for n in self.wiring.concerns[every[0]]:
             one = self.compiled.active[n]
             least = int(one.a[every].min())
-            if one.is_required and one.kind == definition.ANTI_AFFINITY and one.level == 0 and least:
+            if (
+                one.is_required
+                and one.kind == definition.ANTI_AFFINITY
+                and one.level == 0
+                and least
+            ):
                 total = np.minimum(total, self._reach(every, one.rule.most // least, number))
         return total
 
     def _reach(self, classes: list[int], each: int, number: int) -> np.ndarray:
-        """The same, with units of all the classes on the best hosts for any of them, ``each`` on one host."""
+        """The same, with units of all the classes on the best hosts for any of them, ``each`` on
+        one host."""
         level, compiled = self.compiled.layout.levels[number], self.compiled
         count = int(compiled.count[classes].sum())
         hosts = -(-count // max(min(each, count), 1))
@@ -149,7 +173,9 @@ class Tally:
         if any(len(compiled.stay[c][0]) for c in classes):
             order = level.best_first(value)
         else:
-            order = self.wiring.best_first(tuple(sorted({int(compiled.shape[c]) for c in classes})), number)
+            order = self.wiring.best_first(
+                tuple(sorted({int(compiled.shape[c]) for c in classes})), number
+            )
         return level.top(order, value, usable, hosts) * (count / hosts)
 
     def place(self, c: int, host: int, rules: list[int]) -> int:
@@ -163,7 +189,8 @@ class Tally:
         return way
 
     def _way(self, shape: int, host: int) -> int:
-        """The way that leaves most places for its like, and of such the one that fits most tightly."""
+        """The way that leaves most places for its like, and of such the one that fits most
+        tightly."""
         ways = self.compiled.shapes[shape].ways
         left = self.free[host] - ways
         fits = np.flatnonzero(((left >= 0) | (ways == 0)).all(axis=1))

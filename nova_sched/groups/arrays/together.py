@@ -24,9 +24,10 @@ from nova_sched.groups.arrays.problem import Problem
 class Together:
     """What required affinity, and near where it comes to the same, say.
 
-    ``labels`` [L, M]: members of one label must share a domain of the level. ``pins`` [L, M]: the live domain
-    at which a member is nailed because somebody fixed shares its label, else -1. ``spoken`` are rules that
-    labels and pins express whole; ``torn`` rules and levels that nail one label at two domains.
+    ``labels`` [L, M]: members of one label must share a domain of the level. ``pins`` [L, M]: the
+    live domain at which a member is nailed because somebody fixed shares its label, else -1.
+    ``spoken`` are rules that labels and pins express whole; ``torn`` rules and levels that nail
+    one label at two domains.
     """
 
     labels: np.ndarray
@@ -36,7 +37,8 @@ class Together:
 
 
 def unite(problem: Problem, layout: Layout) -> Together:
-    """Merge until nothing changes: affinity at its level and all around it, near whose partner is one."""
+    """Merge until nothing changes: affinity at its level and all around it, near whose partner is
+    one."""
     labels = np.tile(np.arange(problem.member_count), (len(problem.levels), 1))
     spoken: set[int] = set()
     waiting = []
@@ -70,7 +72,9 @@ def _merge(labels: np.ndarray, layout: Layout, level: int, members: np.ndarray) 
         row[hit[row]] = row[members[0]]
 
 
-def _nail(problem: Problem, layout: Layout, labels: np.ndarray) -> tuple[np.ndarray, list[tuple[int, int]]]:
+def _nail(
+    problem: Problem, layout: Layout, labels: np.ndarray
+) -> tuple[np.ndarray, list[tuple[int, int]]]:
     """Pins from the fixed members, and the labels that these tear apart."""
     pins = np.full(labels.shape, -1, dtype=np.intp)
     torn: list[tuple[int, int]] = []
@@ -80,6 +84,8 @@ def _nail(problem: Problem, layout: Layout, labels: np.ndarray) -> tuple[np.ndar
         nail = np.full(labels.shape[1], -1, dtype=np.intp)
         domains = layout.levels[level].ids[at]
         nail[row[fixed]] = domains
-        torn.extend((level, int(label)) for label in np.unique(row[fixed][nail[row[fixed]] != domains]))
+        torn.extend(
+            (level, int(label)) for label in np.unique(row[fixed][nail[row[fixed]] != domains])
+        )
         pins[level] = nail[row]
     return pins, torn

@@ -9,11 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Classes that differ only in an anti-affinity of their own, as the shards of a database: counted as one.
+"""Classes that differ only in an anti-affinity of their own, as the shards of a database: counted
+as one.
 
-Places for all of them together can be dealt out like cards, domain by domain: then no class gets more of a
-domain than its share, rounded up. So there are places that keep the anti-affinity of each exactly if all
-together have at most as many in a domain as their number times what each may have.
+Places for all of them together can be dealt out like cards, domain by domain: then no class gets
+more of a domain than its share, rounded up. So there are places that keep the anti-affinity of
+each exactly if all together have at most as many in a domain as their number times what each may
+have.
 """
 
 import collections
@@ -58,7 +60,8 @@ def alike(compiled: Compiled, classes: Iterable[int]) -> list[list[int]]:
 
 
 def _can_be_dealt(compiled: Compiled, own: Sequence[Active]) -> bool:
-    """Whether a class's own rules are all required anti-affinity, each at a level that nests in the next."""
+    """Whether a class's own rules are all required anti-affinity, each at a level that nests in
+    the next."""
     if not all(one.is_required and one.kind == definition.ANTI_AFFINITY for one in own):
         return False
     levels = chain(compiled, own)
@@ -68,12 +71,18 @@ def _can_be_dealt(compiled: Compiled, own: Sequence[Active]) -> bool:
 
 def chain(compiled: Compiled, own: Iterable[Active]) -> list[int]:
     """Levels of the rules, coarse ones first."""
-    return sorted({one.level for one in own}, key=lambda level: compiled.layout.levels[level].count)
+    return sorted(
+        {one.level for one in own}, key=lambda level: compiled.layout.levels[level].count
+    )
 
 
 def deal(compiled: Compiled, classes: list[int], places: Iterable[int]) -> dict[int, list[int]]:
     """Live positions for each class, of those for all of them."""
-    own = [one for one in compiled.active if one.a[classes[0]] and not np.delete(one.a, classes[0]).any()]
+    own = [
+        one
+        for one in compiled.active
+        if one.a[classes[0]] and not np.delete(one.a, classes[0]).any()
+    ]
     ids = [compiled.layout.levels[level].ids for level in chain(compiled, own)]
     order = sorted(places, key=lambda h: (*(each[h] for each in ids), h))
     return {c: order[place :: len(classes)] for place, c in enumerate(classes)}

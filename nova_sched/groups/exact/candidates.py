@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Fewer hosts for the solver to choose from, where all are too many. It can prove nothing by them."""
+"""Fewer hosts for the solver to choose from, where all are too many. It can prove nothing by
+them."""
 
 from collections.abc import Iterator
 
@@ -27,7 +28,8 @@ BLOCK_DOMAINS = 12
 
 
 def roomy(crew: Crew) -> Crew:
-    """The domains with most places: of each team, and of the others in each wide domain, for all alike."""
+    """The domains with most places: of each team, and of the others in each wide domain, for all
+    alike."""
     layout = crew.compiled.layout
     fine, wide = _grain(layout)
     chosen = np.zeros(fine.count, dtype=bool)
@@ -61,7 +63,9 @@ def _grain(layout: Layout) -> tuple[Level, list[np.ndarray]]:
         return fine, [np.arange(fine.count)]
     widest = min(around, key=lambda number: layout.levels[number].count)
     inside = layout.around(finest, widest)
-    return fine, [np.flatnonzero(inside == domain) for domain in range(layout.levels[widest].count)]
+    return fine, [
+        np.flatnonzero(inside == domain) for domain in range(layout.levels[widest].count)
+    ]
 
 
 def _richest(domains: np.ndarray, places: np.ndarray, enough: int, spare: int) -> np.ndarray:
@@ -71,19 +75,23 @@ def _richest(domains: np.ndarray, places: np.ndarray, enough: int, spare: int) -
 
 
 def _slack(crew: Crew, team: Team, level: Level) -> np.ndarray:
-    """Of each domain of a team: blocks that it takes, then how many times the need of the scarcest crowd."""
+    """Of each domain of a team: blocks that it takes, then how many times the need of the scarcest
+    crowd."""
     rows = [crew.crowds[number] for number in team.crowds]
     times = np.min([level.sum(row.most) / team.need(row) for row in rows], axis=0)
     return np.where(team.most > 0, team.most + times / (1 + times), -1.0)
 
 
 def promising(crew: Crew, counts: Counts, budget: int) -> Crew:
-    """Where scores are best, beside where everybody is and could meet partners: some ``budget`` variables."""
+    """Where scores are best, beside where everybody is and could meet partners: some ``budget``
+    variables."""
     compiled, layout = crew.compiled, crew.compiled.layout
     masks = []
     share = budget // max(len(crew.crowds), 1)
     for crowd, mine in zip(crew.crowds, counts, strict=True):
-        score = np.where(crowd.most > 0, compiled.shapes[compiled.shape[crowd.first]].score, -np.inf)
+        score = np.where(
+            crowd.most > 0, compiled.shapes[compiled.shape[crowd.first]].score, -np.inf
+        )
         mask = np.zeros(len(layout.live), dtype=bool)
         mask[np.argsort(-score, kind='stable')[: max(2 * crowd.count + 20, share)]] = True
         mask[list(mine)] = True
@@ -110,7 +118,9 @@ def _partners(crew: Crew, counts: Counts) -> Iterator[tuple[int, np.ndarray]]:
         if not draws or not one.level:
             continue
         level = layout.levels[one.level]
-        sides = [n for n, crowd in enumerate(crew.crowds) if one.a[crowd.first] or one.b[crowd.first]]
+        sides = [
+            n for n, crowd in enumerate(crew.crowds) if one.a[crowd.first] or one.b[crowd.first]
+        ]
         used = np.zeros(level.count, dtype=bool)
         for number in sides:
             used[level.ids[list(counts[number])]] = True
@@ -126,7 +136,9 @@ def _best_domains(crew: Crew, team: Team, counts: Counts) -> np.ndarray:
     used = np.zeros(level.count, dtype=bool)
     for number in team.crowds:
         crowd = crew.crowds[number]
-        score = np.where(crowd.most > 0, compiled.shapes[compiled.shape[crowd.first]].score, -np.inf)
+        score = np.where(
+            crowd.most > 0, compiled.shapes[compiled.shape[crowd.first]].score, -np.inf
+        )
         worth += team.need(crowd) * level.max(score)
         used[level.ids[list(counts[number])]] = True
     worth[team.most == 0] = -np.inf
@@ -135,16 +147,20 @@ def _best_domains(crew: Crew, team: Team, counts: Counts) -> np.ndarray:
 
 
 def _trimmed(crew: Crew, masks: list[np.ndarray], counts: Counts, budget: int) -> Crew:
-    """Within the budget: the same share of each crowd's candidates, the best by score, and its own hosts."""
+    """Within the budget: the same share of each crowd's candidates, the best by score, and its own
+    hosts."""
     sizes = [
-        int(np.count_nonzero(mask & (crowd.most > 0))) for mask, crowd in zip(masks, crew.crowds, strict=True)
+        int(np.count_nonzero(mask & (crowd.most > 0)))
+        for mask, crowd in zip(masks, crew.crowds, strict=True)
     ]
     if sum(sizes) <= budget:
         return crew.within(masks)
     compiled = crew.compiled
     trimmed = []
     for crowd, mask, mine, size in zip(crew.crowds, masks, counts, sizes, strict=True):
-        score = np.where(mask & (crowd.most > 0), compiled.shapes[compiled.shape[crowd.first]].score, -np.inf)
+        score = np.where(
+            mask & (crowd.most > 0), compiled.shapes[compiled.shape[crowd.first]].score, -np.inf
+        )
         best = np.zeros(len(mask), dtype=bool)
         best[np.argsort(-score, kind='stable')[: max(1, size * budget // sum(sizes))]] = True
         best[list(mine)] = True

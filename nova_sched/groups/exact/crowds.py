@@ -26,9 +26,11 @@ ROUNDS = 3  # of bounds that follow from each other
 
 @dataclasses.dataclass(eq=False)
 class Crowd:
-    """Units of one class, or of classes that are alike: in one column of several blocks, or by themselves.
+    """Units of one class, or of classes that are alike: in one column of several blocks, or by
+    themselves.
 
-    ``each``: units of one class. ``most`` int64 [h]: how many may be on each live host, by themselves.
+    ``each``: units of one class. ``most`` int64 [h]: how many may be on each live host, by
+    themselves.
     """
 
     classes: list[int]
@@ -49,9 +51,9 @@ class Crowd:
 class Team:
     """Blocks of one type: each needs one domain of the level for all its units.
 
-    ``crowds``: their places in ``Crew.crowds``. ``most`` int64 [D]: blocks that each domain takes at most.
-    ``inner``: teams wholly inside of the one block that this team then has. ``whole``: no unit of a block may
-    be left out while others are placed.
+    ``crowds``: their places in ``Crew.crowds``. ``most`` int64 [D]: blocks that each domain takes
+    at most. ``inner``: teams wholly inside of the one block that this team then has. ``whole``: no
+    unit of a block may be left out while others are placed.
     """
 
     level: int
@@ -74,11 +76,11 @@ class Team:
 class Crew:
     """A compiled problem as crowds and teams.
 
-    ``private``: by the place in ``Compiled.active`` of a rule on units of one alone of several blocks or
-    classes that are alike, how many these are. All such rules are required anti-affinity, of blocks at host
-    level. Those of the first block or class speak for the others.
-    ``partial``: some may be left out, but a block whole or not at all, save one that has others inside, or
-    everybody.
+    ``private``: by the place in ``Compiled.active`` of a rule on units of one alone of several
+    blocks or classes that are alike, how many these are. All such rules are required
+    anti-affinity, of blocks at host level. Those of the first block or class speak for the others.
+    ``partial``: some may be left out, but a block whole or not at all, save one that has others
+    inside, or everybody.
     """
 
     compiled: Compiled
@@ -98,7 +100,8 @@ class Crew:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether a crowd or a team has too few places even by itself: a proof, if no host was left out."""
+        """Whether a crowd or a team has too few places even by itself: a proof, if no host was
+        left out."""
         return any(int(crowd.most.sum()) < crowd.count for crowd in self.crowds) or any(
             int(team.most.sum()) < team.count for team in self.teams
         )
@@ -109,7 +112,9 @@ class Crew:
             dataclasses.replace(crowd, most=np.where(mask, crowd.most, 0))
             for crowd, mask in zip(self.crowds, masks, strict=True)
         ]
-        crew = dataclasses.replace(self, crowds=crowds, teams=[dataclasses.replace(t) for t in self.teams])
+        crew = dataclasses.replace(
+            self, crowds=crowds, teams=[dataclasses.replace(t) for t in self.teams]
+        )
         _tighten(crew)
         return crew
 
@@ -117,12 +122,14 @@ class Crew:
 def gather(
     compiled: Compiled, apart: Collection[int] = (), partial: bool = False, by_home: bool = False
 ) -> Crew:
-    """Crowds and teams of a compiled problem; blocks with a number in ``apart`` are merged with no other.
+    """Crowds and teams of a compiled problem; blocks with a number in ``apart`` are merged with no
+    other.
 
     ``by_home``: nor are units that have a home, since it matters which of them is where.
     """
     named = np.array(
-        [by_home and bool((compiled.problem.home[rows] >= 0).any()) for rows in compiled.members], dtype=bool
+        [by_home and bool((compiled.problem.home[rows] >= 0).any()) for rows in compiled.members],
+        dtype=bool,
     )
     columns, teams = _merge(compiled, set(apart), named)
     for team in teams:
@@ -139,15 +146,22 @@ def gather(
     return crew
 
 
-def _merge(compiled: Compiled, apart: set[int], named: np.ndarray) -> tuple[list[list[int]], list[Team]]:
+def _merge(
+    compiled: Compiled, apart: set[int], named: np.ndarray
+) -> tuple[list[list[int]], list[Team]]:
     """Columns of classes that are one crowd, and teams that know their crowds by these."""
     columns: list[list[int]] = []
     taken = named.copy()
     teams = []
     single = []
     for kind in sorted(compiled.block_types, key=lambda kind: -len(kind.blocks)):
-        # Where levels cross, a class may be in two types of several blocks: only one of them is merged.
-        if len(kind.blocks) > 1 and apart.isdisjoint(kind.blocks) and not taken[kind.classes].any():
+        # Where levels cross, a class may be in two types of several blocks: only one of them is
+        # merged.
+        if (
+            len(kind.blocks) > 1
+            and apart.isdisjoint(kind.blocks)
+            and not taken[kind.classes].any()
+        ):
             first = len(columns)
             columns += kind.classes.T.tolist()
             taken[kind.classes] = True
@@ -204,7 +218,8 @@ def _cap(crew: Crew) -> None:
 
 
 def _tighten(crew: Crew) -> None:
-    """Bound teams by what their crowds find in each domain, and crowds by where their teams can be."""
+    """Bound teams by what their crowds find in each domain, and crowds by where their teams can
+    be."""
     layout = crew.compiled.layout
     for _ in range(ROUNDS):
         before = [int(crowd.most.sum()) for crowd in crew.crowds]
@@ -219,7 +234,8 @@ def _tighten(crew: Crew) -> None:
 
 
 def _blocks(crew: Crew, team: Team, level: Level) -> np.ndarray:
-    """Int64 [D]: how many blocks of a team each domain could take, by places and by each resource."""
+    """Int64 [D]: how many blocks of a team each domain could take, by places and by each
+    resource."""
     compiled = crew.compiled
     most = np.full(level.count, team.count, dtype=np.int64)
     usable = np.zeros(len(level.ids), dtype=bool)

@@ -21,9 +21,9 @@ SLICE = 256  # hosts compared at a time with the others of their kind
 def useful(compiled: Compiled) -> np.ndarray:
     """Bool [h]: live hosts without which there is a placement whenever there is one with them.
 
-    A placement of N units uses N hosts at most. If N hosts, alike in all but room, have at least the room of
-    another, one of them is empty when that one is used, and can take all that it has. This says nothing of
-    which placement is better.
+    A placement of N units uses N hosts at most. If N hosts, alike in all but room, have at least
+    the room of another, one of them is empty when that one is used, and can take all that it has.
+    This says nothing of which placement is better.
     """
     layout = compiled.layout
     keep = np.ones(len(layout.live), dtype=bool)
@@ -60,7 +60,8 @@ def _room(compiled: Compiled, hosts: np.ndarray) -> np.ndarray:
 
 
 def _dominated(room: np.ndarray, enough: int) -> np.ndarray:
-    """Bool [n]: rows that so many others equal or exceed everywhere; of equals the first are kept."""
+    """Bool [n]: rows that so many others equal or exceed everywhere; of equals the first are
+    kept."""
     found = np.zeros(len(room), dtype=bool)
     place = np.arange(len(room))
     for start in range(0, len(room), SLICE):

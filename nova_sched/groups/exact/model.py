@@ -11,7 +11,8 @@
 # under the License.
 """The solver's tasks: find a placement or prove that there is none, better one, say how many fit.
 
-Only the worker process imports this module and those it builds on: the solver is large, and may abort.
+Only the worker process imports this module and those it builds on: the solver is large, and may
+abort.
 """
 
 import dataclasses
@@ -39,7 +40,8 @@ Answer = tuple[np.ndarray | None, bool]  # hosts [M], or None; whether None is a
 
 
 def repair(problem: Problem, seconds: float) -> Answer:
-    """A placement that keeps all required rules, or None; with time enough, one is found if there is any."""
+    """A placement that keeps all required rules, or None; with time enough, one is found if there
+    is any."""
     deadline = time.monotonic() + seconds
     compiled = compile(dataclasses.replace(problem, home=NOWHERE))
     if compiled.hopeless:
@@ -69,7 +71,9 @@ def improve(problem: Problem, hosts: np.ndarray, seconds: float) -> np.ndarray:
     compiled = compile(dataclasses.replace(problem, home=NOWHERE))
     compiled.problem = problem
     if any(rows.shape[1] > 1 and (problem.home[rows] >= 0).any() for rows in compiled.members):
-        compiled = compile(problem)  # of units of several members it matters which of them have a home
+        compiled = compile(
+            problem
+        )  # of units of several members it matters which of them have a home
     if not compiled.class_count:
         return hosts
 
@@ -84,7 +88,8 @@ def improve(problem: Problem, hosts: np.ndarray, seconds: float) -> np.ndarray:
 
 
 def largest(problem: Problem, seconds: float) -> Answer:
-    """Hosts [M] of as many as fit together, -1 for the others; None: not known. And whether no more do.
+    """Hosts [M] of as many as fit together, -1 for the others; None: not known. And whether no
+    more do.
 
     Blocks are placed whole or not at all, save those that hold other blocks or everybody.
     """
@@ -107,7 +112,9 @@ def largest(problem: Problem, seconds: float) -> Answer:
     return _unmerging(attempt)
 
 
-def explain(problem: Problem, proven: bool, seconds: float) -> tuple[why.Reason, np.ndarray | None]:
+def explain(
+    problem: Problem, proven: bool, seconds: float
+) -> tuple[why.Reason, np.ndarray | None]:
     """See ``why.explain``."""
     return why.explain(problem, _settle, largest, seconds, proven)
 
@@ -148,7 +155,8 @@ def _better(crew: Crew, hosts: np.ndarray, deadline: float) -> np.ndarray | None
 
 
 def _hint(these: Variables, counts: model_answer.Counts) -> bool:
-    """Tell the search of a placement: every variable's value, since it makes nothing of a hint with holes."""
+    """Tell the search of a placement: every variable's value, since it makes nothing of a hint
+    with holes."""
     model = these.model
     for x, here in zip(these.x, counts, strict=True):
         for h, variable in x.items():
@@ -189,7 +197,10 @@ def _has_answer(status: cp_model.CpSolverStatus) -> bool:
 
 
 def _placement(these: Variables, solver: cp_model.CpSolver) -> np.ndarray:
-    counts = [{h: value for h, variable in x.items() if (value := solver.value(variable))} for x in these.x]
+    counts = [
+        {h: value for h, variable in x.items() if (value := solver.value(variable))}
+        for x in these.x
+    ]
     return model_answer.placement(these.crew, counts)
 
 

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""From counts to names and back: which member goes to which of the hosts that the model counted."""
+"""From counts to names and back: which member goes to which of the hosts that the model
+counted."""
 
 import collections
 from collections.abc import Mapping, Sequence
@@ -24,12 +25,15 @@ from nova_sched.groups.exact.crowds import Crew, Team
 SPLIT_S = 1.0  # for blocks of one rack: a handful of variables each
 
 Counts = Sequence[Mapping[int, int]]  # of each crowd: units by live position
-Shares = list[list[list[int]]]  # of each block: for each of its crowds the live positions of its units
+Shares = list[
+    list[list[int]]
+]  # of each block: for each of its crowds the live positions of its units
 Caps = list[tuple[int, list[int]]]  # see _caps
 
 
 class CannotSplitError(Exception):
-    """The blocks of this team cannot be told apart in the counts: their numbers are in ``blocks``."""
+    """The blocks of this team cannot be told apart in the counts: their numbers are in
+    ``blocks``."""
 
     def __init__(self, blocks: list[int]) -> None:
         super().__init__(f'blocks {blocks}')
@@ -64,7 +68,8 @@ def counts(crew: Crew, hosts: np.ndarray) -> Counts:
 
 
 def _name(compiled: Compiled, c: int, here: Mapping[int, int], hosts: np.ndarray) -> None:
-    """Give units of one class the places ``here``: first those that are at home, then the others in order."""
+    """Give units of one class the places ``here``: first those that are at home, then the others
+    in order."""
     if not here:
         return
     left = collections.Counter(here)
@@ -112,7 +117,8 @@ def _split(crew: Crew, team: Team, counts: Counts) -> dict[int, collections.Coun
 
 
 def _caps(crew: Crew, team: Team) -> Caps:
-    """Anti-affinity within a block: the most on a host, and members of each crowd's units that count."""
+    """Anti-affinity within a block: the most on a host, and members of each crowd's units that
+    count."""
     found = []
     for position in crew.private:
         one = crew.compiled.active[position]
@@ -123,7 +129,8 @@ def _caps(crew: Crew, team: Team) -> Caps:
 
 
 def _deal(rows: list[list[int]], blocks: int) -> Shares:
-    """Deal each crowd's places, host by host, as cards: no block gets more of a host than it must."""
+    """Deal each crowd's places, host by host, as cards: no block gets more of a host than it
+    must."""
     return [[row[block::blocks] for row in rows] for block in range(blocks)]
 
 
@@ -168,6 +175,9 @@ def _search(rows: list[list[int]], blocks: int, caps: Caps) -> Shares | None:
     if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None
     return [
-        [[h for h in on for _ in range(solver.value(z[block, place, h]))] for place, on in enumerate(held)]
+        [
+            [h for h in on for _ in range(solver.value(z[block, place, h]))]
+            for place, on in enumerate(held)
+        ]
         for block in every
     ]

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the solver's model strives for: preferred policies, then few moves, then score, then few new hosts."""
+"""What the solver's model strives for: preferred policies, then few moves, then score, then few
+new hosts."""
 
 import dataclasses
 import math
@@ -77,7 +78,8 @@ def _whole(weights: list[float]) -> list[int]:
 
 
 def _breaches(these: Variables, one: Active) -> Iterator[Literal]:
-    """Terms whose sum says how often a preferred policy is broken, up to a number that nobody can change."""
+    """Terms whose sum says how often a preferred policy is broken, up to a number that nobody can
+    change."""
     costs = {
         definition.AFFINITY: _domains_used,
         definition.ANTI_AFFINITY: _members_above,
@@ -171,7 +173,9 @@ def _moves(these: Variables) -> Tier:
 def _loss(these: Variables) -> Tier:
     """How far scores fall short of the highest, in steps."""
     crew = these.crew
-    scores = [crew.compiled.shapes[crew.compiled.shape[crowd.first]].score for crowd in crew.crowds]
+    scores = [
+        crew.compiled.shapes[crew.compiled.shape[crowd.first]].score for crowd in crew.crowds
+    ]
     seen = [score[crowd.most > 0] for score, crowd in zip(scores, crew.crowds, strict=True)]
     every = np.concatenate(seen) if seen else np.zeros(1)
     if not len(every) or every.max() == every.min():

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The required rules of the solver's model: room on hosts, and every required policy that may bind."""
+"""The required rules of the solver's model: room on hosts, and every required policy that may
+bind."""
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -44,7 +45,9 @@ def _room(these: Variables) -> None:
     # Rule: nobody takes more of a host than is free. Only where it could happen.
     compiled, crowds = these.crew.compiled, these.crew.crowds
     asks = [compiled.shapes[compiled.shape[crowd.first]].ways for crowd in crowds]
-    worst = sum(np.outer(crowd.most, ways.max(axis=0)) for crowd, ways in zip(crowds, asks, strict=True))
+    worst = sum(
+        np.outer(crowd.most, ways.max(axis=0)) for crowd, ways in zip(crowds, asks, strict=True)
+    )
     over = worst > compiled.free
     several = [number for number, ways in enumerate(asks) if len(ways) > 1]
     touched = np.zeros(len(over), dtype=bool)
@@ -90,7 +93,9 @@ def _room_by_ways(these: Variables, h: int, resources: np.ndarray, crowds: list[
         for resource, terms in taken.items():
             if resource < problem.demand.shape[2]:
                 asked = ways[:, resource].tolist()
-                terms.extend(amount * count for amount, count in zip(asked, counts, strict=True) if amount)
+                terms.extend(
+                    amount * count for amount, count in zip(asked, counts, strict=True) if amount
+                )
     for resource, terms in taken.items():
         these.model.add(cp_model.LinearExpr.sum(terms) <= int(compiled.free[h, resource]))
 
@@ -145,7 +150,8 @@ def _spread(these: Variables, one: Active) -> None:
 
 
 def extremes(these: Variables, one: Active) -> tuple[cp_model.IntVar, cp_model.IntVar]:
-    """A bound from above on the largest count of a side, and from below on the smallest, of domains used."""
+    """A bound from above on the largest count of a side, and from below on the smallest, of
+    domains used."""
     side = these.a(one)
     top = max(side.bound(domain) for domain in side.domains)
     largest, smallest = these.model.new_int_var(1, top, ''), these.model.new_int_var(1, top, '')
@@ -167,8 +173,8 @@ def _near(these: Variables, one: Active) -> None:
 
 
 def _partners(these: Variables) -> None:
-    # Rule: no A without a B. Where near comes to the same as affinity, and everybody is placed, this goes
-    # without saying; so it does in a block that is whole.
+    # Rule: no A without a B. Where near comes to the same as affinity, and everybody is placed,
+    # this goes without saying; so it does in a block that is whole.
     compiled = these.crew.compiled
     problem, active = compiled.problem, {one.number for one in compiled.active}
     for number, rule in enumerate(problem.rules):
@@ -178,7 +184,10 @@ def _partners(these: Variables) -> None:
         sides: list[list] = [[], []]
         for crowd, x in zip(these.crew.crowds, these.x, strict=True):
             for side, members in zip(sides, (rule.a, rule.b), strict=True):
-                if len(crowd.classes) == 1 and np.isin(compiled.members[crowd.first][0], members).any():
+                if (
+                    len(crowd.classes) == 1
+                    and np.isin(compiled.members[crowd.first][0], members).any()
+                ):
                     side.extend(x.values())
         anchors, partners = (cp_model.LinearExpr.sum(side) for side in sides)
         these.model.add(anchors <= these.crew.units * partners)

@@ -11,8 +11,8 @@
 # under the License.
 """The variables of the solver's model, and the sums over domains that its rules speak of.
 
-One integer per crowd and host says how many of its units go there, one per team and domain how many of its
-blocks; so the model does not grow with the number of members.
+One integer per crowd and host says how many of its units go there, one per team and domain how
+many of its blocks; so the model does not grow with the number of members.
 """
 
 import dataclasses
@@ -31,10 +31,11 @@ Amount = cp_model.LinearExpr | int
 
 @dataclasses.dataclass(eq=False)
 class Sums:
-    """Members of one side of a rule, by domain: those to be placed as terms, the fixed ones as numbers.
+    """Members of one side of a rule, by domain: those to be placed as terms, the fixed ones as
+    numbers.
 
-    ``terms``: variables and coefficients by domain. ``most`` int64 [D]: what the terms can come to.
-    ``literals``: variables that are known to say whether a domain is used.
+    ``terms``: variables and coefficients by domain. ``most`` int64 [D]: what the terms can come
+    to. ``literals``: variables that are known to say whether a domain is used.
     """
 
     model: cp_model.CpModel
@@ -143,7 +144,8 @@ class Variables:
                 placed = cp_model.LinearExpr.weighted_sum(*terms.get(domain, ([], [])))
                 room = need * blocks
                 self.model.add(placed == room if team.whole else placed <= room)
-        # What follows from it for the blocks inside, said outright because the search sees it sooner.
+        # What follows from it for the blocks inside, said outright because the search sees it
+        # sooner.
         layout = self.crew.compiled.layout
         for other in team.inner:
             inner = self.crew.teams[other]
@@ -157,7 +159,9 @@ class Variables:
 
     def _sums_of(self, number: int, counts: np.ndarray, fixed: np.ndarray) -> Sums:
         weights = {
-            crowd: int(counts[row.first]) for crowd, row in enumerate(self.crew.crowds) if counts[row.first]
+            crowd: int(counts[row.first])
+            for crowd, row in enumerate(self.crew.crowds)
+            if counts[row.first]
         }
         key = (number, tuple(weights.items()), fixed.tobytes())
         if key not in self._sums:
@@ -169,7 +173,11 @@ class Variables:
                 total += weight * self.crew.crowds[crowd].count
             terms = self.by_domain(number, weights)
             self._sums[key] = Sums(
-                self.model, terms, fixed, np.minimum(most, total), self._known(number, set(weights))
+                self.model,
+                terms,
+                fixed,
+                np.minimum(most, total),
+                self._known(number, set(weights)),
             )
         return self._sums[key]
 

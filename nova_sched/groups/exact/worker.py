@@ -40,9 +40,8 @@ from typing import Any, Self
 LOG = logging.getLogger(__name__)
 
 ROOT = Path(__file__).resolve().parents[2]  # where the package is, wherever the process starts
-NATIVE = (
-    'nova_sched.groups.exact.model'  # what takes the process half a second to load, before the first task
-)
+# what takes the process half a second to load, before the first task
+NATIVE = 'nova_sched.groups.exact.model'
 GRACE_S = 0.5  # beyond a task's own seconds, before the process is killed
 START_S = 20.0  # to load, on a busy machine
 REST_S = 30.0  # after a process that died while it loaded: it would again
@@ -52,8 +51,9 @@ LENGTH = struct.Struct('>Q')
 class Solver:
     """One worker process: started when first needed (or by ``start``), and again after each death.
 
-    Any number of threads, native or green, may ask. The process does one task at a time; who comes meanwhile
-    waits for its turn, but no longer than it says. A process that was forked from this one gets its own.
+    Any number of threads, native or green, may ask. The process does one task at a time; who comes
+    meanwhile waits for its turn, but no longer than it says. A process that was forked from this
+    one gets its own.
     """
 
     def __init__(self, grace_s: float = GRACE_S, start_s: float = START_S) -> None:
@@ -70,11 +70,12 @@ class Solver:
             self._running()
 
     def ask(self, task: str, *arguments: object, seconds: float, wait_s: float = 0.0) -> Any:
-        """The answer of ``function(*arguments, seconds=seconds)``, where ``task`` is 'module:function'.
+        """The answer of ``function(*arguments, seconds=seconds)``, where ``task`` is
+        'module:function'.
 
-        None: nobody knows. The process was busy for longer than ``wait_s``, or it died, or it was killed
-        because it took longer than ``seconds`` and some grace, or the function raised (which is logged). The
-        time that a new process takes to load comes on top of ``seconds``.
+        None: nobody knows. The process was busy for longer than ``wait_s``, or it died, or it was
+        killed because it took longer than ``seconds`` and some grace, or the function raised
+        (which is logged). The time that a new process takes to load comes on top of ``seconds``.
         """
         if not self._turn.acquire(timeout=max(wait_s, 0.0)):
             return None
@@ -115,7 +116,9 @@ class Solver:
         if process is not None:
             process.end()
 
-    def _done(self, process: '_Process', task: str, arguments: tuple[object, ...], seconds: float) -> Any:
+    def _done(
+        self, process: '_Process', task: str, arguments: tuple[object, ...], seconds: float
+    ) -> Any:
         try:
             self._wait_until_ready(process)
             deadline = time.monotonic() + seconds + self._grace_s
@@ -123,11 +126,15 @@ class Solver:
             good, answer = process.receive(deadline)
         except (OSError, EOFError, pickle.UnpicklingError) as error:
             if not self._closed:
-                LOG.warning('the solver gave no answer to %s: %s', task, error or type(error).__name__)
+                LOG.warning(
+                    'the solver gave no answer to %s: %s', task, error or type(error).__name__
+                )
             self._drop()
             self._running()  # the next to ask need not wait for it to load
             return None
-        except BaseException:  # a thread that ends in the middle leaves an answer that nobody reads
+        except (
+            BaseException
+        ):  # a thread that ends in the middle leaves an answer that nobody reads
             self._drop()
             raise
         if not good:
@@ -191,7 +198,8 @@ class _Process:
             self._channel.shutdown(socket.SHUT_RDWR)
 
     def end(self) -> None:
-        """Kill it and see it off, or only forget it if it belongs to the process that we were forked from."""
+        """Kill it and see it off, or only forget it if it belongs to the process that we were
+        forked from."""
         if self.is_ours:
             self.stop()
             self._popen.wait()
@@ -226,7 +234,8 @@ def _read(channel: socket.socket, length: int, deadline: float | None) -> bytear
 
 
 def _left(deadline: float | None) -> float | None:
-    """Seconds until the deadline, of ``time.monotonic``. Raises TimeoutError when there are none."""
+    """Seconds until the deadline, of ``time.monotonic``. Raises TimeoutError when there are
+    none."""
     if deadline is None:
         return None
     left = deadline - time.monotonic()
@@ -237,7 +246,9 @@ def _left(deadline: float | None) -> float | None:
 
 def main() -> None:
     """The process: do one task after the other until the other end closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then closes the channel
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is for the parent, which then closes the channel
     channel = socket.socket(fileno=int(sys.argv[1]))
     importlib.import_module(NATIVE)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):

@@ -15,9 +15,10 @@
 def of(definition):
     """``members`` and ``policies`` as lists of mappings, and ``warnings``.
 
-    A member has path, flavor (its name, or null), vcpus, memory_mb, disk_gb (local), availability_zone; a
-    policy has name, kind, level, members, others (the other side of a relation), weight (null: required), and
-    of an anti-affinity most (members in a domain), of a spread min_domains and max_skew (null: any).
+    A member has path, flavor (its name, or null), vcpus, memory_mb, disk_gb (local),
+    availability_zone; a policy has name, kind, level, members, others (the other side of a
+    relation), weight (null: required), and of an anti-affinity most (members in a domain), of a
+    spread min_domains and max_skew (null: any).
     """
     return {
         'members': [_member(one) for one in definition.members.values()],

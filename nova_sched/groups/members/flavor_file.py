@@ -23,7 +23,8 @@ LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
 
 
 def read(path):
-    """The flavors by name, as they would be written in a template; the file is read again when it changes.
+    """The flavors by name, as they would be written in a template; the file is read again when it
+    changes.
 
     Without a path there are none. Raises BadConfig.
     """
@@ -42,7 +43,9 @@ def _read(path, *_version):
         with open(path, encoding='utf-8') as file:
             found = yaml.load(file, Loader=LOADER)
     except yaml.YAMLError as error:
-        raise errors.BadConfig(OPTION, f'{path} is no YAML: {" ".join(str(error).split())}') from None
+        raise errors.BadConfig(
+            OPTION, f'{path} is no YAML: {" ".join(str(error).split())}'
+        ) from None
     if found is None:
         return {}
     if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):

@@ -10,7 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Which CPUs of a server to come get one of the host each, and by which policies, as flavor and image say."""
+"""Which CPUs of a server to come get one of the host each, and by which policies, as flavor and
+image say."""
 
 import dataclasses
 import functools
@@ -25,7 +26,11 @@ from nova_sched.objects.image_names import MOST_CPUS, MOST_IDS
 # CPU policy of the flavor -> those that the image may not have beside it.
 LONGEST = 300  # characters of what is wrong: the author knows the rest
 
-AGAINST = {DEDICATED: frozenset(), MIXED: frozenset([DEDICATED]), SHARED: frozenset([DEDICATED, MIXED])}
+AGAINST = {
+    DEDICATED: frozenset(),
+    MIXED: frozenset([DEDICATED]),
+    SHARED: frozenset([DEDICATED, MIXED]),
+}
 THREADS = (PREFER, ISOLATE, REQUIRE)
 EMULATORS = (ISOLATE, 'share')
 # What the trait of simultaneous multithreading asks for in the words of the thread policy.
@@ -45,7 +50,8 @@ class Asked:
 
     @functools.cached_property
     def cpus(self):
-        """The ids of all CPUs: only of a guest whose CPUs matter one by one. Raises InvalidRequest."""
+        """The ids of all CPUs: only of a guest whose CPUs matter one by one. Raises
+        InvalidRequest."""
         if self.vcpus > MOST_CPUS:
             why = f'{self.vcpus} CPUs; a guest with NUMA cells or dedicated CPUs has at most {MOST_CPUS}'
             raise refused('flavor.vcpus', why)
@@ -132,7 +138,8 @@ def _cpu_resources(asked):
 
 
 def _siblings(asked):
-    """What the trait of simultaneous multithreading is, `required` or `forbidden`; None: nobody names it."""
+    """What the trait of simultaneous multithreading is, `required` or `forbidden`; None: nobody
+    names it."""
     verdicts = [value for key, value in asked.extra_specs.items() if _SIBLINGS.fullmatch(key)]
     if not verdicts and 'HW_CPU_HYPERTHREADING' in (asked.image.get('traits_required') or ()):
         return 'required'
@@ -182,7 +189,8 @@ def _realtime(asked, emulators):
         raise refused('hw:cpu_realtime_mask', f'{mask!r} is none of the {asked.vcpus} CPUs')
     if cpus == asked.cpus and not emulators:
         raise refused(
-            'hw:cpu_realtime_mask', 'it leaves no CPU for all else, nor says an emulator policy where'
+            'hw:cpu_realtime_mask',
+            'it leaves no CPU for all else, nor says an emulator policy where',
         )
     return cpus
 

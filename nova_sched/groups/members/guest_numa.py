@@ -10,11 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The NUMA cells of a server that nobody has asked for yet, worked out as Nova's API does when it is created.
+"""The NUMA cells of a server that nobody has asked for yet, worked out as Nova's API does when it
+is created.
 
-Extra spec `hw:NAME` of the flavor and property `hw_NAME` of the image ask for the same thing. Which of them
-counts, and what they may not say both, is Nova's to decide: its documentation of CPU topologies, huge pages
-and real time tells, and recorded answers of Nova are in the tests.
+Extra spec `hw:NAME` of the flavor and property `hw_NAME` of the image ask for the same thing.
+Which of them counts, and what they may not say both, is Nova's to decide: its documentation of CPU
+topologies, huge pages and real time tells, and recorded answers of Nova are in the tests.
 """
 
 from oslo_utils import strutils
@@ -23,12 +24,15 @@ from nova_sched import objects
 from nova_sched.groups.members.guest_cpus import Asked, Cpus, cpu_ids, refused
 from nova_sched.hardware.numa.guest import ANY, DEDICATED, LARGE, MIXED, SMALL
 
-MOST_CELLS = 128  # as many as QEMU gives to a guest, and as Nova reads of hw:numa_cpus.N and hw:numa_mem.N
+MOST_CELLS = (
+    128  # as many as QEMU gives to a guest, and as Nova reads of hw:numa_cpus.N and hw:numa_mem.N
+)
 PAGE_WORDS = {'small': SMALL, 'large': LARGE, 'any': ANY}
 
 
 def topology(vcpus, memory_mb, extra_specs, image):
-    """The cells that a server of this flavor and image gets, as InstanceNUMATopology; None: it asks for none.
+    """The cells that a server of this flavor and image gets, as InstanceNUMATopology; None: it
+    asks for none.
 
     ``image`` is an ImageMetaProps. Raises InvalidRequest for what Nova's API would refuse.
     """
@@ -66,7 +70,8 @@ def _page_kb(asked):
         return wanted
     if wanted not in (ANY, LARGE):
         raise refused(
-            'hw_mem_page_size', f'the flavor leaves no choice of pages to the image: it says {flavor}'
+            'hw_mem_page_size',
+            f'the flavor leaves no choice of pages to the image: it says {flavor}',
         )
     return _pages(image, 'hw_mem_page_size')
 
@@ -75,10 +80,16 @@ def _pages(text, where):
     if text in PAGE_WORDS:
         return PAGE_WORDS[text]
     try:
-        return int(text) if text.isdecimal() else strutils.string_to_bytes(text, return_int=True) // 1024
+        return (
+            int(text)
+            if text.isdecimal()
+            else strutils.string_to_bytes(text, return_int=True) // 1024
+        )
     except ValueError:
         words = ', '.join(PAGE_WORDS)
-        raise refused(where, f'{text!r} is no size in KiB or such as 2MB, nor one of {words}') from None
+        raise refused(
+            where, f'{text!r} is no size in KiB or such as 2MB, nor one of {words}'
+        ) from None
 
 
 def _check_locked(asked):
@@ -118,7 +129,9 @@ def _cells(asked, number):
     if cpus is None and memory is None:
         return _equal(asked, number)
     if cpus is None or memory is None or not len(cpus) == len(memory) == number:
-        raise refused('hw:numa_cpus, hw:numa_mem', f'both are needed of each of the {number} cells, or none')
+        raise refused(
+            'hw:numa_cpus, hw:numa_mem', f'both are needed of each of the {number} cells, or none'
+        )
     _check_cells(asked, cpus, memory)
     return list(zip(cpus, memory, strict=True))
 
@@ -127,7 +140,9 @@ def _of_cells(asked, name, read):
     """What is said of each cell, from the first to the last one; None: nothing."""
     of_image = asked.image.get(f'hw_{name}')
     keys = [f'hw:{name}.{cell}' for cell in range(MOST_CELLS)]
-    said = next((cell for cell, key in enumerate(keys) if key not in asked.extra_specs), MOST_CELLS)
+    said = next(
+        (cell for cell, key in enumerate(keys) if key not in asked.extra_specs), MOST_CELLS
+    )
     if not said:
         return of_image
     if of_image is not None:

@@ -19,8 +19,8 @@ from nova_sched import errors, objects
 from nova_sched.groups.members import guest_numa, pci_aliases
 from nova_sched.state import fields, traits
 
-# Image properties that a host must suit, whether the plan names them or not. Of all others only those count
-# that the plan names: a template need not repeat what Glance knows besides.
+# Image properties that a host must suit, whether the plan names them or not. Of all others only
+# those count that the plan names: a template need not repeat what Glance knows besides.
 DECISIVE = frozenset(
     [
         *traits.OF_IMAGES,
@@ -48,11 +48,12 @@ NOTHING = 'nothing'
 
 
 def spec_of(member, project_id=None, user_id=None, instance_uuid=None, aliases=None):
-    """The RequestSpec of one instance that is to be this member; hints that name the group are not in it.
+    """The RequestSpec of one instance that is to be this member; hints that name the group are not
+    in it.
 
-    Without an ``instance_uuid`` one is made up. ``aliases`` of PCI devices are those of the configuration, if
-    no others are given (see ``pci_aliases.read``). Raises InvalidRequest for what Nova's API would refuse,
-    and BadConfig for aliases that make no sense.
+    Without an ``instance_uuid`` one is made up. ``aliases`` of PCI devices are those of the
+    configuration, if no others are given (see ``pci_aliases.read``). Raises InvalidRequest for
+    what Nova's API would refuse, and BadConfig for aliases that make no sense.
     """
     aliases = pci_aliases.configured() if aliases is None else aliases
     instance_uuid = instance_uuid or uuidutils.generate_uuid()
@@ -84,7 +85,9 @@ def _spec(member, project_id, user_id, instance_uuid, aliases):
         force_hosts=None,
         force_nodes=None,
         retry=None,
-        limits=objects.SchedulerLimits(numa_topology=None, vcpu=None, disk_gb=None, memory_mb=None),
+        limits=objects.SchedulerLimits(
+            numa_topology=None, vcpu=None, disk_gb=None, memory_mb=None
+        ),
         instance_group=None,
         scheduler_hints={name: _values(value) for name, value in member.hints.items()},
         is_bfv=member.boots_from_volume,
@@ -131,7 +134,8 @@ def _text(value):
 
 
 def differs(member, spec):
-    """What a RequestSpec asks that was not planned for the member: (field, planned, asked), or None.
+    """What a RequestSpec asks that was not planned for the member: (field, planned, asked), or
+    None.
 
     Both values are text or numbers, for people.
     """
@@ -156,7 +160,9 @@ def _plain(member, spec):
     if not member.boots_from_volume:
         yield 'flavor.root_gb', flavor.root_gb, fields.flavor(spec, 'root_gb')
     yield 'availability_zone', member.availability_zone, fields.read(spec, 'availability_zone')
-    if member.image is not None and not member.boots_from_volume:  # a volume does not tell its image
+    if (
+        member.image is not None and not member.boots_from_volume
+    ):  # a volume does not tell its image
         for name in ('id', 'disk_format'):
             if planned := getattr(member.image, name):
                 yield f'image.{name}', planned, fields.read(fields.read(spec, 'image'), name)
@@ -180,7 +186,11 @@ def _ordered(value):
     """Traits have no order; nothing in a list is as no list, and a switch that is off as none."""
     if value == [] or value is False:
         return None
-    return sorted(value) if isinstance(value, list) and all(isinstance(one, str) for one in value) else value
+    return (
+        sorted(value)
+        if isinstance(value, list) and all(isinstance(one, str) for one in value)
+        else value
+    )
 
 
 def _shown(value):

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""PCI devices that a flavor asks for by alias: what the aliases are, and the requests that come of them."""
+"""PCI devices that a flavor asks for by alias: what the aliases are, and the requests that come of
+them."""
 
 import functools
 import json
@@ -47,7 +48,8 @@ def configured():
 
 @functools.lru_cache(maxsize=4)
 def read(texts):
-    """Each alias by name: its NUMA policy and the devices that it stands for, any of which will do.
+    """Each alias by name: its NUMA policy and the devices that it stands for, any of which will
+    do.
 
     ``texts`` are JSON objects. Raises BadConfig.
     """
@@ -55,8 +57,13 @@ def read(texts):
     for text in texts:
         name, policy, device = _alias(text)
         known_policy, devices = found.setdefault(name, (policy, []))
-        if devices and (known_policy, devices[0].get('dev_type')) != (policy, device.get('dev_type')):
-            raise errors.BadConfig(OPTION, f'the alternatives of {name} differ in numa_policy or device_type')
+        if devices and (known_policy, devices[0].get('dev_type')) != (
+            policy,
+            device.get('dev_type'),
+        ):
+            raise errors.BadConfig(
+                OPTION, f'the alternatives of {name} differ in numa_policy or device_type'
+            )
         devices.append(device)
     return found
 
@@ -91,7 +98,9 @@ def _device(name, said):
     if not all(map(ID.fullmatch, ids)):
         raise errors.BadConfig(OPTION, f'the ids of {name} have to be four hexadecimal digits')
     if len(ids) < 2 and 'resource_class' not in said:
-        raise errors.BadConfig(OPTION, f'{name} needs vendor_id and product_id, or a resource_class')
+        raise errors.BadConfig(
+            OPTION, f'{name} needs vendor_id and product_id, or a resource_class'
+        )
     if 'device_type' in said:
         said['dev_type'] = said.pop('device_type')
     if 'live_migratable' in said:
@@ -116,7 +125,9 @@ def requests(extra_specs, image, aliases):
 def _request(part, aliases, override):
     name, _, count = (word.strip() for word in part.partition(':'))
     if name not in aliases:
-        raise errors.InvalidRequest(EXTRA_SPEC, f'there is no alias {name!r} in {OPTION} of the schedulers')
+        raise errors.InvalidRequest(
+            EXTRA_SPEC, f'there is no alias {name!r} in {OPTION} of the schedulers'
+        )
     if not count.isdecimal() or not int(count):
         raise errors.InvalidRequest(EXTRA_SPEC, f'{part.strip()!r} does not read name:count')
     policy, devices = aliases[name]
@@ -137,7 +148,9 @@ def _numa_policy(extra_specs, image):
     )
     if flavor and flavor not in POLICIES:
         words = ', '.join(POLICIES)
-        raise errors.InvalidRequest('hw:pci_numa_affinity_policy', f'{flavor!r} is none of {words}')
+        raise errors.InvalidRequest(
+            'hw:pci_numa_affinity_policy', f'{flavor!r} is none of {words}'
+        )
     if flavor and of_image and flavor != of_image:
         why = f'the image wants {of_image}, the flavor is {flavor}'
         raise errors.InvalidRequest('hw_pci_numa_affinity_policy', why)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A whole group by greedy choice with a look ahead, started again with other choices while it fails."""
+"""A whole group by greedy choice with a look ahead, started again with other choices while it
+fails."""
 
 import dataclasses
 import time
@@ -23,14 +24,23 @@ from nova_sched.groups.arrays.problem import Problem
 from nova_sched.groups.arrays.tally import Tally, Wiring
 from nova_sched.groups.quick import sequential
 from nova_sched.groups.quick.greedy_block import Packer
-from nova_sched.groups.quick.greedy_class import RANDOM, SCORE, TIGHT, Taste, place_class, plan_spreads
+from nova_sched.groups.quick.greedy_class import (
+    RANDOM,
+    SCORE,
+    TIGHT,
+    Taste,
+    place_class,
+    plan_spreads,
+)
 from nova_sched.groups.quick.greedy_order import Item, items, order, passing_of, split
 from nova_sched.groups.quick.greedy_region import promise
 from nova_sched.groups.quick.implied import with_implied
 
 FOR_SCORE = 3  # attempts that choose by score; later ones cycle
 LATER = ((TIGHT, False), (RANDOM, True), (RANDOM, False), (SCORE, True))  # with wishes or without
-ELSEWHERE = 40  # members that may be placed again in other regions, to see whether these are better
+ELSEWHERE = (
+    40  # members that may be placed again in other regions, to see whether these are better
+)
 
 
 def place(
@@ -38,8 +48,9 @@ def place(
 ) -> np.ndarray | None:
     """A placement, int32 [M], that breaks no required policy; None when none was found.
 
-    ``seconds``: for all attempts together, None without end. What sequential placement finds is never lost:
-    it has its turn, untimed, when all attempts failed. One seed gives one answer, unless time runs out.
+    ``seconds``: for all attempts together, None without end. What sequential placement finds is
+    never lost: it has its turn, untimed, when all attempts failed. One seed gives one answer,
+    unless time runs out.
     """
     compiled = compile(given) if isinstance(given, Problem) else given
     problem = compiled.problem
@@ -53,8 +64,11 @@ def place(
     return min(found, other, key=lambda hosts: policies.cost(problem, hosts))
 
 
-def _at_home(problem: Problem, seconds: float | None, attempts: int, seed: int) -> np.ndarray | None:
-    """A placement in which all who are at home, and may be, stay; None if nobody is, or it is not found."""
+def _at_home(
+    problem: Problem, seconds: float | None, attempts: int, seed: int
+) -> np.ndarray | None:
+    """A placement in which all who are at home, and may be, stay; None if nobody is, or it is not
+    found."""
     held = _held(problem)
     if held is None:
         return None
@@ -63,7 +77,8 @@ def _at_home(problem: Problem, seconds: float | None, attempts: int, seed: int) 
 
 
 def _held(problem: Problem) -> Problem | None:
-    """The problem with members fixed at home, save on hosts that have no room for all; None if nobody is."""
+    """The problem with members fixed at home, save on hosts that have no room for all; None if
+    nobody is."""
     stays = np.flatnonzero((problem.home >= 0) & (problem.fixed < 0))
     stays = stays[problem.mask[problem.kind[stays], problem.home[stays]]]
     if problem.demand.shape[1] > 1:  # who can tell in which way they are there
@@ -84,10 +99,14 @@ def _held(problem: Problem) -> Problem | None:
         return None
     fixed = problem.fixed.copy()
     fixed[stays] = problem.home[stays]
-    return dataclasses.replace(problem, fixed=fixed, free=free, cap=cap, home=np.full_like(problem.home, -1))
+    return dataclasses.replace(
+        problem, fixed=fixed, free=free, cap=cap, home=np.full_like(problem.home, -1)
+    )
 
 
-def _search(compiled: Compiled, until: float | None, attempts: int, seed: int) -> np.ndarray | None:
+def _search(
+    compiled: Compiled, until: float | None, attempts: int, seed: int
+) -> np.ndarray | None:
     if compiled.hopeless or (compiled.class_count and not len(compiled.layout.live)):
         return None
     problem = compiled.problem
@@ -123,7 +142,9 @@ class Search:
 
     def attempt(self, number: int) -> np.ndarray | None:
         """A placement that may still break something, or None."""
-        mode, wishes = (SCORE, True) if number < FOR_SCORE else LATER[(number - FOR_SCORE) % len(LATER)]
+        mode, wishes = (
+            (SCORE, True) if number < FOR_SCORE else LATER[(number - FOR_SCORE) % len(LATER)]
+        )
         hosts = len(self._compiled.layout.live)
         taste = Taste(mode, self._chance.random(hosts) if mode == RANDOM else None, wishes)
         tally = Tally(self._wiring)
@@ -146,7 +167,9 @@ class Search:
     def elsewhere(self) -> Iterator[np.ndarray]:
         """Placements in other domains of the regions, once one is found: only for small groups."""
         members = max(self._compiled.problem.member_count, 1)
-        choices = max((int(self._passing[block.number].sum()) for block in self._regions), default=0)
+        choices = max(
+            (int(self._passing[block.number].sum()) for block in self._regions), default=0
+        )
         for _ in range(min(choices - 1, ELSEWHERE // members)):
             for block in self._regions:
                 self._region_choice[block.number] += 1
@@ -155,7 +178,8 @@ class Search:
                 yield hosts
 
     def _settle_regions(self, tally: Tally) -> bool:
-        """Choose a domain for each region, the widest first, and close all others to its classes."""
+        """Choose a domain for each region, the widest first, and close all others to its
+        classes."""
         for block in self._regions:
             level = self._compiled.layout.levels[block.level]
             passes = self._passing[block.number].copy()
@@ -163,7 +187,9 @@ class Search:
                 passes &= level.any(tally.usable(c))
             good = np.flatnonzero(passes)
             if not len(good):
-                self._region_choice = {key: choice + 1 for key, choice in self._region_choice.items()}
+                self._region_choice = {
+                    key: choice + 1 for key, choice in self._region_choice.items()
+                }
                 return False
             if len(good) > 1:
                 inside = [one for one in self._packed if one.number in block.inner]
@@ -178,7 +204,8 @@ class Search:
         return slice(int(open_[0]), int(open_[-1]) + 1) if len(open_) else slice(0, 1)
 
     def _learn(self, item: Item) -> None:
-        """An item that failed comes sooner next time, and what was chosen beforehand is chosen otherwise."""
+        """An item that failed comes sooner next time, and what was chosen beforehand is chosen
+        otherwise."""
         self._weights[item.number] += 1
         for other in self._items:
             if item.number in other.followers:
@@ -193,7 +220,10 @@ class Search:
     def _demands(self) -> dict[int, np.ndarray]:
         """By level, int64 [D]: how many of the packed blocks could use each domain."""
         levels = self._compiled.layout.levels
-        found = {block.level: np.zeros(levels[block.level].count, dtype=np.int64) for block in self._packed}
+        found = {
+            block.level: np.zeros(levels[block.level].count, dtype=np.int64)
+            for block in self._packed
+        }
         for block in self._packed:
             found[block.level] += self._passing[block.number]
         return found

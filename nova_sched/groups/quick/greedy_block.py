@@ -25,7 +25,8 @@ ENOUGH = 4  # of them that work, then the best is taken
 
 
 class Packer:
-    """Packs blocks into an attempt's tally. ``demand`` int64 [D] by level: blocks that could use a domain."""
+    """Packs blocks into an attempt's tally. ``demand`` int64 [D] by level: blocks that could use a
+    domain."""
 
     def __init__(self, tally: Tally, taste: Taste, demand: dict[int, np.ndarray]):
         self.tally, self.taste, self._demand = tally, taste, demand
@@ -42,7 +43,9 @@ class Packer:
         ranked = np.flatnonzero(passes)
         best, worth = None, -np.inf
         works = 0
-        for domain in ranked[np.argsort(-self._rank(block, level, reach)[ranked], kind='stable')[:TRIES]]:
+        for domain in ranked[
+            np.argsort(-self._rank(block, level, reach)[ranked], kind='stable')[:TRIES]
+        ]:
             if works and (works >= ENOUGH or self.taste.mode != SCORE or reach[domain] <= worth):
                 break
             found = self._try(level.rows(int(domain)), finer)
@@ -56,19 +59,23 @@ class Packer:
         return best is not None
 
     def _rules(self, block: Block) -> tuple[list[int], dict[int, list[int]]]:
-        """Positions of the rules that see the block as one, and by class those that see its units apart."""
+        """Positions of the rules that see the block as one, and by class those that see its units
+        apart."""
         layout = self.tally.compiled.layout
         outer: set[int] = set()
         finer = {}
         for c in block.classes.tolist():
             concerns = self.tally.wiring.concerns[c]
-            whole = {n for n in concerns if layout.nests[block.level, self.tally.rules[n].active.level]}
+            whole = {
+                n for n in concerns if layout.nests[block.level, self.tally.rules[n].active.level]
+            }
             outer |= whole
             finer[c] = [n for n in concerns if n not in whole]
         return sorted(outer), finer
 
     def _allowed(self, block: Block, outer: list[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Domains, bool [D], that bounds and policies allow for all of the block, and what it costs there."""
+        """Domains, bool [D], that bounds and policies allow for all of the block, and what it
+        costs there."""
         tally, layout = self.tally, self.tally.compiled.layout
         passes = bounds.passing(tally, block)
         price = np.zeros(len(passes))
@@ -107,12 +114,17 @@ class Packer:
             rank = rank + 2 * level.max(self.taste.noise)
         return rank
 
-    def _try(self, rows: Rows, finer: dict[int, list[int]]) -> tuple[float, list[tuple[int, int]]] | None:
-        """Pack by taste, then those with few hosts first and by best fit: (worth, [(class, host)]), or None.
+    def _try(
+        self, rows: Rows, finer: dict[int, list[int]]
+    ) -> tuple[float, list[tuple[int, int]]] | None:
+        """Pack by taste, then those with few hosts first and by best fit: (worth, [(class,
+        host)]), or None.
 
         The tally is as before.
         """
-        for taste in (self.taste, Taste(TIGHT, wishes=False)) if self.taste.mode == SCORE else (self.taste,):
+        for taste in (
+            (self.taste, Taste(TIGHT, wishes=False)) if self.taste.mode == SCORE else (self.taste,)
+        ):
             worth, done = self._pack(rows, finer, taste)
             for c, host, way in reversed(done):
                 self.tally.take_back(c, host, way, finer[c])
@@ -125,7 +137,9 @@ class Packer:
     ) -> tuple[float | None, list[tuple[int, int, int]]]:
         """Place unit after unit, large ones first; the worth is None when one had no host."""
         tally, compiled = self.tally, self.tally.compiled
-        size = {c: float((compiled.shapes[compiled.shape[c]].least / self._mean).max()) for c in finer}
+        size = {
+            c: float((compiled.shapes[compiled.shape[c]].least / self._mean).max()) for c in finer
+        }
         few = {c: 0 if taste.mode == SCORE else int(tally.usable(c, rows).sum()) for c in finer}
         worth = 0.0
         done: list[tuple[int, int, int]] = []

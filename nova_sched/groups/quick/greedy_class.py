@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Where the next unit goes: the best host that every policy allows, with an eye on who comes later."""
+"""Where the next unit goes: the best host that every policy allows, with an eye on who comes
+later."""
 
 import dataclasses
 import functools
@@ -30,7 +31,8 @@ SCORE, TIGHT, RANDOM = 'score', 'tight', 'random'  # what a host is chosen for
 class Taste:
     """How an attempt chooses among hosts that are allowed; ``noise`` [h] of a random one.
 
-    ``wishes`` False: preferred policies and homes are forgotten, as they can be in the way of all others.
+    ``wishes`` False: preferred policies and homes are forgotten, as they can be in the way of all
+    others.
     """
 
     mode: str
@@ -39,12 +41,15 @@ class Taste:
 
 
 def values(tally: Tally, taste: Taste, c: int, rows: Rows = slice(None)) -> np.ndarray:
-    """Float64 over ``rows``: how much the taste likes each host for a unit, preferred policies aside."""
+    """Float64 over ``rows``: how much the taste likes each host for a unit, preferred policies
+    aside."""
     if taste.mode == SCORE:
         return tally.value(c, rows)
     free = tally.free[rows]
     left = (free / np.maximum(tally.compiled.free.mean(axis=0), 1e-9)).sum(axis=1)
-    value = -left if taste.noise is None else taste.noise[rows] - 0.5 * left / max(left.mean(), 1e-9)
+    value = (
+        -left if taste.noise is None else taste.noise[rows] - 0.5 * left / max(left.mean(), 1e-9)
+    )
     at, members = tally.compiled.stay[c]
     if len(at) and taste.wishes:
         home = np.zeros(tally.slots.shape[1])
@@ -54,13 +59,16 @@ def values(tally: Tally, taste: Taste, c: int, rows: Rows = slice(None)) -> np.n
 
 
 class Chooser:
-    """Chooses hosts among ``rows`` for units of one class, by some ``rules`` (positions in ``active``)."""
+    """Chooses hosts among ``rows`` for units of one class, by some ``rules`` (positions in
+    ``active``)."""
 
     def __init__(self, tally: Tally, taste: Taste, c: int, rows: Rows, rules: list[int]):
         self._tally, self._taste, self._c, self._rows = tally, taste, c, rows
         active = tally.compiled.active
         self._asked = [tally.rules[n] for n in tally.wiring.asked[c] if n in rules]
-        self._priced = [tally.rules[n] for n in rules if taste.wishes and not active[n].is_required]
+        self._priced = [
+            tally.rules[n] for n in rules if taste.wishes and not active[n].is_required
+        ]
         self._anchors = [Anchor(tally, n) for n in rules if _leads(tally, n, c)]
         self._score = tally.value(c, rows)
         self._value = values(tally, taste, c, rows)
@@ -121,11 +129,13 @@ class Anchor:
         """Int64 [D]: followers that each domain could take, counted kind by kind."""
         each = self.rule.active.a
         none = np.zeros(self._tally.slots.shape[1], dtype=np.int64)
-        return self.rule.level.sum(sum((each[c] * self._tally.room(c) for c in self._classes), none))
+        return self.rule.level.sum(
+            sum((each[c] * self._tally.room(c) for c in self._classes), none)
+        )
 
     def wanted(self) -> np.ndarray | None:
-        """Domains, bool [D], that followers are planned to use, or that take at least the average of what is
-        missing; None: nothing is."""
+        """Domains, bool [D], that followers are planned to use, or that take at least the average
+        of what is missing; None: nothing is."""
         self.room = self._room()
         covered = self.rule.b > 0
         for spread in _spreads_near(self._tally, self.rule):
@@ -151,14 +161,19 @@ class Anchor:
 
 
 def plan_spreads(tally: Tally, classes: np.ndarray, choice: dict[int, int]) -> None:
-    """Plan the required spreads that limit the skew: the classes' own, and those of whom they are anchors to.
+    """Plan the required spreads that limit the skew: the classes' own, and those of whom they are
+    anchors to.
 
     ``choice``: which plan to take, by rule.
     """
     asked = {n for c in classes for n in tally.wiring.asked[c]}
     for number, rule in enumerate(tally.rules):
-        partner = rule.rule.kind == definition.NEAR and number in asked and rule.active.b[classes].any()
-        asked |= {tally.rules.index(one) for one in _spreads_near(tally, rule)} if partner else set()
+        partner = (
+            rule.rule.kind == definition.NEAR and number in asked and rule.active.b[classes].any()
+        )
+        asked |= (
+            {tally.rules.index(one) for one in _spreads_near(tally, rule)} if partner else set()
+        )
     for number in sorted(asked):
         rule, skew = tally.rules[number], tally.rules[number].rule.max_skew
         if isinstance(rule, Spread) and skew is not None and rule.plan is None:

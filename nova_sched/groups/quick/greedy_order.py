@@ -29,8 +29,8 @@ SMALL = 64  # hosts in a domain, on average, up to which a block is packed into 
 class Item:
     """A block that is packed at once, or a class of which unit after unit is placed.
 
-    ``options``: domains that pass, or slots per unit; ``share``: how much of what is free it takes.
-    ``followers``: numbers of items with members that want to be near members of this one.
+    ``options``: domains that pass, or slots per unit; ``share``: how much of what is free it
+    takes. ``followers``: numbers of items with members that want to be near members of this one.
     """
 
     number: int
@@ -43,8 +43,8 @@ class Item:
 
 
 def split(compiled: Compiled) -> tuple[list[Block], list[Block]]:
-    """Blocks that are packed at once, no two of which share a class; and the others, coarse levels first, of
-    which greedy chooses the domains before it places anything.
+    """Blocks that are packed at once, no two of which share a class; and the others, coarse levels
+    first, of which greedy chooses the domains before it places anything.
     """
     packed: list[Block] = []
     regions: list[Block] = []
@@ -86,9 +86,11 @@ def items(tally: Tally, packed: list[Block], passing: dict[int, np.ndarray]) -> 
 
 
 def order(items: list[Item], weights: np.ndarray, home_first: bool) -> list[Item]:
-    """Hardest first, anchors before their followers and as urgent as they. ``weights``: failures so far."""
+    """Hardest first, anchors before their followers and as urgent as they. ``weights``: failures
+    so far."""
     keys = [
-        (-weights[item.number], home_first and not item.at_home, item.options, -item.share) for item in items
+        (-weights[item.number], home_first and not item.at_home, item.options, -item.share)
+        for item in items
     ]
     for _ in items:  # as far as the longest chain of followers
         urgent = [min([keys[item.number], *(keys[f] for f in item.followers)]) for item in items]

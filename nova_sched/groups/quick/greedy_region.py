@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What each domain promises to a block that is too wide to be packed and compared in all of them."""
+"""What each domain promises to a block that is too wide to be packed and compared in all of
+them."""
 
 import collections
 
@@ -22,21 +23,25 @@ from nova_sched.groups.arrays.tally import Tally
 
 
 def promise(tally: Tally, block: Block, inside: list[Block], domains: np.ndarray) -> np.ndarray:
-    """Float64 for each of the domains: about what the units of the block are worth there, by score and home.
+    """Float64 for each of the domains: about what the units of the block are worth there, by score
+    and home.
 
-    Units of each class take the best hosts, whoever wants them too; blocks ``inside`` that are packed at once
-    take the best domains as long as these have room.
+    Units of each class take the best hosts, whoever wants them too; blocks ``inside`` that are
+    packed at once take the best domains as long as these have room.
     """
     compiled, level = tally.compiled, tally.compiled.layout.levels[block.level]
     worth = np.zeros(len(domains))
     alone = np.setdiff1d(block.classes, [c for one in inside for c in one.classes])
     for c in alone.tolist():
         hosts = -(
-            -int(compiled.count[c]) // max(min(int(tally.wiring.at_most[c]), int(compiled.count[c])), 1)
+            -int(compiled.count[c])
+            // max(min(int(tally.wiring.at_most[c]), int(compiled.count[c])), 1)
         )
         value = np.where(tally.usable(c), tally.value(c), -np.inf)
         each = compiled.count[c] / hosts
-        worth += each * np.array([_best(value[level.rows(int(domain))], hosts) for domain in domains])
+        worth += each * np.array(
+            [_best(value[level.rows(int(domain))], hosts) for domain in domains]
+        )
     taken = {one.level: np.zeros(compiled.layout.levels[one.level].count) for one in inside}
     for one, count in _by_type(compiled, inside):
         reach, share = tally.reach(one.classes, one.level), taken[one.level]
@@ -58,19 +63,28 @@ def _times(tally: Tally, block: Block, count: int) -> np.ndarray:
     times = np.full(level.count, count)
     for c in block.classes.tolist():
         slots = np.where(
-            tally.usable(c), np.minimum(tally.slots[compiled.shape[c]], compiled.count[c] * count), 0
+            tally.usable(c),
+            np.minimum(tally.slots[compiled.shape[c]], compiled.count[c] * count),
+            0,
         )
         times = np.minimum(times, level.sum(slots) // compiled.count[c])
     for one in compiled.active:
         asked = int((one.a[block.classes] * compiled.count[block.classes]).sum())
-        if asked and one.kind == definition.ANTI_AFFINITY and one.is_required and one.level == block.level:
+        if (
+            asked
+            and one.kind == definition.ANTI_AFFINITY
+            and one.is_required
+            and one.level == block.level
+        ):
             times = np.minimum(times, one.rule.most // asked)
     return times
 
 
 def _by_type(compiled: Compiled, blocks: list[Block]) -> list[tuple[Block, int]]:
     """One block of each type, and how many there are."""
-    type_of = {number: place for place, one in enumerate(compiled.block_types) for number in one.blocks}
+    type_of = {
+        number: place for place, one in enumerate(compiled.block_types) for number in one.blocks
+    }
     found: dict[int, list[Block]] = collections.defaultdict(list)
     for block in blocks:
         found[type_of[block.number]].append(block)
@@ -78,7 +92,8 @@ def _by_type(compiled: Compiled, blocks: list[Block]) -> list[tuple[Block, int]]
 
 
 def _best(values: np.ndarray, count: int) -> float:
-    """The sum of the largest ones; if there are too few, the others count as much as the mean of them."""
+    """The sum of the largest ones; if there are too few, the others count as much as the mean of
+    them."""
     good = values[values > -np.inf]
     if not len(good):
         return 0.0

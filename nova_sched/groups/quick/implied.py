@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What required policies say without saying it: partners are spread as far as those who need them near."""
+"""What required policies say without saying it: partners are spread as far as those who need them
+near."""
 
 import dataclasses
 
@@ -20,10 +21,11 @@ from nova_sched.groups.arrays.problem import Problem, Rule
 
 
 def with_implied(problem: Problem) -> Problem:
-    """The same problem with a spread for the partners of each near whose members must use several domains.
+    """The same problem with a spread for the partners of each near whose members must use several
+    domains.
 
-    If they must use so many domains of a level, the near's or one that it nests in, each of those has a
-    partner too. A search that places partners first would else put all of them into one.
+    If they must use so many domains of a level, the near's or one that it nests in, each of those
+    has a partner too. A search that places partners first would else put all of them into one.
     """
     nears = [rule for rule in problem.rules if rule.is_required and rule.kind == definition.NEAR]
     told = [rule for rule in problem.rules if _domains(rule) > 1] if nears else []
@@ -32,10 +34,14 @@ def with_implied(problem: Problem) -> Problem:
         rule = told.pop()
         for near in nears:
             key, known = (near.b.tobytes(), rule.level), found.get((near.b.tobytes(), rule.level))
-            if _domains(rule) > (known.min_domains if known else 1) and _brings(problem, near, rule):
+            if _domains(rule) > (known.min_domains if known else 1) and _brings(
+                problem, near, rule
+            ):
                 found[key] = _spread(problem, near, rule)
                 told.append(found[key])
-    return dataclasses.replace(problem, rules=[*problem.rules, *found.values()]) if found else problem
+    return (
+        dataclasses.replace(problem, rules=[*problem.rules, *found.values()]) if found else problem
+    )
 
 
 def _domains(rule: Rule) -> int:
@@ -48,7 +54,8 @@ def _domains(rule: Rule) -> int:
 
 
 def _brings(problem: Problem, near: Rule, rule: Rule) -> bool:
-    """Whether every domain that the rule's members use must have a partner, and the partners are others."""
+    """Whether every domain that the rule's members use must have a partner, and the partners are
+    others."""
     if not np.isin(rule.a, near.a).all() or np.isin(rule.a, near.b).all():
         return False
     fine, coarse = problem.domains[near.level], problem.domains[rule.level]

@@ -9,10 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One member after the other, each where it is best now, as single servers are scheduled: the last resort.
+"""One member after the other, each where it is best now, as single servers are scheduled: the last
+resort.
 
-Policies are read as kindly as can be: while a spread has too few domains a new one is taken, and a follower
-whose anchors are all to come may go first. Nothing is taken back, so what comes out is checked at the end.
+Policies are read as kindly as can be: while a spread has too few domains a new one is taken, and a
+follower whose anchors are all to come may go first. Nothing is taken back, so what comes out is
+checked at the end.
 """
 
 import numpy as np
@@ -23,7 +25,8 @@ from nova_sched.groups.arrays.problem import Problem, Rule
 
 
 def place(problem: Problem) -> np.ndarray | None:
-    """A placement, int32 [M], that breaks no required policy; None if the members' order leads to none."""
+    """A placement, int32 [M], that breaks no required policy; None if the members' order leads to
+    none."""
     walk = _Walk(problem)
     for member in np.flatnonzero(problem.fixed < 0).tolist():
         if not walk.step(member):
@@ -42,8 +45,12 @@ class _Walk:
         self._fits = [self._fit(kind, slice(None)) for kind in range(len(problem.demand))]
         self._required = [rule for rule in problem.rules if rule.is_required]
         self._sides = [self._side(rule) for rule in self._required]
-        self._counts = [np.zeros((2, problem.size(rule.level)), dtype=np.int64) for rule in self._required]
-        self._outside = [policies.counts(problem, rule, self.hosts).outside for rule in self._required]
+        self._counts = [
+            np.zeros((2, problem.size(rule.level)), dtype=np.int64) for rule in self._required
+        ]
+        self._outside = [
+            policies.counts(problem, rule, self.hosts).outside for rule in self._required
+        ]
         for member in np.flatnonzero(problem.fixed >= 0).tolist():
             self._count(member)
 
@@ -106,7 +113,8 @@ class _Walk:
 def _judge(
     rule: Rule, side: int, counts: np.ndarray, outside: np.ndarray
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Domains where the next member of a side may be, and those where it had better be; None: all of them."""
+    """Domains where the next member of a side may be, and those where it had better be; None: all
+    of them."""
     a, b = counts
     other = b if side == 0 else a
     match rule.kind:
@@ -125,7 +133,8 @@ def _judge(
 
 
 def _level(rule: Rule, count: np.ndarray) -> np.ndarray | None:
-    """Domains that a spread may use next: a new one while some are missing, then those that are behind."""
+    """Domains that a spread may use next: a new one while some are missing, then those that are
+    behind."""
     used = count > 0
     if used.sum() < rule.min_domains:
         return ~used

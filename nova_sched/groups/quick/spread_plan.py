@@ -9,9 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which domains a spread shall use, and how many members in each at most, chosen before the first is placed.
+"""Which domains a spread shall use, and how many members in each at most, chosen before the first
+is placed.
 
-A skew kept step by step runs into dead ends: one small domain among the used ones holds all others down.
+A skew kept step by step runs into dead ends: one small domain among the used ones holds all others
+down.
 """
 
 from collections.abc import Iterator
@@ -28,10 +30,12 @@ def plans(
     max_skew: int,
     most_domains: int | None = None,
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """All plans worth trying, the one with most to spare first: (ceiling, bool [D] the domains to use).
+    """All plans worth trying, the one with most to spare first: (ceiling, bool [D] the domains to
+    use).
 
-    ``room`` int64 [D]: members that each domain could take; ``there``: those that it has; ``score`` [D]:
-    which of two equal ones is better; ``left``: members to come; ``most_domains``: to use at most.
+    ``room`` int64 [D]: members that each domain could take; ``there``: those that it has;
+    ``score`` [D]: which of two equal ones is better; ``left``: members to come; ``most_domains``:
+    to use at most.
     """
     holds, total = room + there, left + int(there.sum())
     used = there > 0
@@ -42,7 +46,9 @@ def plans(
         fits = holds >= floor
         if (used & ~fits).any():
             break  # a higher ceiling asks for more still
-        count = min(int(fits.sum()), total // floor, len(room) if most_domains is None else most_domains)
+        count = min(
+            int(fits.sum()), total // floor, len(room) if most_domains is None else most_domains
+        )
         if count < max(min_domains, int(used.sum())):
             if total // floor < min_domains:
                 break

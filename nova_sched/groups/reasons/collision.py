@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Finds a few policies that cannot be kept together, by leaving out whatever the proof can spare."""
+"""Finds a few policies that cannot be kept together, by leaving out whatever the proof can
+spare."""
 
 import dataclasses
 import time
@@ -29,9 +30,9 @@ SETTLE_S = 0.3  # for one question of the many
 def core(problem: Problem, ways: Iterable[Settle], until: float) -> tuple[Families, bool]:
     """Numbers of required rules that cannot be kept together, of a problem that has no placement.
 
-    They come by families of rules that are alike: one kind, one level, members of the same flavors, as of
-    many equal cells. Second: whether each is needed, which is asked for every single rule: rules that look
-    alike may be about members that overlap in different ways.
+    They come by families of rules that are alike: one kind, one level, members of the same
+    flavors, as of many equal cells. Second: whether each is needed, which is asked for every
+    single rule: rules that look alike may be about members that overlap in different ways.
     ``ways`` to settle, the quicker and weaker first; ``until`` in ``time.monotonic`` seconds.
     """
     families = _families(problem)
@@ -45,7 +46,9 @@ def core(problem: Problem, ways: Iterable[Settle], until: float) -> tuple[Famili
 
 def only(problem: Problem, numbers: Iterable[int]) -> Problem:
     """The problem with these of its rules and no other."""
-    return dataclasses.replace(problem, rules=[problem.rules[number] for number in numbers], home=NOWHERE)
+    return dataclasses.replace(
+        problem, rules=[problem.rules[number] for number in numbers], home=NOWHERE
+    )
 
 
 def _families(problem: Problem) -> Families:
@@ -76,14 +79,15 @@ class _Search:
         return self._settle(only(self._problem, rules), min(SETTLE_S, left))
 
     def shrink(self, families: Families) -> tuple[Families, bool]:
-        """What is left when nothing more can be spared, and whether each of these rules is known to be
-        needed."""
+        """What is left when nothing more can be spared, and whether each of these rules is known
+        to be needed."""
         families = self._without_spare(families)
         families = self._shortened(families)
         return self._needed(self._trimmed(families))
 
     def _without_spare(self, families: Families) -> Families:
-        """Leave families out by halves, quarters, and so on, for as long as there is a proof without them."""
+        """Leave families out by halves, quarters, and so on, for as long as there is a proof
+        without them."""
         size = max(len(families) // 2, 1)
         while families:
             for start in reversed(range(0, len(families), size)):
@@ -96,7 +100,8 @@ class _Search:
         return families
 
     def _shortened(self, families: Families) -> Families:
-        """The least number that does it when every family has so many: a cell mostly has a rule of each."""
+        """The least number that does it when every family has so many: a cell mostly has a rule of
+        each."""
         low, high = 1, max(map(len, families), default=1)
         while low < high:
             middle = (low + high) // 2
@@ -117,8 +122,8 @@ class _Search:
         return families
 
     def _needed(self, families: Families) -> tuple[Families, bool]:
-        """Leave out each single rule that can be spared, and say whether the others can be kept without each
-        that is left.
+        """Leave out each single rule that can be spared, and say whether the others can be kept
+        without each that is left.
 
         Once is enough: a rule that is needed beside others is needed beside fewer.
         """

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A cluster of the same domains with endless room: what cannot be placed there can be placed on none."""
+"""A cluster of the same domains with endless room: what cannot be placed there can be placed on
+none."""
 
 import dataclasses
 
@@ -19,10 +20,11 @@ from nova_sched.groups.arrays.problem import NOWHERE, Problem
 
 
 def cluster(problem: Problem) -> Problem:
-    """The group on empty hosts that take everything: as many hosts and domains as it can make use of.
+    """The group on empty hosts that take everything: as many hosts and domains as it can make use
+    of.
 
-    Members are all alike there, and none is fixed. The required rules can be kept there exactly if they could
-    on the whole cluster, were it empty.
+    Members are all alike there, and none is fixed. The required rules can be kept there exactly if
+    they could on the whole cluster, were it empty.
     """
     rules = [dataclasses.replace(rule, outside=None) for rule in problem.rules if rule.is_required]
     hosts = _enough([np.asarray(ids) for ids in problem.domains], max(len(problem.names), 1))
@@ -53,8 +55,8 @@ def cluster(problem: Problem) -> Problem:
 def _enough(domains: list[np.ndarray], members: int) -> np.ndarray:
     """Rows of hosts: of those in the same domains at most ``members``, and so for alike domains.
 
-    A domain is one too many when ``members`` others lie in the same domains of all other levels, and are at
-    least as large: a placement can do with these.
+    A domain is one too many when ``members`` others lie in the same domains of all other levels,
+    and are at least as large: a placement can do with these.
     """
     hosts = np.arange(len(domains[0]))
     if len(domains) == 1:

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A group on a cluster that nobody has: as many domains of every level as the group can make use of.
+"""A group on a cluster that nobody has: as many domains of every level as the group can make use
+of.
 
 For authors without a cluster at hand: policies that cannot be kept there cannot be kept anywhere.
 """
@@ -38,29 +39,40 @@ def contradiction(
     limits: Limits | None = None,
     solver: Solver | None = None,
 ) -> str | None:
-    """Which required policies collide whatever cluster there is, in words; None: none, as far as is known.
+    """Which required policies collide whatever cluster there is, in words; None: none, as far as
+    is known.
 
-    ``topology`` has the levels; ``nests`` (``Topology.nests``) says which of them lie in each other on all
-    clusters in question; ``limits`` and ``solver`` are as of ``why.contradiction``.
+    ``topology`` has the levels; ``nests`` (``Topology.nests``) says which of them lie in each
+    other on all clusters in question; ``limits`` and ``solver`` are as of ``why.contradiction``.
     """
     found = problem(definition, topology, nests)
     return None if found is None else why.contradiction(found, limits, solver)
 
 
-def problem(definition: Definition, topology: Topology, nests: Nests = frozenset()) -> Problem | None:
-    """The required policies of a group on that cluster; None if it would have too many hosts, or none.
+def problem(
+    definition: Definition, topology: Topology, nests: Nests = frozenset()
+) -> Problem | None:
+    """The required policies of a group on that cluster; None if it would have too many hosts, or
+    none.
 
-    Each level that they name is an axis with a value for each member; a domain has a value on its own axis
-    and on those of the levels that it lies in, and a host on all of them.
+    Each level that they name is an axis with a value for each member; a domain has a value on its
+    own axis and on those of the levels that it lies in, and a host on all of them.
     """
     rules = [policy for policy in definition.policies if policy.is_required]
-    levels = [name for name in topology.levels if name == HOST or any(rule.level == name for rule in rules)]
+    levels = [
+        name
+        for name in topology.levels
+        if name == HOST or any(rule.level == name for rule in rules)
+    ]
     members = list(definition.members)
     if not 0 < len(members) ** len(levels) <= MOST_HOSTS:
         return None
-    hosts = np.array(list(itertools.product(range(len(members)), repeat=len(levels))), dtype=np.int64)
+    hosts = np.array(
+        list(itertools.product(range(len(members)), repeat=len(levels))), dtype=np.int64
+    )
     domains = [
-        _domains(hosts, [levels.index(one) for one in _around(name, levels, nests)]) for name in levels
+        _domains(hosts, [levels.index(one) for one in _around(name, levels, nests)])
+        for name in levels
     ]
     index = {path: number for number, path in enumerate(members)}
     return Problem(

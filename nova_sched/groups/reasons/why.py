@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Says why a group cannot be placed: the count that fails, the policies that collide, how many would fit."""
+"""Says why a group cannot be placed: the count that fails, the policies that collide, how many
+would fit."""
 
 import dataclasses
 import time
@@ -28,7 +29,8 @@ from nova_sched.groups.quick import greedy
 from nova_sched.groups.reasons import collision, ideal
 from nova_sched.groups.reasons.collision import Settle
 
-# (problem, seconds) -> hosts [M] of as many as fit, -1 for the others, or None; and whether no more do.
+# (problem, seconds) -> hosts [M] of as many as fit, -1 for the others, or None; and whether no
+# more do.
 Largest = Callable[[Problem, float], tuple[np.ndarray | None, bool]]
 
 CONTRADICTION_SHARE, CORE_SHARE = 0.3, 0.8  # of the time, until when
@@ -42,11 +44,11 @@ CONTRADICTION = 'nova_sched.groups.exact.model:contradiction'
 class Reason:
     """Why there is no placement, or none was found.
 
-    ``words`` are for the user: they name members, policies and domains, but no host. ``core``: names of
-    required policies that cannot be kept together (none: there is no room even without policies); None when
-    that is not known. ``minimal``: without any one of them the others could be kept (see ``collision``).
-    ``contradicts``: they could not be kept on an empty cluster of the same domains either. ``fits``: how many
-    members could be placed at once.
+    ``words`` are for the user: they name members, policies and domains, but no host. ``core``:
+    names of required policies that cannot be kept together (none: there is no room even without
+    policies); None when that is not known. ``minimal``: without any one of them the others could
+    be kept (see ``collision``). ``contradicts``: they could not be kept on an empty cluster of the
+    same domains either. ``fits``: how many members could be placed at once.
     """
 
     words: str
@@ -99,7 +101,9 @@ def explain(
         contradicts = settle(whole, max(until - time.monotonic(), 0.0)) is False
         at = whole if contradicts else problem  # each numbers its own rules
         families, minimal = collision.core(at, (counted, settle), began + CORE_SHARE * seconds)
-    failing = None if contradicts else failure(problem, None if families is None else _flat(families))
+    failing = (
+        None if contradicts else failure(problem, None if families is None else _flat(families))
+    )
     hosts, is_most = None, False
     left = began + seconds - time.monotonic()
     if largest is not None and left > 0:
@@ -126,10 +130,14 @@ def counted(problem: Problem, seconds: float = 0.0) -> bool | None:  # noqa: ARG
     return None if bounds.first(problem) is None else False
 
 
-def contradiction(problem: Problem, limits: Limits | None = None, solver: Solver | None = None) -> str | None:
-    """Why the policies could not be kept on any cluster of these domains, in words; None if they could.
+def contradiction(
+    problem: Problem, limits: Limits | None = None, solver: Solver | None = None
+) -> str | None:
+    """Why the policies could not be kept on any cluster of these domains, in words; None if they
+    could.
 
-    ``solver``: a ``worker.Solver``, for what is not plain to see; a doubt that remains is None too.
+    ``solver``: a ``worker.Solver``, for what is not plain to see; a doubt that remains is None
+    too.
     """
     if has_no_hosts(problem):
         return NO_HOSTS
@@ -139,7 +147,9 @@ def contradiction(problem: Problem, limits: Limits | None = None, solver: Solver
     if known:
         return None
     if solver is not None and limits.explain_s > 0:
-        answer = solver.ask(CONTRADICTION, problem, seconds=limits.explain_s, wait_s=limits.explain_s)
+        answer = solver.ask(
+            CONTRADICTION, problem, seconds=limits.explain_s, wait_s=limits.explain_s
+        )
         if answer is not None:
             return answer or None
     return clash(problem, counted, limits.explain_s) if known is False else None
@@ -158,9 +168,12 @@ def clash(problem: Problem, settle: Settle, seconds: float) -> str:
 
 
 def failure(problem: Problem, core: Iterable[int] | None = None) -> Failure | None:
-    """A count that fails, without names of hosts; of the policies in ``core``, if that is given."""
+    """A count that fails, without names of hosts; of the policies in ``core``, if that is
+    given."""
     if has_no_hosts(problem):
-        return Failure('there are no hosts', 'all members', 'hosts', 'the cluster', 0, problem.member_count)
+        return Failure(
+            'there are no hosts', 'all members', 'hosts', 'the cluster', 0, problem.member_count
+        )
     found = None if core is None else bounds.first(collision.only(problem, core))
     found = found or bounds.first(problem)
     if found is None:
@@ -169,7 +182,9 @@ def failure(problem: Problem, core: Iterable[int] | None = None) -> Failure | No
     # A node that tells no domain of its own is one, by its own name.
     if name and name in problem.domain_names[0]:
         plain = f'a {level} of one host'
-        found = dataclasses.replace(found, words=found.words.replace(found.domain, plain), domain=plain)
+        found = dataclasses.replace(
+            found, words=found.words.replace(found.domain, plain), domain=plain
+        )
     return found
 
 
@@ -185,7 +200,11 @@ def _fits(problem: Problem, hosts: np.ndarray, is_most: bool) -> str:
         counts = groups.setdefault(name.rpartition('/')[0] or name, [0, 0])
         counts[0] += host >= 0
         counts[1] += 1
-    short = [f'{group} {placed} of {count}' for group, (placed, count) in groups.items() if placed < count]
+    short = [
+        f'{group} {placed} of {count}'
+        for group, (placed, count) in groups.items()
+        if placed < count
+    ]
     total = f'{"" if is_most else "at least "}{int((hosts >= 0).sum())} of {len(hosts)} members'
     some = ', '.join(short[:5]) + (f', and {len(short) - 5} more groups' if len(short) > 5 else '')
     return f'{total} ({some})' if short else total
@@ -204,17 +223,22 @@ def _names(problem: Problem, families: list[list[int]] | None) -> list[str] | No
     if families is None:
         return None
     return [
-        _name(problem, family[0]) + (f' (and {len(family) - 1} like it)' if len(family) > 1 else '')
+        _name(problem, family[0])
+        + (f' (and {len(family) - 1} like it)' if len(family) > 1 else '')
         for family in families
     ]
 
 
-def _words(failing: Failure | None, core: Sequence[str] | None, contradicts: bool, fits: str | None) -> str:
+def _words(
+    failing: Failure | None, core: Sequence[str] | None, contradicts: bool, fits: str | None
+) -> str:
     told = []
     if failing is not None:
         told.append(f'{failing.words}.')
     if contradicts and core and len(core) == 1:
-        told.append(f'Even with nothing else on them, these hosts and domains do not allow {core[0]}.')
+        told.append(
+            f'Even with nothing else on them, these hosts and domains do not allow {core[0]}.'
+        )
     elif contradicts and core:
         told.append(f'These policies contradict each other, whatever is free: {_listed(core)}.')
     elif core:
@@ -222,7 +246,9 @@ def _words(failing: Failure | None, core: Sequence[str] | None, contradicts: boo
     elif core is not None:
         told.append('There is no room for all members, whatever the policies.')
     if not told:
-        told.append('No placement was found in the time given; it is not proven that there is none.')
+        told.append(
+            'No placement was found in the time given; it is not proven that there is none.'
+        )
     if fits is not None:
         told.append(f'What would fit: {fits}.')
     return ' '.join(told)

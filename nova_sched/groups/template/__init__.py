@@ -43,12 +43,14 @@ def read(
 ) -> Definition:
     """What a template means.
 
-    ``source`` is YAML or JSON text, or a mapping as JSON has it. ``parameters`` by name. ``flavors`` and
-    ``images``: those that the template may name, each as it would be written in it. ``levels``: names that
-    policies may use. ``allowance``: the time for it, a new one if none is given. Raises TemplateError; one
-    from a mapping has no line and column.
+    ``source`` is YAML or JSON text, or a mapping as JSON has it. ``parameters`` by name.
+    ``flavors`` and ``images``: those that the template may name, each as it would be written in
+    it. ``levels``: names that policies may use. ``allowance``: the time for it, a new one if none
+    is given. Raises TemplateError; one from a mapping has no line and column.
     """
-    return reading.Reading(source, parameters, flavors, images, levels, max_members, allowance).definition()
+    return reading.Reading(
+        source, parameters, flavors, images, levels, max_members, allowance
+    ).definition()
 
 
 @functools.cache

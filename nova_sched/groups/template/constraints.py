@@ -20,7 +20,9 @@ import regex
 
 from nova_sched.groups.template.values import to_plain
 
-PATIENCE_S = 0.2  # for all patterns of one template: whoever writes a pattern can write one that takes ages
+PATIENCE_S = (
+    0.2  # for all patterns of one template: whoever writes a pattern can write one that takes ages
+)
 LONGEST_PATTERN = 255
 KINDS = {
     'length': ('string', 'comma_delimited_list', 'json'),
@@ -50,7 +52,8 @@ class MatchBudget:
 
 
 class Constraint:
-    """One constraint of a parameter of type ``type``. Raises TemplateError for one that makes no sense."""
+    """One constraint of a parameter of type ``type``. Raises TemplateError for one that makes no
+    sense."""
 
     def __init__(self, scope, value, type_, patience):
         value = scope.mapping(value, (*KINDS, 'description'))
@@ -59,7 +62,9 @@ class Constraint:
             raise value.wrong(f'a constraint is one of {", ".join(KINDS)}')
         (self.kind,) = kinds
         if type_ not in KINDS[self.kind]:
-            raise value.wrong_key(self.kind, f'{self.kind} is for {", ".join(KINDS[self.kind])}, not {type_}')
+            raise value.wrong_key(
+                self.kind, f'{self.kind} is for {", ".join(KINDS[self.kind])}, not {type_}'
+            )
         described = scope.get(value, 'description')
         self._words = described and scope.text(described, 0, 10_000)
         self._patience = patience
@@ -97,10 +102,14 @@ class Constraint:
 
     def _modulo(self, scope, value, _type):
         value = scope.mapping(value, ('step', 'offset'))
-        step, offset = (scope.integer(scope.require(value, key), -(2**31)) for key in ('step', 'offset'))
+        step, offset = (
+            scope.integer(scope.require(value, key), -(2**31)) for key in ('step', 'offset')
+        )
         if not step or abs(offset) >= abs(step):
             raise value.wrong('the step is not 0, and the offset less than it')
-        return lambda plain: None if plain % step == offset % step else f'is not {offset} modulo {step}'
+        return lambda plain: (
+            None if plain % step == offset % step else f'is not {offset} modulo {step}'
+        )
 
     def _allowed_values(self, scope, value, type_):
         allowed = [to_plain(item) for item in scope.items(value)]
@@ -131,6 +140,10 @@ def _each(holds, why):
     """A check of a value, or of every item of a list."""
 
     def check(plain):
-        return None if all(holds(one) for one in (plain if isinstance(plain, list) else [plain])) else why
+        return (
+            None
+            if all(holds(one) for one in (plain if isinstance(plain, list) else [plain]))
+            else why
+        )
 
     return check

@@ -15,7 +15,8 @@ from nova_sched.groups.definition import Flavor
 from nova_sched.groups.template.scope import Scope, meant
 from nova_sched.groups.template.values import Value, from_plain
 
-# Name in a template -> name in a Flavor. Some may have the names that nova_sched's own objects use.
+# Name in a template -> name in a Flavor. Some may have the names that nova_sched's own objects
+# use.
 COUNTS = {
     'vcpus': 'vcpus',
     'ram': 'memory_mb',
@@ -32,7 +33,8 @@ FIELDS = (*COUNTS, 'name', 'extra_specs')
 
 
 class Flavors:
-    """The flavors that a template may name: plain mappings by name, each read when first asked for."""
+    """The flavors that a template may name: plain mappings by name, each read when first asked
+    for."""
 
     def __init__(self, scope, catalogue):
         self._scope = scope
@@ -47,7 +49,9 @@ class Flavors:
         name = scope.text(value)
         if name not in self._known:
             if name not in self._catalogue:
-                raise value.wrong(f'there is no flavor {name} here{meant(name, [*self._catalogue])}')
+                raise value.wrong(
+                    f'there is no flavor {name} here{meant(name, [*self._catalogue])}'
+                )
             described = from_plain(self._catalogue[name], f'flavors.{name}', literal=True)
             self._known[name] = _read(self._scope, described, name)
         return self._known[name]
@@ -77,7 +81,9 @@ def _specs(scope, value):
     specs = {}
     for key, item in scope.mapping(value).data.items():
         if len(key) > LONGEST:
-            raise value.wrong_key(key, f'the name of an extra spec has at most {LONGEST} characters')
+            raise value.wrong_key(
+                key, f'the name of an extra spec has at most {LONGEST} characters'
+            )
         plain = scope.plain(item)
         if isinstance(plain, list | dict | None):
             raise item.wrong(f'an extra spec is text, not {scope.head(item).kind}')

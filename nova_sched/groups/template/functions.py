@@ -11,8 +11,8 @@
 # under the License.
 """The functions of the language, each from the mapping that calls it to the value that it yields.
 
-A function takes the scope, the call (the mapping of one key) and its argument, not worked out yet: what an
-``if`` does not choose is never looked at.
+A function takes the scope, the call (the mapping of one key) and its argument, not worked out yet:
+what an ``if`` does not choose is never looked at.
 """
 
 import itertools
@@ -78,7 +78,9 @@ def _repeat(scope, call, argument):
     permutations = scope.get(fields, 'permutations')
     copies, rounds = _rounds(each, lists, permutations is None or scope.boolean(permutations))
     if not lists or copies > COPIES:
-        raise each.wrong(f'{copies} copies; 1 list or more, and up to {COPIES} copies, are possible')
+        raise each.wrong(
+            f'{copies} copies; 1 list or more, and up to {COPIES} copies, are possible'
+        )
     if 'template' not in fields.data:
         raise fields.wrong('template is missing')
     template = fields.data['template']
@@ -141,12 +143,15 @@ FUNCTIONS = {
 
 
 def condition(scope, value):
-    """Whether a condition holds: the name of one, a boolean, or a function that yields a boolean."""
+    """Whether a condition holds: the name of one, a boolean, or a function that yields a
+    boolean."""
     if isinstance(value.data, str):
         return scope.template.conditions.holds(value)
     answer = scope.head(value)
     if not isinstance(answer.data, bool):
-        raise answer.wrong(f'a condition is a name, true, false, or a function of such, not {answer.kind}')
+        raise answer.wrong(
+            f'a condition is a name, true, false, or a function of such, not {answer.kind}'
+        )
     return answer.data
 
 
@@ -170,7 +175,9 @@ def _descend(found, path, at, what):
     for key in path:
         if isinstance(found, dict) and key in found:
             found = found[key]
-        elif isinstance(found, list) and key.isdecimal() and len(key) < 10 and int(key) < len(found):
+        elif (
+            isinstance(found, list) and key.isdecimal() and len(key) < 10 and int(key) < len(found)
+        ):
             found = found[int(key)]
         else:
             raise at.wrong(f'{what} has no {key}')
@@ -215,7 +222,8 @@ def _text(scope, call, length, make):
 
 
 def _pieces(scope, at, text, replacements):
-    """The text in pieces with all replaced, the longest first; what was put in is not searched again."""
+    """The text in pieces with all replaced, the longest first; what was put in is not searched
+    again."""
     if len(replacements) > PAIRS:
         raise at.wrong(f'{len(replacements)} texts to replace; {PAIRS} are possible')
     scope.work.spend(1 + len(replacements) * (1 + len(text) // 200), at)
@@ -242,17 +250,24 @@ def _product(lists):
 
 
 def _substituted(scope, value, replacements):
-    """A copy of the template of a repeat. A text that is nothing but a variable becomes its value."""
+    """A copy of the template of a repeat. A text that is nothing but a variable becomes its
+    value."""
     scope.work.enter(value)
     try:
         data = value.data
         if isinstance(data, str):
-            return replacements[data] if data in replacements else _in_text(scope, value, data, replacements)
+            return (
+                replacements[data]
+                if data in replacements
+                else _in_text(scope, value, data, replacements)
+            )
         if isinstance(data, list):
             data = [_substituted(scope, item, replacements) for item in data]
         elif isinstance(data, dict):
             data = {
-                _in_text(scope, value, key, replacements).data: _substituted(scope, item, replacements)
+                _in_text(scope, value, key, replacements).data: _substituted(
+                    scope, item, replacements
+                )
                 for key, item in data.items()
             }
         return Value(data, value.where, value.line, value.column, value.keys, value.literal)

@@ -30,7 +30,8 @@ class Images:
         self._known = {}
 
     def image(self, scope: Scope, value: Value) -> Image:
-        """The image that a server boots from. One that nobody has described has no properties: a warning."""
+        """The image that a server boots from. One that nobody has described has no properties: a
+        warning."""
         value = scope.head(value)
         if isinstance(value.data, dict):
             return _read(scope, value)
@@ -44,7 +45,9 @@ class Images:
         if name in self._catalogue:
             described = from_plain(self._catalogue[name], f'images.{name}', literal=True)
             return _read(self._scope, described, 'id' if is_id else 'name', name)
-        self._warnings.append(f'image {name} is not described; it is placed as one without properties')
+        self._warnings.append(
+            f'image {name} is not described; it is placed as one without properties'
+        )
         return Image(id=name) if is_id else Image(name=name)
 
 
@@ -59,7 +62,9 @@ def _read(scope, value, key=None, called=None):
         for name, item in scope.mapping(found).data.items():
             properties[name] = scope.plain(item)
             if isinstance(properties[name], dict):
-                raise item.wrong('a property of an image is text, a number or a boolean, not a mapping')
+                raise item.wrong(
+                    'a property of an image is text, a number or a boolean, not a mapping'
+                )
     return Image(**texts, properties=properties)
 
 

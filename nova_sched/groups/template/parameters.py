@@ -35,7 +35,8 @@ class Parameters:
     """
 
     def __init__(self, scope, declared, given, warnings):
-        """``declared``: the mapping, or None; ``given``: plain values by name. Raises TemplateError."""
+        """``declared``: the mapping, or None; ``given``: plain values by name. Raises
+        TemplateError."""
         self._declared = declared.data if declared else {}
         self._values = {}
         given = _given(given)
@@ -52,10 +53,14 @@ class Parameters:
         type_ = scope.word(scope.require(fields, 'type'), TYPES)
         listed = scope.get(fields, 'constraints')
         constraints = (
-            [Constraint(scope, one, type_, patience) for one in scope.items(listed)] if listed else []
+            [Constraint(scope, one, type_, patience) for one in scope.items(listed)]
+            if listed
+            else []
         )
         if any(one.kind == 'custom_constraint' for one in constraints):
-            warnings.append(f'parameters.{name}: a custom constraint is for Heat, and not checked here')
+            warnings.append(
+                f'parameters.{name}: a custom constraint is for Heat, and not checked here'
+            )
         default = fields.data.get('default')
         sources = []
         if default is not None and default.data is not None:
@@ -83,7 +88,9 @@ def _given(given):
     if given is None:
         return {}
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise errors.TemplateError('parameters', None, None, 'a mapping from names to values is wanted')
+        raise errors.TemplateError(
+            'parameters', None, None, 'a mapping from names to values is wanted'
+        )
     return given
 
 

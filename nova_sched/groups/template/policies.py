@@ -46,7 +46,8 @@ class Policies:
         self._found = {}
 
     def all(self):
-        """Policies in the order of groups, overlays, server groups, relations. Raises TemplateError."""
+        """Policies in the order of groups, overlays, server groups, relations. Raises
+        TemplateError."""
         for group in self._tree.placed:
             self._of_group(group.path, group.properties, group.scope, group.members)
         for name, one in self._tree.overlays:
@@ -61,7 +62,8 @@ class Policies:
         return tuple(self._found.values())
 
     def _overlaid(self, name, one):
-        """Members that an overlay names, each once; from here on relations may name the overlay."""
+        """Members that an overlay names, each once; from here on relations may name the
+        overlay."""
         entries = self._scope.items(self._scope.require(one.properties, 'members'))
         self._tree.of[name] = self._union(entries, self._scope, '')
         return self._tree.of[name]
@@ -91,7 +93,9 @@ class Policies:
             'min_domains': more.get('min_domains', 1),
             'max_skew': more.get('max_skew'),
         }
-        self._add(path, kind, self._level(scope, value), _weight(scope, value), members, value, **asked)
+        self._add(
+            path, kind, self._level(scope, value), _weight(scope, value), members, value, **asked
+        )
 
     def _level(self, scope, value):
         return scope.word(scope.require(value, 'level'), self._levels)
@@ -117,7 +121,9 @@ class Policies:
         most = self._most_per_host(properties, kind, weight)
         members = self._tree.server_groups.get(name, ())
         if not members:
-            self._warnings.append(f'resources.{name}: no member has this server group in its hints')
+            self._warnings.append(
+                f'resources.{name}: no member has this server group in its hints'
+            )
         self._add(name, kind, 'host', weight, members, one.at, most=most)
 
     def _most_per_host(self, properties, kind, weight):
@@ -135,7 +141,8 @@ class Policies:
     # relations
 
     def _relation(self, owner, value, scope, path):
-        """``path``: the group that the relation stands in, whose members it may name as the group does."""
+        """``path``: the group that the relation stands in, whose members it may name as the group
+        does."""
         value = scope.mapping(value, RELATION)
         kind = scope.word(scope.require(value, 'type'), sorted(definition.RELATIONS))
         a, b = (self._union(side, scope, path) for side in _sides(scope, value))
@@ -143,7 +150,9 @@ class Policies:
         if both := sorted({*a} & {*b}):
             raise value.wrong(f'{both[0]} is on both sides')
         if kind == definition.NEAR and a and not b:
-            self._warnings.append(f'{value.where}: there is nothing to be near to, so it asks for nothing')
+            self._warnings.append(
+                f'{value.where}: there is nothing to be near to, so it asks for nothing'
+            )
         if b:
             self._add(owner, kind, level, weight, a, value, b)
 
@@ -156,7 +165,8 @@ class Policies:
         return tuple(members)
 
     def _named(self, entry, scope, path):
-        """Members by the name of a resource or by a path, which may begin at the group ``path``."""
+        """Members by the name of a resource or by a path, which may begin at the group
+        ``path``."""
         tree = self._tree
         name = entry.data.name if isinstance(entry.data, Reference) else scope.text(entry)
         if path and not isinstance(entry.data, Reference):

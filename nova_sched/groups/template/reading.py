@@ -59,7 +59,8 @@ DESCRIPTION = 65_535  # characters
 
 
 class Reading:
-    """What functions ask for (``parameters``, ``conditions``, ``attribute``) while a template is read."""
+    """What functions ask for (``parameters``, ``conditions``, ``attribute``) while a template is
+    read."""
 
     def __init__(self, text, parameters, flavors, images, levels, max_members, allowance=None):
         self._warnings: list[str] = []
@@ -72,7 +73,9 @@ class Reading:
         self._levels = tuple(levels)
         self._most_members = max_members
         self._literal = literal
-        self.parameters = Parameters(literal, self._section('parameters'), parameters, self._warnings)
+        self.parameters = Parameters(
+            literal, self._section('parameters'), parameters, self._warnings
+        )
         self.conditions = Conditions(self._scope, self._section('conditions'))
         self._resources = Resources(self._scope, literal, self._section('resources'))
         self.conditions.check()
@@ -96,7 +99,9 @@ class Reading:
         tree = Tree(self._resources, self._servers, self._scope, self._most_members)
         tree.grow()
         most = 4 * self._most_members + 100
-        policies = Policies(tree, self._resources, self._scope, self._levels, most, self._warnings).all()
+        policies = Policies(
+            tree, self._resources, self._scope, self._levels, most, self._warnings
+        ).all()
         if not tree.members:
             raise self._top.wrong_key('resources', 'there is no member')
         return Definition(
@@ -106,7 +111,9 @@ class Reading:
     def _warn_of_unseen(self):
         for name, one in self._resources.present():
             if one.type in types.UNSEEN:
-                self._warnings.append(f'resources.{name}: the servers of {one.type} are not planned')
+                self._warnings.append(
+                    f'resources.{name}: the servers of {one.type} are not planned'
+                )
 
     # what functions ask for
 
@@ -115,12 +122,15 @@ class Reading:
         return self._resources.is_known(name, at)
 
     def attribute(self, name, attribute, at):
-        """An attribute of a resource, plain: what the template itself says of it. Raises TemplateError."""
+        """An attribute of a resource, plain: what the template itself says of it. Raises
+        TemplateError."""
         one = self._resources[name]
         if one.type != types.SERVER or attribute not in ('name', *ATTRIBUTES):
             raise at.wrong(f'{attribute} of {name} is not known before it is created')
         if attribute == 'name':
-            return self._scope.text(self._scope.require(self._scope.mapping(one.properties), 'name'))
+            return self._scope.text(
+                self._scope.require(self._scope.mapping(one.properties), 'name')
+            )
         if name in self._asked:
             raise at.wrong(f'{name} is described by itself')
         self._asked.append(name)

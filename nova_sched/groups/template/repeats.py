@@ -18,14 +18,28 @@ from nova_sched.groups.template.resources import Item
 from nova_sched.groups.template.scope import Scope
 from nova_sched.groups.template.values import Value
 
-RESOURCE_GROUP = ('count', 'index_var', 'resource_def', 'removal_policies', 'removal_policies_mode')
-SCALING_GROUP = ('resource', 'min_size', 'max_size', 'desired_capacity', 'cooldown', 'rolling_updates')
+RESOURCE_GROUP = (
+    'count',
+    'index_var',
+    'resource_def',
+    'removal_policies',
+    'removal_policies_mode',
+)
+SCALING_GROUP = (
+    'resource',
+    'min_size',
+    'max_size',
+    'desired_capacity',
+    'cooldown',
+    'rolling_updates',
+)
 INDEX = '%index%'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Repeated:
-    """``names`` of members; in ``definition`` the name stands for ``variable``, if that is not None."""
+    """``names`` of members; in ``definition`` the name stands for ``variable``, if that is not
+    None."""
 
     names: tuple[str, ...]
     definition: Value
@@ -52,7 +66,9 @@ def _resource_group(one, scope, most):
 
 def _scaling_group(one, scope, most):
     indexed = one.type == types.INDEXED_SCALING_GROUP
-    properties = scope.mapping(one.properties, (*SCALING_GROUP, 'index_var') if indexed else SCALING_GROUP)
+    properties = scope.mapping(
+        one.properties, (*SCALING_GROUP, 'index_var') if indexed else SCALING_GROUP
+    )
     smallest, largest = (scope.require(properties, key) for key in ('min_size', 'max_size'))
     low, high = scope.integer(smallest), scope.integer(largest)
     if low > high:
@@ -87,7 +103,8 @@ def _names(count, removed):
 
 
 def _removed(scope, properties):
-    """Names of members that are to go, whatever the count: ``removal_policies: [{resource_list: ['1']}]``."""
+    """Names of members that are to go, whatever the count: ``removal_policies: [{resource_list:
+    ['1']}]``."""
     names: set[str] = set()
     listed = scope.get(properties, 'removal_policies')
     for policy in [] if listed is None else scope.items(listed):

@@ -30,13 +30,18 @@ FIELDS = (
     'external_id',
     'description',
 )
-DEFINITION = ('type', 'properties', 'metadata')  # of a member of a group that repeats its definition
+DEFINITION = (
+    'type',
+    'properties',
+    'metadata',
+)  # of a member of a group that repeats its definition
 NAME = 255  # characters
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Item:
-    """A resource, or something written like one inside of another: its type and properties. ``at``: where."""
+    """A resource, or something written like one inside of another: its type and properties.
+    ``at``: where."""
 
     type: str
     properties: Value
@@ -78,7 +83,8 @@ class Resources:
             self._items[name] = item(literal, value, FIELDS)
 
     def is_known(self, name, at):
-        """Whether the resource will exist: False if its condition does not hold. Raises TemplateError."""
+        """Whether the resource will exist: False if its condition does not hold. Raises
+        TemplateError."""
         if name not in self._items:
             raise at.wrong(f'there is no resource {name}{meant(name, self._items)}')
         if name not in self._present:

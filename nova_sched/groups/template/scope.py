@@ -18,7 +18,14 @@ from typing import Any
 
 from nova_sched.groups.limits import Allowance
 from nova_sched.groups.template.functions import FUNCTIONS, REFUSED
-from nova_sched.groups.template.values import DEPTH, Omitted, Reference, Value, text_fault, to_plain
+from nova_sched.groups.template.values import (
+    DEPTH,
+    Omitted,
+    Reference,
+    Value,
+    text_fault,
+    to_plain,
+)
 
 STEPS = 300_000  # of work that one template may ask for; a member takes some tens
 LARGEST = 2**31 - 1  # as Nova has it for what flavors count
@@ -48,7 +55,8 @@ class Work:
 
 
 class Scope:
-    """Where values are read. ``template`` has parameters, conditions, attributes; indexes come on top.
+    """Where values are read. ``template`` has parameters, conditions, attributes; indexes come on
+    top.
 
     The innermost of ``indexes`` is last: pairs of a variable (or None) and what stands for it.
     """
@@ -66,7 +74,8 @@ class Scope:
     # what functions yield
 
     def head(self, value: Value) -> Value:
-        """The value, with the function that it is, if any, worked out; what is inside of it is left alone."""
+        """The value, with the function that it is, if any, worked out; what is inside of it is
+        left alone."""
         data = value.data
         if isinstance(data, str):
             return self._indexed(value)
@@ -74,7 +83,9 @@ class Scope:
             return value
         ((name, argument),) = data.items()
         if name in REFUSED or name.startswith('Fn::'):
-            raise value.wrong_key(name, f'the function {name} is not supported in what placement reads')
+            raise value.wrong_key(
+                name, f'the function {name} is not supported in what placement reads'
+            )
         if name not in FUNCTIONS:
             return value
         self.work.enter(value)
@@ -114,7 +125,8 @@ class Scope:
     # what must stand there
 
     def get(self, mapping: Value, key: str) -> Value | None:
-        """What the mapping has under the key, its function worked out; None for nothing or null."""
+        """What the mapping has under the key, its function worked out; None for nothing or
+        null."""
         found = mapping.data.get(key)
         if found is None:
             return None
@@ -148,7 +160,8 @@ class Scope:
         return [item for item in heads if not isinstance(item, Omitted)]
 
     def text(self, value: Value, least: int = 1, most: int = 255) -> str:
-        """Text; a whole number counts as its digits, a boolean does not: YAML makes one of ``no``."""
+        """Text; a whole number counts as its digits, a boolean does not: YAML makes one of
+        ``no``."""
         value = self.head(value)
         data = value.data
         if isinstance(data, int) and not isinstance(data, bool):
@@ -157,7 +170,9 @@ class Scope:
             hint = '; put it in quotes' if isinstance(data, bool | float) else ''
             raise value.wrong(f'text is wanted, not {value.kind}{hint}')
         if not least <= len(data) <= most:
-            raise value.wrong(f'text of {least} to {most} characters is wanted, not of {len(data)}')
+            raise value.wrong(
+                f'text of {least} to {most} characters is wanted, not of {len(data)}'
+            )
         if fault := text_fault(data):
             raise value.wrong(f'the text {fault}')
         return data
@@ -166,7 +181,9 @@ class Scope:
         """One of these words."""
         text = self.text(value)
         if text not in words:
-            raise self.head(value).wrong(f'{text} is none of {", ".join(words)}{meant(text, words)}')
+            raise self.head(value).wrong(
+                f'{text} is none of {", ".join(words)}{meant(text, words)}'
+            )
         return text
 
     def integer(self, value: Value, least: int = 0, most: int = LARGEST) -> int:

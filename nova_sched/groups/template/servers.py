@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What placement reads of a server: its size, image, zone and hints, and whether it boots from a volume."""
+"""What placement reads of a server: its size, image, zone and hints, and whether it boots from a
+volume."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -55,7 +56,12 @@ class Server:
 
     def member(self, path):
         return Member(
-            path, self.flavor, self.image, self.availability_zone, self.hints, self.boots_from_volume
+            path,
+            self.flavor,
+            self.image,
+            self.availability_zone,
+            self.hints,
+            self.boots_from_volume,
         )
 
 
@@ -69,7 +75,8 @@ class Servers:
         self._warnings = warnings
 
     def server(self, scope: Scope, properties: Value) -> Server:
-        """Raises TemplateError for what placement cannot read; leaves alone what it need not read."""
+        """Raises TemplateError for what placement cannot read; leaves alone what it need not
+        read."""
         properties = scope.mapping(properties)
         self._unknown(properties)
         flavor = self._flavors.flavor(scope, scope.require(properties, 'flavor'))
@@ -93,7 +100,9 @@ class Servers:
             if key not in READ and key not in OF_HEAT:
                 if hint := meant(key, READ):
                     raise properties.wrong_key(key, f'{key} is no property of a server{hint}')
-                self._warnings.append(f'{properties.where}.{key}: no known property of a server; not read')
+                self._warnings.append(
+                    f'{properties.where}.{key}: no known property of a server; not read'
+                )
 
     def _hints(self, scope, value):
         if value is None:
@@ -111,7 +120,8 @@ class Servers:
         return hints, groups
 
     def _server_groups(self, scope, value):
-        """Server groups of the template that the hint ``group`` points to; none if it is a UUID."""
+        """Server groups of the template that the hint ``group`` points to; none if it is a
+        UUID."""
         named = scope.items(value) if isinstance(value.data, list) else [value]
         groups = tuple(item.data.name for item in named if isinstance(item.data, Reference))
         for item in named:
@@ -119,7 +129,9 @@ class Servers:
             if isinstance(item.data, Reference) and self._template.type_of(name) != SERVER_GROUP:
                 raise item.wrong(f'{name} is no {SERVER_GROUP}')
             if isinstance(item.data, str) and self._template.type_of(name) == SERVER_GROUP:
-                raise item.wrong(f'the server group {name} of this template is meant by get_resource')
+                raise item.wrong(
+                    f'the server group {name} of this template is meant by get_resource'
+                )
         if groups and len(groups) != len(named):
             raise value.wrong('server groups of the template do not go together with others')
         return groups

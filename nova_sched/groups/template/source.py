@@ -11,8 +11,8 @@
 # under the License.
 """From YAML text to values that know where they stand: nothing is guessed, and nothing blows up.
 
-It goes by the events of the parser, because composing a tree recurses without a bound. Scalars mean what they
-mean to Heat: dates stay text.
+It goes by the events of the parser, because composing a tree recurses without a bound. Scalars
+mean what they mean to Heat: dates stay text.
 """
 
 import json
@@ -52,7 +52,9 @@ _SCALARS = {
 
 def values(source: Any, allowance: Allowance | None = None) -> Value:
     """The one mapping that the source holds. Raises TemplateError."""
-    value = parse(source, LOADER, allowance) if isinstance(source, str | bytes) else from_plain(source)
+    value = (
+        parse(source, LOADER, allowance) if isinstance(source, str | bytes) else from_plain(source)
+    )
     if not isinstance(value.data, dict):
         raise value.wrong(f'a template is a mapping, not {value.kind}')
     return value
@@ -61,8 +63,8 @@ def values(source: Any, allowance: Allowance | None = None) -> Value:
 def parse(source: str | bytes, loader: type = LOADER, allowance: Allowance | None = None) -> Value:
     """The one YAML document in the text. Raises TemplateError.
 
-    Nearly all of JSON is YAML, and then has lines too. What is not (a surrogate pair escaped, a DEL) is
-    read as JSON, without.
+    Nearly all of JSON is YAML, and then has lines too. What is not (a surrogate pair escaped, a
+    DEL) is read as JSON, without.
     """
     text = _decoded(source)
     try:
@@ -101,8 +103,14 @@ def _yaml(text, loader, allowance):
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         why = ', '.join(part for part in (error.context, error.problem) if part)
-        raise errors.TemplateError(ROOT, mark and mark.line + 1, mark and mark.column + 1, why) from None
-    except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two: PyYAML of a bad escape
+        raise errors.TemplateError(
+            ROOT, mark and mark.line + 1, mark and mark.column + 1, why
+        ) from None
+    except (
+        yaml.YAMLError,
+        ValueError,
+        OverflowError,
+    ) as error:  # the last two: PyYAML of a bad escape
         raise errors.TemplateError(ROOT, None, None, f'no YAML: {error}') from None
 
 

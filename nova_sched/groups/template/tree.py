@@ -11,8 +11,9 @@
 # under the License.
 """Where each member has its place: groups within groups, down to servers, by path.
 
-A top-level resource that no group lists has its own name as its path; what a group lists or holds has the
-group's path, a slash and its name; what a group repeats has the group's path, a slash and a number from 0.
+A top-level resource that no group lists has its own name as its path; what a group lists or holds
+has the group's path, a slash and its name; what a group repeats has the group's path, a slash and
+a number from 0.
 """
 
 import dataclasses
@@ -32,7 +33,8 @@ INLINE = ('name', *DEFINITION, *GROUP)
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Placed:
-    """A group at its place: ``properties`` as they are read in ``scope``, and the paths of its members."""
+    """A group at its place: ``properties`` as they are read in ``scope``, and the paths of its
+    members."""
 
     path: str
     properties: Value
@@ -54,7 +56,9 @@ class Tree:
         self._entries = {}
         self.members: dict[str, Member] = {}
         self.groups: dict[str, tuple[str, ...]] = {}
-        self.placed: list[Placed] = []  # groups that may have policies, from the outer to the inner
+        self.placed: list[
+            Placed
+        ] = []  # groups that may have policies, from the outer to the inner
         self.overlays: list[tuple[str, Item]] = []
         self.of: dict[str, tuple[str, ...]] = {}  # name of a resource -> paths of its members
         self._path_of: dict[str, str] = {}
@@ -76,7 +80,8 @@ class Tree:
                 raise at.wrong(f'groups in a circle: {" in ".join(self._circle(name))}')
 
     def below(self, path):
-        """Members at a path, or None. It may begin with the name of a resource, wherever that is."""
+        """Members at a path, or None. It may begin with the name of a resource, wherever that
+        is."""
         first, slash, rest = path.partition('/')
         path = self._path_of.get(first, first) + slash + rest
         return (path,) if path in self.members else self.groups.get(path)
@@ -99,7 +104,9 @@ class Tree:
                 continue
             if name in self._parents:
                 first, _at = self._parents[name]
-                raise entry.wrong(f'{name} is a member of {first} already; it has one place (see overlay)')
+                raise entry.wrong(
+                    f'{name} is a member of {first} already; it has one place (see overlay)'
+                )
             self._parents[name] = (group, entry)
 
     def _named(self, entry):
@@ -118,7 +125,8 @@ class Tree:
         return [*chain[chain.index(name) :], name]
 
     def _listed(self, properties, scope):
-        """Entries of the members of a group that will exist; read once where no index can change them."""
+        """Entries of the members of a group that will exist; read once where no index can change
+        them."""
         if not scope.indexes and properties in self._entries:
             return self._entries[properties]
         entries = scope.items(scope.require(scope.mapping(properties, GROUP), 'members'))
@@ -138,7 +146,9 @@ class Tree:
         if path in self.members or path in self.groups:
             raise one.at.wrong(f'there is a member or a group {path} already')
         if len(path) > PATH or path.count('/') >= LEVELS:
-            raise one.at.wrong(f'the path {path[:50]}... is longer than {PATH}, or {LEVELS} groups deep')
+            raise one.at.wrong(
+                f'the path {path[:50]}... is longer than {PATH}, or {LEVELS} groups deep'
+            )
         if one.type == types.SERVER:
             return self._place_server(one, path, scope)
         if len(self.groups) >= self._most_groups:
@@ -165,7 +175,9 @@ class Tree:
         server = self._described.get(one.properties)
         if server is None:
             if 'external_id' in one.at.data:
-                raise one.at.wrong_key('external_id', 'the server exists already; it cannot be planned')
+                raise one.at.wrong_key(
+                    'external_id', 'the server exists already; it cannot be planned'
+                )
             scope.used_index = False
             server = self._servers.server(scope, one.properties)
             if not scope.used_index:
@@ -192,7 +204,8 @@ class Tree:
         return tuple(members)
 
     def _inline(self, entry, scope):
-        """A member that is described where it is listed: a server, or a group with or without its type."""
+        """A member that is described where it is listed: a server, or a group with or without its
+        type."""
         entry = scope.mapping(entry, INLINE)
         scope.require(entry, 'name')
         if 'type' in entry.data:

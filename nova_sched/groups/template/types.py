@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The types of resources: those that placement reads, those left to Heat, and those that are wrong."""
+"""The types of resources: those that placement reads, those left to Heat, and those that are
+wrong."""
 
 import re
 
@@ -20,7 +21,9 @@ SERVER = 'OS::Nova::Server'
 SERVER_GROUP = 'OS::Nova::ServerGroup'
 RESOURCE_GROUP = 'OS::Heat::ResourceGroup'
 SCALING_GROUP = 'OS::Heat::AutoScalingGroup'
-INDEXED_SCALING_GROUP = 'OS::NovaSched::AutoScalingGroup'  # one that has an index, as a ResourceGroup has
+INDEXED_SCALING_GROUP = (
+    'OS::NovaSched::AutoScalingGroup'  # one that has an index, as a ResourceGroup has
+)
 GROUP = 'OS::NovaSched::Group'
 RELATION = 'OS::NovaSched::Relation'
 REPEATING = {  # type -> the property that says what it repeats
@@ -59,7 +62,9 @@ def known(scope: Scope, value: Value) -> str:
     if name in READ:
         return name
     if _NESTED.fullmatch(name):
-        raise value.wrong(f'{name} is another template; what is in it cannot be placed together with this')
+        raise value.wrong(
+            f'{name} is another template; what is in it cannot be placed together with this'
+        )
     if not _TYPE.fullmatch(name):
         raise value.wrong(f'{name} is no type of a resource{meant(name, READ)}')
     for space, names in _CLOSED.items():

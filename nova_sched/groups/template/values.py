@@ -34,11 +34,12 @@ class Reference:
 
 
 class Value:
-    """Null, boolean, number, text, Reference, list of Values, or mapping from text to Value, in ``data``.
+    """Null, boolean, number, text, Reference, list of Values, or mapping from text to Value, in
+    ``data``.
 
-    ``where`` is the path to it; ``line`` and ``column`` count from 1 and are None for what was not read from
-    text. ``keys``: where the keys of a mapping stand. ``literal``: it is what it is, even
-    a mapping that looks like a function.
+    ``where`` is the path to it; ``line`` and ``column`` count from 1 and are None for what was not
+    read from text. ``keys``: where the keys of a mapping stand. ``literal``: it is what it is,
+    even a mapping that looks like a function.
     """
 
     __slots__ = ('column', 'data', 'keys', 'line', 'literal', 'where')
@@ -122,8 +123,11 @@ def number_fault(plain):
     return None
 
 
-def from_plain(plain: Any, where: str = ROOT, at: Value | None = None, literal: bool = False) -> Value:
-    """Values from what JSON has, all of them at the line and column of ``at``. Raises TemplateError."""
+def from_plain(
+    plain: Any, where: str = ROOT, at: Value | None = None, literal: bool = False
+) -> Value:
+    """Values from what JSON has, all of them at the line and column of ``at``. Raises
+    TemplateError."""
     return _Plain(at, literal).value(plain, where, 0)
 
 
@@ -146,7 +150,9 @@ class _Plain:
         if isinstance(plain, Mapping):
             made.data = self._mapping(made, plain, depth)
         elif isinstance(plain, list | tuple):
-            made.data = [self.value(item, inside(where, i), depth + 1) for i, item in enumerate(plain)]
+            made.data = [
+                self.value(item, inside(where, i), depth + 1) for i, item in enumerate(plain)
+            ]
         else:
             made.data = self._scalar(made, plain)
         return made
@@ -155,7 +161,10 @@ class _Plain:
         for key in plain:
             if not isinstance(key, str) or text_fault(key):
                 raise made.wrong(f'the key {key!r} is no text')
-        return {key: self.value(item, inside(made.where, key), depth + 1) for key, item in plain.items()}
+        return {
+            key: self.value(item, inside(made.where, key), depth + 1)
+            for key, item in plain.items()
+        }
 
     def _scalar(self, made, plain):
         if isinstance(plain, str):

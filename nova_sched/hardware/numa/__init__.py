@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""NUMA: what the cells of a host have, what a guest asks of them, and how the one fits into the other.
+"""NUMA: what the cells of a host have, what a guest asks of them, and how the one fits into the
+other.
 
 ``fit`` finds a place, ``take`` books it, ``give_back`` frees it, ``why_not`` says what is short,
 ``Summary`` tells from a few figures that there is no place.

@@ -45,11 +45,12 @@ class Attempts:
 class NovaAttempts:
     """The same as Nova goes about it, which overlooks a fit now and then.
 
-    Nova writes into the guest as it searches. A cell that may have pages of several sizes keeps the
-    first size that it is offered. And a cell's id becomes that of the host cell that it was placed in,
-    while failures are remembered by these ids: so one cell is taken for another that has failed.
-    A compute node does the same sum for a claim and refuses what it overlooks, so there is no use in
-    sending it the guest. What Nova accepts by such a mistake is not accepted here.
+    Nova writes into the guest as it searches. A cell that may have pages of several sizes keeps
+    the first size that it is offered. And a cell's id becomes that of the host cell that it was
+    placed in, while failures are remembered by these ids: so one cell is taken for another that
+    has failed. A compute node does the same sum for a claim and refuses what it overlooks, so
+    there is no use in sending it the guest. What Nova accepts by such a mistake is not accepted
+    here.
     """
 
     def __init__(self, guest: Guest, limits: Limits | None, host_cells: int):
@@ -89,7 +90,9 @@ class NovaAttempts:
             return size_kb
         if size_kb != cell.pagesize_kb:
             cell = self._cells[position] = dataclasses.replace(cell, pagesize_kb=size_kb)
-        return one.place_cpus(host, cell, size_kb, self._guest.reserved_cpus(position), self._limits)
+        return one.place_cpus(
+            host, cell, size_kb, self._guest.reserved_cpus(position), self._limits
+        )
 
     def _comes_again(self, position: int) -> bool:
         """There is more than one choice for the cells after this one, once it has its place."""

@@ -41,7 +41,8 @@ class Stage(enum.IntEnum):
 
 
 class Shortage(NamedTuple):
-    """What keeps a guest cell out of a host cell; ``what`` has its unit in it, as in 'MiB of memory'."""
+    """What keeps a guest cell out of a host cell; ``what`` has its unit in it, as in 'MiB of
+    memory'."""
 
     stage: Stage
     what: str
@@ -52,7 +53,11 @@ class Shortage(NamedTuple):
 def place(host: Cell, guest: GuestCell, reserved: int, limits: Limits | None) -> Placed | Shortage:
     """Where the guest cell would lie in the host cell, with ``reserved`` CPUs for the emulator."""
     size_kb = page_size(host, guest)
-    return size_kb if isinstance(size_kb, Shortage) else place_cpus(host, guest, size_kb, reserved, limits)
+    return (
+        size_kb
+        if isinstance(size_kb, Shortage)
+        else place_cpus(host, guest, size_kb, reserved, limits)
+    )
 
 
 def page_size(host: Cell, guest: GuestCell) -> int | Shortage | None:
@@ -61,7 +66,9 @@ def page_size(host: Cell, guest: GuestCell) -> int | Shortage | None:
     if asked is None:
         has = host.free_plain_memory_mb if guest.is_pinned else host.plain_memory_mb
         what = 'MiB of free memory' if guest.is_pinned else 'MiB of memory'
-        return None if guest.memory_mb <= has else Shortage(Stage.MEMORY, what, guest.memory_mb, has)
+        return (
+            None if guest.memory_mb <= has else Shortage(Stage.MEMORY, what, guest.memory_mb, has)
+        )
     memory_kb = guest.memory_mb * 1024
     sizes = _sizes(host, asked)
     for size_kb in sizes:
@@ -71,7 +78,8 @@ def page_size(host: Cell, guest: GuestCell) -> int | Shortage | None:
 
 
 def _sizes(host: Cell, asked: int) -> list[int]:
-    """Sizes of the host's pages that will do, the best first: large pages make for small page tables."""
+    """Sizes of the host's pages that will do, the best first: large pages make for small page
+    tables."""
     sizes = list(host.pages_by_size)
     if asked == SMALL:
         return sizes[:1]
@@ -86,7 +94,9 @@ def _pages_short(host: Cell, guest: GuestCell, sizes: list[int]) -> Shortage:
     words = {SMALL: 'small pages', LARGE: 'large pages', ANY: 'pages'}
     name = words.get(guest.pagesize_kb or 0, f'pages of {guest.pagesize_kb} KiB')
     whole = [size_kb for size_kb in sizes if guest.memory_mb * 1024 % size_kb == 0]
-    has_mb = max((host.pages_by_size[size_kb].free * size_kb / 1024 for size_kb in whole), default=0)
+    has_mb = max(
+        (host.pages_by_size[size_kb].free * size_kb / 1024 for size_kb in whole), default=0
+    )
     if sizes and not whole:
         return Shortage(Stage.PAGES, f'MiB in whole {name}', guest.memory_mb, has_mb)
     stage = Stage.MEMORY if whole else Stage.PAGES
@@ -121,8 +131,13 @@ def _too_few(host: Cell, guest: GuestCell, reserved: int) -> Shortage | None:
         return Shortage(Stage.CPUS, 'dedicated CPUs', asked, len(host.pcpuset))
     if asked > len(host.free_pcpus):
         return Shortage(Stage.FREE_CPUS, 'free dedicated CPUs', asked, len(host.free_pcpus))
-    # Where some CPUs are set apart, their siblings may be shared ones, and no guest is alone on a core.
-    if guest.thread_policy == ISOLATE and host.threads_per_core > 1 and host.cpuset != host.pcpuset:
+    # Where some CPUs are set apart, their siblings may be shared ones, and no guest is alone on a
+    # core.
+    if (
+        guest.thread_policy == ISOLATE
+        and host.threads_per_core > 1
+        and host.cpuset != host.pcpuset
+    ):
         return Shortage(Stage.CORES, 'cores of one thread', asked, 0)
     return None
 

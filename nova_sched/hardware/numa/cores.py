@@ -32,10 +32,12 @@ NONE = Pins(())
 
 
 def pin(cell: Cell, wanted: int, reserved: int, thread_policy: str) -> Pins | None:
-    """Free CPUs of the cell for ``wanted`` guest CPUs and ``reserved`` emulator CPUs; None if it has not.
+    """Free CPUs of the cell for ``wanted`` guest CPUs and ``reserved`` emulator CPUs; None if it
+    has not.
 
-    ``prefer`` fills cores as far as it can. ``require`` leaves cores alone that have one free thread.
-    ``isolate`` takes one thread of cores that are wholly free; for the guest only cores of full size.
+    ``prefer`` fills cores as far as it can. ``require`` leaves cores alone that have one free
+    thread. ``isolate`` takes one thread of cores that are wholly free; for the guest only cores of
+    full size.
     """
     if not wanted and (reserved or thread_policy == ISOLATE):
         # Nova finds no place for no CPU, and neither does its compute node.
@@ -44,7 +46,8 @@ def pin(cell: Cell, wanted: int, reserved: int, thread_policy: str) -> Pins | No
         full = _full(cell)
         return _cut(_first(full, 1), wanted, _first(cell.whole_cores, 1), reserved)
     fewest = 2 if thread_policy == REQUIRE else 1
-    # As many threads of each core as will do: the fewer cores a guest touches, the fewer it shares.
+    # As many threads of each core as will do: the fewer cores a guest touches, the fewer it
+    # shares.
     for threads in range(cell.threads_per_core, fewest - 1, -1):
         cores = [core for core in cell.free_cores if len(core) >= threads]
         if cores and threads * len(cores) >= wanted:
@@ -60,7 +63,9 @@ def most(cell: Cell, thread_policy: str) -> int:
         return len(_full(cell))
     if thread_policy == REQUIRE:
         sizes = [len(core) for core in cell.free_cores]
-        return max((size * sum(other >= size for other in sizes) for size in sizes if size > 1), default=0)
+        return max(
+            (size * sum(other >= size for other in sizes) for size in sizes if size > 1), default=0
+        )
     return sum(map(len, cell.free_cores))
 
 

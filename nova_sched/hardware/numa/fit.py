@@ -29,11 +29,12 @@ def fit(
     packing: bool = False,
     thorough: bool = False,
 ) -> Fitted | None:
-    """Where the guest would lie, the first choice of host cells that will do; None if there is none.
+    """Where the guest would lie, the first choice of host cells that will do; None if there is
+    none.
 
-    ``limits``: allocation ratios of shared CPUs and memory, and networks to be near to; None: no limits.
-    ``pci``: a ``pci.Wanted``, whose devices must be near the cells. ``packing`` prefers cells that are
-    fuller. ``thorough`` finds every fit, also those that Nova overlooks.
+    ``limits``: allocation ratios of shared CPUs and memory, and networks to be near to; None: no
+    limits. ``pci``: a ``pci.Wanted``, whose devices must be near the cells. ``packing`` prefers
+    cells that are fuller. ``thorough`` finds every fit, also those that Nova overlooks.
     """
     if len(host.cells) < len(guest.cells):
         return None
@@ -56,7 +57,9 @@ class _Search:
         self._order = _in_order(host, guest, pci, packing)
         self._asked = len(guest.cells)
         self._choices = math.comb(len(self._order), self._asked)
-        self._too_far: set[frozenset[int]] = set()  # choices that devices or networks are not near to
+        self._too_far: set[frozenset[int]] = (
+            set()
+        )  # choices that devices or networks are not near to
         self._attempts = (
             Attempts(guest, limits) if thorough else NovaAttempts(guest, limits, len(self._order))
         )
@@ -64,7 +67,11 @@ class _Search:
     def extend(self, chosen: tuple[Placed, ...] = ()) -> Fitted | None:
         """The first whole choice that begins with these cells."""
         if len(chosen) == self._asked:
-            return Fitted(chosen) if self._is_near(frozenset(one.host_cell for one in chosen)) else None
+            return (
+                Fitted(chosen)
+                if self._is_near(frozenset(one.host_cell for one in chosen))
+                else None
+            )
         taken = [one.host_cell for one in chosen]
         again = False
         for cell in self._order:
@@ -90,7 +97,8 @@ class _Search:
 
 
 def _in_order(host: Topology, guest: Guest, pci: Any, packing: bool) -> Sequence[Cell]:
-    """Host cells, the preferred ones first: where devices are if they are wanted, then the emptiest.
+    """Host cells, the preferred ones first: where devices are if they are wanted, then the
+    emptiest.
 
     With no cell to spare there is nothing to prefer.
     """
@@ -101,7 +109,11 @@ def _in_order(host: Topology, guest: Guest, pci: Any, packing: bool) -> Sequence
     def key(cell: Cell) -> tuple[int, int, int]:
         devices = pci.devices_in(cell.id) if pci else 0
         used = cell.cpu_usage if guest.cpu_policy == SHARED else -len(cell.free_pcpus)
-        return -devices if pci and pci.requests else devices, fullest * used, -fullest * cell.free_memory_mb
+        return (
+            -devices if pci and pci.requests else devices,
+            fullest * used,
+            -fullest * cell.free_memory_mb,
+        )
 
     return sorted(host.cells, key=key)
 

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The guest's side of NUMA: the cells that an instance asks for, and how far a host may go for it."""
+"""The guest's side of NUMA: the cells that an instance asks for, and how far a host may go for
+it."""
 
 import dataclasses
 import functools
@@ -19,13 +20,18 @@ from nova_sched import errors
 from nova_sched.hardware import read
 
 DEDICATED, MIXED, SHARED = 'dedicated', 'mixed', 'shared'
-PREFER, ISOLATE, REQUIRE = 'prefer', 'isolate', 'require'  # thread policies; isolate also for emulators
+PREFER, ISOLATE, REQUIRE = (
+    'prefer',
+    'isolate',
+    'require',
+)  # thread policies; isolate also for emulators
 SMALL, LARGE, ANY = -1, -2, -3  # page sizes that stand for several
 
 
 @dataclasses.dataclass(frozen=True)
 class GuestCell:
-    """One guest cell: its CPUs on shared ones of the host, those in ``pcpuset`` with one to themselves."""
+    """One guest cell: its CPUs on shared ones of the host, those in ``pcpuset`` with one to
+    themselves."""
 
     id: int
     cpuset: frozenset[int]
@@ -66,7 +72,8 @@ class GuestCell:
 
 @dataclasses.dataclass(frozen=True)
 class Guest:
-    """The cells that one instance asks for; ``emulator_policy`` is ``isolate``, ``share`` or None."""
+    """The cells that one instance asks for; ``emulator_policy`` is ``isolate``, ``share`` or
+    None."""
 
     cells: tuple[GuestCell, ...]
     emulator_policy: str | None = None
@@ -104,7 +111,8 @@ class Guest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """How far the CPUs and the memory of a cell may be overcommitted, and networks that must be near."""
+    """How far the CPUs and the memory of a cell may be overcommitted, and networks that must be
+    near."""
 
     cpu_ratio: float
     ram_ratio: float

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The host's side of NUMA: cells with their CPUs, memory, pages and networks, and what is in use of them."""
+"""The host's side of NUMA: cells with their CPUs, memory, pages and networks, and what is in use
+of them."""
 
 import dataclasses
 import functools
@@ -39,15 +40,18 @@ class Pages:
 class Cell:
     """One NUMA cell.
 
-    ``cpuset`` holds the CPUs that guests share, ``pcpuset`` those that one guest gets for itself; a node
-    that sets none apart has the same in both. ``siblings`` are the cores: threads that share one.
+    ``cpuset`` holds the CPUs that guests share, ``pcpuset`` those that one guest gets for itself;
+    a node that sets none apart has the same in both. ``siblings`` are the cores: threads that
+    share one.
     """
 
     id: int
     cpuset: frozenset[int]
     pcpuset: frozenset[int]
     memory_mb: int
-    cpu_usage: int = 0  # virtual CPUs on the shared ones, more than these where they are overcommitted
+    cpu_usage: int = (
+        0  # virtual CPUs on the shared ones, more than these where they are overcommitted
+    )
     memory_usage_mb: int = 0
     pinned_cpus: frozenset[int] = frozenset()
     siblings: tuple[frozenset[int], ...] = ()
@@ -67,14 +71,19 @@ class Cell:
 
     @functools.cached_property
     def free_cores(self) -> tuple[tuple[int, ...], ...]:
-        """Free dedicated CPUs, core by core; within a core they go as Nova takes them, as a set does."""
+        """Free dedicated CPUs, core by core; within a core they go as Nova takes them, as a set
+        does."""
         free = (core & self.free_pcpus for core in self.cores)
         return tuple(tuple(threads) for threads in free if threads)
 
     @property
     def whole_cores(self) -> list[tuple[int, ...]]:
         """Those of them of which no thread is in use, or shared."""
-        return [tuple(core & self.free_pcpus) for core in self.cores if core and core <= self.free_pcpus]
+        return [
+            tuple(core & self.free_pcpus)
+            for core in self.cores
+            if core and core <= self.free_pcpus
+        ]
 
     @functools.cached_property
     def threads_per_core(self) -> int:
@@ -83,7 +92,9 @@ class Cell:
     @functools.cached_property
     def pages_by_size(self) -> dict[int, Pages]:
         """By KiB, from the smallest to the largest."""
-        return {pages.size_kb: pages for pages in sorted(self.pages, key=lambda pages: pages.size_kb)}
+        return {
+            pages.size_kb: pages for pages in sorted(self.pages, key=lambda pages: pages.size_kb)
+        }
 
     @property
     def free_memory_mb(self) -> int:
@@ -92,7 +103,8 @@ class Cell:
 
     @functools.cached_property
     def plain_memory_mb(self) -> float:
-        """All that a guest can ever have here without asking for a page size: in the smallest pages."""
+        """All that a guest can ever have here without asking for a page size: in the smallest
+        pages."""
         for pages in self.pages_by_size.values():
             return pages.total * pages.size_kb / 1024
         return self.memory_mb
@@ -166,7 +178,9 @@ def _read_cell(data: Mapping[str, Any]) -> Cell:
         memory_usage_mb=wire.count(data.get('memory_usage', 0)),
         pinned_cpus=_cpus(data.get('pinned_cpus', ())),
         siblings=tuple(map(_cpus, data.get('siblings', ()))),
-        pages=tuple(_read_pages(wire.data(p, 'NUMAPagesTopology')) for p in data.get('mempages', ())),
+        pages=tuple(
+            _read_pages(wire.data(p, 'NUMAPagesTopology')) for p in data.get('mempages', ())
+        ),
         physnets=frozenset(map(str, near.get('physnets', ()))),
         tunneled=bool(near.get('tunneled', False)),
         socket=None if socket is None else int(socket),
@@ -197,7 +211,8 @@ def _write_cell(cell: Cell) -> dict[str, Any]:
         'pinned_cpus': sorted(cell.pinned_cpus),
         'siblings': list(map(sorted, cell.siblings)),
         'mempages': [
-            wire.primitive('NUMAPagesTopology', '1.1', dataclasses.asdict(pages)) for pages in cell.pages
+            wire.primitive('NUMAPagesTopology', '1.1', dataclasses.asdict(pages))
+            for pages in cell.pages
         ],
         'network_metadata': wire.primitive('NetworkMetadata', '1.0', network),
         'socket': cell.socket,

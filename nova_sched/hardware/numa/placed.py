@@ -94,7 +94,10 @@ class Fitted:
             cells = wire.data(json.loads(text), 'InstanceNUMATopology')['cells']
             fields = (wire.data(cell, 'InstanceNUMACell') for cell in cells)
             return cls(
-                tuple(Placed.of(types.SimpleNamespace(**some), place) for place, some in enumerate(fields))
+                tuple(
+                    Placed.of(types.SimpleNamespace(**some), place)
+                    for place, some in enumerate(fields)
+                )
             )
 
     def to_json(self) -> str:

@@ -31,7 +31,11 @@ CELLS, WITHIN, AT_ONCE, NEAR, DEVICES = 0, 1, 100, 101, 102
 
 
 def why_not(
-    host: Topology, guest: Guest, limits: Limits | None = None, pci: Any = None, packing: bool = False
+    host: Topology,
+    guest: Guest,
+    limits: Limits | None = None,
+    pci: Any = None,
+    packing: bool = False,
 ) -> str:
     """What keeps the guest out of the host; empty if it fits. Arguments as for ``fit``."""
     found = miss(host, guest, limits, pci, packing)
@@ -39,7 +43,11 @@ def why_not(
 
 
 def miss(
-    host: Topology, guest: Guest, limits: Limits | None = None, pci: Any = None, packing: bool = False
+    host: Topology,
+    guest: Guest,
+    limits: Limits | None = None,
+    pci: Any = None,
+    packing: bool = False,
 ) -> Miss | None:
     """What keeps the guest out of the host, to be compared with other hosts; None if it fits."""
     if fit(host, guest, limits, pci, packing):
@@ -51,7 +59,9 @@ def miss(
         if found := _nowhere(host, cell, guest.reserved_cpus(position), limits):
             return found
     if fit(host, guest, limits, pci, packing, thorough=True):
-        return Miss(AT_ONCE, 0, 'it fits, but in a way that Nova does not find, nor would its compute node')
+        return Miss(
+            AT_ONCE, 0, 'it fits, but in a way that Nova does not find, nor would its compute node'
+        )
     anywhere = limits and Limits(limits.cpu_ratio, limits.ram_ratio)
     fitted = fit(host, guest, anywhere, packing=packing, thorough=True)
     if not fitted:
@@ -66,11 +76,16 @@ def miss(
 
 
 def _nowhere(host: Topology, cell: GuestCell, reserved: int, limits: Limits | None) -> Miss | None:
-    """What the host cell lacks that came nearest to taking the guest cell; None if one takes it."""
+    """What the host cell lacks that came nearest to taking the guest cell; None if one takes
+    it."""
     found = [one.place(host_cell, cell, reserved, limits) for host_cell in host.cells]
     short = [some for some in found if isinstance(some, one.Shortage)]
     if not short or len(short) < len(found):
         return None
     nearest = max(short, key=lambda some: (some.stage, some.has - some.needs))
-    needs = f'needs {nearest.needs:g} {nearest.what}, the best host cell has {max(nearest.has, 0):g}'
-    return Miss(WITHIN + nearest.stage, nearest.has - nearest.needs, f'guest cell {cell.id} {needs}')
+    needs = (
+        f'needs {nearest.needs:g} {nearest.what}, the best host cell has {max(nearest.has, 0):g}'
+    )
+    return Miss(
+        WITHIN + nearest.stage, nearest.has - nearest.needs, f'guest cell {cell.id} {needs}'
+    )

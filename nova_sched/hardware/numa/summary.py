@@ -48,7 +48,9 @@ class Summary:
             memory_largest_mb=max((cell.plain_memory_mb for cell in cells), default=0),
             pages_best={
                 size_kb: max(
-                    cell.pages_by_size[size_kb].free for cell in cells if size_kb in cell.pages_by_size
+                    cell.pages_by_size[size_kb].free
+                    for cell in cells
+                    if size_kb in cell.pages_by_size
                 )
                 for size_kb in sorted(sizes)
             },
@@ -66,9 +68,18 @@ class Summary:
     def _may_take(self, cell: GuestCell) -> bool:
         if cell.cpu_policy != DEDICATED and len(cell.cpuset) > self.shared_best:
             return False
-        if cell.is_pinned and cell.pcpuset and cell.thread_policy == REQUIRE and not self.has_siblings:
+        if (
+            cell.is_pinned
+            and cell.pcpuset
+            and cell.thread_policy == REQUIRE
+            and not self.has_siblings
+        ):
             return False
         if cell.pagesize_kb is None:
-            return cell.memory_mb <= (self.memory_best_mb if cell.is_pinned else self.memory_largest_mb)
+            return cell.memory_mb <= (
+                self.memory_best_mb if cell.is_pinned else self.memory_largest_mb
+            )
         sizes = [cell.pagesize_kb] if cell.pagesize_kb > 0 else list(self.pages_best)
-        return any(self.pages_best.get(size_kb, 0) * size_kb >= cell.memory_mb * 1024 for size_kb in sizes)
+        return any(
+            self.pages_best.get(size_kb, 0) * size_kb >= cell.memory_mb * 1024 for size_kb in sizes
+        )

@@ -20,7 +20,8 @@ from nova_sched.hardware.numa.placed import Fitted, Placed
 
 
 def take(host: Topology, fitted: Fitted) -> Topology:
-    """The host with the guest on it. Raises Overdrawn if a cell is not there, or a CPU is not free."""
+    """The host with the guest on it. Raises Overdrawn if a cell is not there, or a CPU is not
+    free."""
     cells: dict[int, Cell] = {}
     for placed in fitted.cells:
         cell = cells.get(placed.host_cell) or host.by_id.get(placed.host_cell)
@@ -34,7 +35,8 @@ def take(host: Topology, fitted: Fitted) -> Topology:
 
 
 def hold(host: Topology, fitted: Fitted) -> Topology:
-    """The host with the guest on it, even where that shares a CPU; cells that it has not are passed over."""
+    """The host with the guest on it, even where that shares a CPU; cells that it has not are
+    passed over."""
     cells: dict[int, Cell] = {}
     for placed in fitted.cells:
         cell = cells.get(placed.host_cell) or host.by_id.get(placed.host_cell)
@@ -61,7 +63,8 @@ def give_back(host: Topology, fitted: Fitted) -> Topology:
 
 
 def _cpus(cell: Cell, placed: Placed) -> frozenset[int]:
-    """Host CPUs that nobody else gets; an isolated guest keeps others off the siblings of its own."""
+    """Host CPUs that nobody else gets; an isolated guest keeps others off the siblings of its
+    own."""
     own = placed.host_cpus
     if placed.cell.thread_policy != ISOLATE or not own:
         return own
@@ -87,6 +90,8 @@ def _pages(cell: Cell, placed: Placed, sign: int) -> tuple[Pages, ...]:
         return cell.pages
     moved = sign * (placed.cell.memory_mb * 1024 // size_kb)
     return tuple(
-        dataclasses.replace(pages, used=max(pages.used + moved, 0)) if pages.size_kb == size_kb else pages
+        dataclasses.replace(pages, used=max(pages.used + moved, 0))
+        if pages.size_kb == size_kb
+        else pages
         for pages in cell.pages
     )

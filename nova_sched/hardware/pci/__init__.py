@@ -11,8 +11,8 @@
 # under the License.
 """PCI: which pools of free devices a node has, and which of them a request gets.
 
-``supports`` says whether there are enough, ``take`` books them, ``give_back`` frees them, ``why_not``
-says what is short; ``Wanted`` hands all of it to a NUMA fit.
+``supports`` says whether there are enough, ``take`` books them, ``give_back`` frees them,
+``why_not`` says what is short; ``Wanted`` hands all of it to a NUMA fit.
 """
 
 from nova_sched.hardware.pci.devices import Pool, pools_from_json, pools_of, pools_to_json

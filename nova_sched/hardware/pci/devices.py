@@ -31,9 +31,11 @@ def is_yes(text: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Pool:
-    """``count`` free devices that have the same vendor and product (hexadecimal digits), NUMA node and tags.
+    """``count`` free devices that have the same vendor and product (hexadecimal digits), NUMA node
+    and tags.
 
-    ``numa_node`` None: near to no cell. A pool stays when it is empty, for its devices to come back.
+    ``numa_node`` None: near to no cell. A pool stays when it is empty, for its devices to come
+    back.
     """
 
     vendor_id: str
@@ -95,7 +97,8 @@ class Pool:
 
     @classmethod
     def of(cls, pool: Any) -> 'Pool':
-        """From anything with PciDevicePool's attributes, unset ones tolerated; or from a flat mapping.
+        """From anything with PciDevicePool's attributes, unset ones tolerated; or from a flat
+        mapping.
 
         A mapping is how Nova's statistics have a pool: its tags stand among the rest.
         """
@@ -113,7 +116,8 @@ class Pool:
 
     @classmethod
     def from_primitive(cls, primitive: Mapping[str, Any]) -> 'Pool':
-        """From a PciDevicePool object as plain values; whatever is wrong with it raises what it raises."""
+        """From a PciDevicePool object as plain values; whatever is wrong with it raises what it
+        raises."""
         data = wire.data(primitive, 'PciDevicePool')
         node = data.get('numa_node')
         return cls(

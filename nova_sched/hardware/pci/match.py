@@ -59,8 +59,9 @@ def supports(
 ) -> bool:
     """There are devices for all requests.
 
-    ``cells``: ids of the host cells that the guest lies in, for the NUMA policies; none: they do not
-    matter. ``host`` knows which other cells are on their sockets. ``provider_mapping``: see ``Request``.
+    ``cells``: ids of the host cells that the guest lies in, for the NUMA policies; none: they do
+    not matter. ``host`` knows which other cells are on their sockets. ``provider_mapping``: see
+    ``Request``.
     """
     return not why_not(pools, requests, cells, host, provider_mapping)
 
@@ -87,18 +88,26 @@ def take(
     host: Topology | None = None,
     provider_mapping: Mapped = None,
 ) -> tuple[tuple[Pool, ...], tuple[Taken, ...]]:
-    """The pools without the devices, and the devices. Raises Overdrawn. Arguments as for ``supports``."""
+    """The pools without the devices, and the devices. Raises Overdrawn. Arguments as for
+    ``supports``."""
     left = list(pools)
     taken: list[Taken] = []
     for request in requests:
         providers = request.providers(provider_mapping)
         rows = _rows(left, request, cells, host, providers)
-        taken += (Taken(request.request_id, some) for some in _drawn(left, rows, providers, request.count))
+        taken += (
+            Taken(request.request_id, some)
+            for some in _drawn(left, rows, providers, request.count)
+        )
     return tuple(left), tuple(taken)
 
 
 def _rows(
-    pools: Sequence[Pool], request: Request, cells: Cells, host: Topology | None, providers: list[str]
+    pools: Sequence[Pool],
+    request: Request,
+    cells: Cells,
+    host: Topology | None,
+    providers: list[str],
 ) -> list[int]:
     """Pools that the request may be met from, the first choice first. Raises Overdrawn."""
     count = request.count
@@ -114,23 +123,33 @@ def _rows(
     rows = enough([row for row in order if _matches(pools[row], request)], 'free that match')
     if cells:
         rows = enough(_near(pools, rows, request, cells, host), 'near to the NUMA cells')
-    rows = enough([row for row in rows if _may_have(pools[row], request)], 'of a type that was asked for')
+    rows = enough(
+        [row for row in rows if _may_have(pools[row], request)], 'of a type that was asked for'
+    )
     if providers:
-        rows = enough([row for row in rows if pools[row].rp_uuid in providers], 'of the allocated providers')
+        rows = enough(
+            [row for row in rows if pools[row].rp_uuid in providers], 'of the allocated providers'
+        )
     return rows
 
 
 def _matches(pool: Pool, request: Request) -> bool:
     facts = pool.facts
     return pool.count > 0 and any(
-        all(facts.get(name) == value for name, value in one.items()) for one in request.alternatives
+        all(facts.get(name) == value for name, value in one.items())
+        for one in request.alternatives
     )
 
 
 def _near(
-    pools: Sequence[Pool], rows: list[int], request: Request, cells: Collection[int], host: Topology | None
+    pools: Sequence[Pool],
+    rows: list[int],
+    request: Request,
+    cells: Collection[int],
+    host: Topology | None,
 ) -> list[int]:
-    """Pools as near as the policy wants; farther ones if there is not enough, as far as it allows."""
+    """Pools as near as the policy wants; farther ones if there is not enough, as far as it
+    allows."""
     near: list[int] = []
     for nodes in _nodes(request.numa_policy, cells, host):
         near = [row for row in rows if pools[row].numa_node in nodes]
@@ -141,7 +160,9 @@ def _near(
     return near
 
 
-def _nodes(policy: str, cells: Collection[int], host: Topology | None) -> Iterator[set[int | None]]:
+def _nodes(
+    policy: str, cells: Collection[int], host: Topology | None
+) -> Iterator[set[int | None]]:
     """Sets of NUMA nodes, from the strictest on."""
     own: set[int | None] = set(cells)
     yield own

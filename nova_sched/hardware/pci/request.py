@@ -27,7 +27,8 @@ _FOR_PLACEMENT = frozenset(['resource_class', 'traits', 'rp_uuid', 'rp_uuids'])
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """``count`` devices, each as one of the alternatives in ``spec`` has it; None there: without such a tag.
+    """``count`` devices, each as one of the alternatives in ``spec`` has it; None there: without
+    such a tag.
 
     A request with an ``alias_name`` is the flavor's, another one is a port's.
     """
@@ -48,7 +49,11 @@ class Request:
     def alternatives(self) -> tuple[dict[str, str | None], ...]:
         """The spec as far as it is about devices, values in lower case."""
         return tuple(
-            {name: value and value.lower() for name, value in one.items() if name not in _FOR_PLACEMENT}
+            {
+                name: value and value.lower()
+                for name, value in one.items()
+                if name not in _FOR_PLACEMENT
+            }
             for one in self.spec
         )
 
@@ -67,17 +72,25 @@ class Request:
         return bool(self.spec) and all(is_yes(one.get('live_migratable')) for one in self.spec)
 
     def providers(self, mapping: Mapping[str, Sequence[str]] | None) -> list[str]:
-        """Resource providers that were allocated for it, one for each device; none: any device will do.
+        """Resource providers that were allocated for it, one for each device; none: any device
+        will do.
 
-        ``mapping`` is that of the allocation candidate, from requester to providers; without one, what the
-        request was told once it was allocated. Ports are allocated in another way.
+        ``mapping`` is that of the allocation candidate, from requester to providers; without one,
+        what the request was told once it was allocated. Ports are allocated in another way.
         """
         if self.alias_name is None:
             return []
         if not mapping:
-            return [uuid for one in self.spec[:1] for uuid in (one.get('rp_uuids') or '').split(',') if uuid]
+            return [
+                uuid
+                for one in self.spec[:1]
+                for uuid in (one.get('rp_uuids') or '').split(',')
+                if uuid
+            ]
         own = str(self.request_id)
-        return [uuids[0] for requester, uuids in mapping.items() if uuids and requester.startswith(own)]
+        return [
+            uuids[0] for requester, uuids in mapping.items() if uuids and requester.startswith(own)
+        ]
 
     @classmethod
     def of(cls, request: Any) -> 'Request':

@@ -9,14 +9,22 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Child providers of a node: devices with stocks and traits of their own, and which of them a request gets.
+"""Child providers of a node: devices with stocks and traits of their own, and which of them a
+request gets.
 
-``fit`` finds providers for what is asked, ``take`` books them, ``hold`` books them whatever is there,
-``give_back`` frees them, ``why_not`` says what is short, ``Summary`` tells from a few figures that
-there is no place.
+``fit`` finds providers for what is asked, ``take`` books them, ``hold`` books them whatever is
+there, ``give_back`` frees them, ``why_not`` says what is short, ``Summary`` tells from a few
+figures that there is no place.
 """
 
-from nova_sched.hardware.providers.allotted import Allotted, give_back, hold, less_known, on_root, take
+from nova_sched.hardware.providers.allotted import (
+    Allotted,
+    give_back,
+    hold,
+    less_known,
+    on_root,
+    take,
+)
 from nova_sched.hardware.providers.asked import Asked, Group
 from nova_sched.hardware.providers.fit import fit
 from nova_sched.hardware.providers.provider import Provider, Stock

@@ -22,7 +22,8 @@ from nova_sched.hardware.providers.tree import Tree
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Allotted:
-    """Units by resource class from one provider, for one group; no suffix: for what is in no group."""
+    """Units by resource class from one provider, for one group; no suffix: for what is in no
+    group."""
 
     suffix: str
     provider_uuid: str
@@ -37,7 +38,11 @@ class Allotted:
         """From what ``to_plain`` made. Raises MalformedObject."""
         with wire.reading('Allotted'):
             suffix, uuid, resources = plain
-            return cls(str(suffix), str(uuid), {str(name): int(units) for name, units in resources.items()})
+            return cls(
+                str(suffix),
+                str(uuid),
+                {str(name): int(units) for name, units in resources.items()},
+            )
 
 
 def on_root(tree: Tree, allotted: Iterable[Allotted]) -> dict[str, int]:
@@ -62,23 +67,29 @@ def take(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
 
 
 def hold(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
-    """The tree with that in use, even where it is more than there is; what is not there is passed over."""
+    """The tree with that in use, even where it is more than there is; what is not there is passed
+    over."""
     return _changed(tree, _sums(tree, allotted), lambda stock, units: stock.with_use(units))
 
 
 def give_back(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
-    """The tree without that. Raises Overdrawn if it is not in use; what is not there is passed over."""
+    """The tree without that. Raises Overdrawn if it is not in use; what is not there is passed
+    over."""
     sums = _sums(tree, allotted)
     for (uuid, name), units in sums.items():
         stock = tree.stock(uuid, name)
         if stock and units > stock.used:
-            raise Overdrawn(f'{name} of provider {uuid}', f'{units} given back, {stock.used} in use')
+            raise Overdrawn(
+                f'{name} of provider {uuid}', f'{units} given back, {stock.used} in use'
+            )
     return _changed(tree, sums, lambda stock, units: stock.with_use(-units))
 
 
 def less_known(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
     """A tree as its node reported it, without the use that this explains: the rest is not ours."""
-    return _changed(tree, _sums(tree, allotted), lambda stock, units: stock.with_use(-min(units, stock.used)))
+    return _changed(
+        tree, _sums(tree, allotted), lambda stock, units: stock.with_use(-min(units, stock.used))
+    )
 
 
 def _sums(tree: Tree, allotted: Iterable[Allotted]) -> dict[tuple[str, str], int]:
@@ -92,7 +103,9 @@ def _sums(tree: Tree, allotted: Iterable[Allotted]) -> dict[tuple[str, str], int
     return sums
 
 
-def _changed(tree: Tree, sums: Mapping[tuple[str, str], int], change: Callable[[Stock, int], Stock]) -> Tree:
+def _changed(
+    tree: Tree, sums: Mapping[tuple[str, str], int], change: Callable[[Stock, int], Stock]
+) -> Tree:
     changed: dict[str, Provider] = {}
     for (uuid, name), units in sums.items():
         stock = tree.stock(uuid, name)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A request's side: groups that one provider each must meet, and what is left over for any of them."""
+"""A request's side: groups that one provider each must meet, and what is left over for any of
+them."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -21,9 +22,9 @@ Amounts = tuple[tuple[str, int], ...]
 class Group:
     """Resources (class and units, sorted) and traits that one provider must have, all of them.
 
-    ``suffix`` is what its owner calls it: the suffix in the extra specs, or the id of a port. A group of
-    traits alone says where the other groups of its subtree have to be. ``in_tree``: a provider of the
-    node must have this UUID.
+    ``suffix`` is what its owner calls it: the suffix in the extra specs, or the id of a port. A
+    group of traits alone says where the other groups of its subtree have to be. ``in_tree``: a
+    provider of the node must have this UUID.
     """
 
     suffix: str
@@ -42,10 +43,10 @@ class Group:
 class Asked:
     """What a request wants of the providers of one node.
 
-    ``isolate``: each group has a provider of its own. ``subtrees``: sets of suffixes; of the providers of
-    each, one has to be above the others. ``loose`` are amounts outside of groups that the node itself
-    has nothing of: each comes from one provider, no matter which. These must have the ``required``
-    traits between them, and none of them a ``forbidden`` one.
+    ``isolate``: each group has a provider of its own. ``subtrees``: sets of suffixes; of the
+    providers of each, one has to be above the others. ``loose`` are amounts outside of groups that
+    the node itself has nothing of: each comes from one provider, no matter which. These must have
+    the ``required`` traits between them, and none of them a ``forbidden`` one.
     """
 
     groups: tuple[Group, ...] = ()
@@ -66,11 +67,14 @@ class Asked:
 
     @property
     def anonymous(self) -> 'Asked':
-        """The same of groups called by their number: equal for requests that fit the same nodes."""
+        """The same of groups called by their number: equal for requests that fit the same
+        nodes."""
         numbers = {group.suffix: str(number) for number, group in enumerate(self.groups, 1)}
         return dataclasses.replace(
             self,
-            groups=tuple(dataclasses.replace(one, suffix=numbers[one.suffix]) for one in self.groups),
+            groups=tuple(
+                dataclasses.replace(one, suffix=numbers[one.suffix]) for one in self.groups
+            ),
             subtrees=tuple(
                 frozenset(numbers[one] for one in some if one in numbers) for some in self.subtrees
             ),

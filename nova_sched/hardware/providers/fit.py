@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which provider meets which group: the fullest that will do, so that a started device is filled up first."""
+"""Which provider meets which group: the fullest that will do, so that a started device is filled
+up first."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -18,8 +19,8 @@ from nova_sched.hardware.providers.asked import Asked, Group
 from nova_sched.hardware.providers.provider import Provider
 from nova_sched.hardware.providers.tree import Tree
 
-# So many tries to meet a group from a provider, then the search ends: a fit that it has not found by then
-# would need a node whose devices all differ, and groups that all compete for them.
+# So many tries to meet a group from a provider, then the search ends: a fit that it has not found
+# by then would need a node whose devices all differ, and groups that all compete for them.
 MOST_TRIES = 2_000
 
 
@@ -43,7 +44,11 @@ def candidates(tree: Tree, piece: Group) -> list[Provider]:
     """Providers that could meet it if nothing else were asked."""
     if piece.in_tree is not None and piece.in_tree not in tree.by_uuid:
         return []
-    return [one for one in tree.providers if has_traits(one, piece) and has_stocks(one, piece.resources)]
+    return [
+        one
+        for one in tree.providers
+        if has_traits(one, piece) and has_stocks(one, piece.resources)
+    ]
 
 
 def has_traits(provider: Provider, piece: Group) -> bool:
@@ -58,20 +63,27 @@ def has_stocks(provider: Provider, resources: Iterable[tuple[str, int]]) -> bool
 class _Search:
     """One walk through the choices, the hardest piece first, the best provider of each first.
 
-    Providers that are alike as they stand are one choice, and so are states that differ only in which of
-    them is which. So devices of one kind cost no more tries than there are pieces.
+    Providers that are alike as they stand are one choice, and so are states that differ only in
+    which of them is which. So devices of one kind cost no more tries than there are pieces.
     """
 
     def __init__(
-        self, tree: Tree, asked: Asked, pieces: Sequence[Group], choices: Sequence[Sequence[Provider]]
+        self,
+        tree: Tree,
+        asked: Asked,
+        pieces: Sequence[Group],
+        choices: Sequence[Sequence[Provider]],
     ):
         self._tree, self._asked = tree, asked
         self._pieces, self._choices = pieces, choices
         self._order = sorted(
-            range(len(pieces)), key=lambda place: (len(choices[place]), _size(pieces[place]), place)
+            range(len(pieces)),
+            key=lambda place: (len(choices[place]), _size(pieces[place]), place),
         )
         names = frozenset[str]().union(*(piece.classes for piece in pieces))
-        self._relevant = asked.required.union(*(piece.required | piece.forbidden for piece in pieces))
+        self._relevant = asked.required.union(
+            *(piece.required | piece.forbidden for piece in pieces)
+        )
         # Units by class that each provider can still give: all in all, and to this request.
         self._free = {one.uuid: _free(one, names) for one in tree.providers}
         self._most = {
@@ -119,7 +131,8 @@ class _Search:
         return False
 
     def _left(self, provider: Provider, place: int) -> tuple[int, float]:
-        """Sorts providers: first those that bring missing traits, then those of which least would be left."""
+        """Sorts providers: first those that bring missing traits, then those of which least would
+        be left."""
         piece = self._pieces[place]
         missing = 0 if piece.suffix else len(self._asked.required & provider.traits)
         return -missing, _left_over(provider, piece, self._free[provider.uuid])
@@ -160,11 +173,14 @@ class _Search:
 
     def _traits(self) -> frozenset[str]:
         """Traits of the providers of what is loose."""
-        found = (one.traits for place, one in self._chosen.items() if not self._pieces[place].suffix)
+        found = (
+            one.traits for place, one in self._chosen.items() if not self._pieces[place].suffix
+        )
         return frozenset[str]().union(*found)
 
     def _may_be_near(self) -> bool:
-        """Of each subtree, one provider is above all that are chosen so far, or may yet be chosen."""
+        """Of each subtree, one provider is above all that are chosen so far, or may yet be
+        chosen."""
         return all(map(self._has_top, self._asked.subtrees))
 
     def _has_top(self, suffixes: frozenset[str]) -> bool:
@@ -196,7 +212,10 @@ def _free(provider: Provider, names: frozenset[str]) -> dict[str, int]:
 
 def _left_over(provider: Provider, piece: Group, free: Mapping[str, int]) -> float:
     """How much of the provider would be left, as a share of what there is of each class."""
-    return sum((free[name] - units) / max(provider.stocks[name].total, 1) for name, units in piece.resources)
+    return sum(
+        (free[name] - units) / max(provider.stocks[name].total, 1)
+        for name, units in piece.resources
+    )
 
 
 def _size(piece: Group) -> int:

@@ -17,7 +17,8 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stock:
-    """What one provider has of one resource class, in whole units; ``max_unit`` None means ``total``."""
+    """What one provider has of one resource class, in whole units; ``max_unit`` None means
+    ``total``."""
 
     total: int
     reserved: int = 0
@@ -53,7 +54,8 @@ class Stock:
 
 @dataclasses.dataclass(frozen=True)
 class Provider:
-    """One provider; ``stocks`` go by resource class, ``parent`` is the UUID of the provider above."""
+    """One provider; ``stocks`` go by resource class, ``parent`` is the UUID of the provider
+    above."""
 
     uuid: str
     stocks: Mapping[str, Stock] = dataclasses.field(default_factory=dict)

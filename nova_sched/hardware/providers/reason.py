@@ -37,7 +37,8 @@ def why_not(tree: Tree, asked: Asked) -> str:
 
 
 def nearest_miss(found: Iterable[tuple[Tree, Asked]]) -> str:
-    """Of several nodes, what keeps it out of the one that came nearest; empty if it fits one of them."""
+    """Of several nodes, what keeps it out of the one that came nearest; empty if it fits one of
+    them."""
     missed = [miss(tree, asked) for tree, asked in found]
     known = [one for one in missed if one is not None]
     return max(known).words if known and len(known) == len(missed) else ''
@@ -56,7 +57,9 @@ def miss(tree: Tree, asked: Asked) -> Miss | None:
     count = len(asked.groups) + len(asked.loose)
     if count > 1:
         near = ' near to each other' if asked.subtrees else ''
-        return Miss(_NOT_TOGETHER, 0.0, f'each group can be met, but not all {count} at once{among}{near}')
+        return Miss(
+            _NOT_TOGETHER, 0.0, f'each group can be met, but not all {count} at once{among}{near}'
+        )
     return Miss(_NOT_TOGETHER, 0.0, f'no provider has {_listed(asked.required)} as well')
 
 
@@ -64,7 +67,9 @@ def _alone(tree: Tree, piece: Group) -> Miss:
     """What one piece lacks, even with the node for itself."""
     who = f' for group {piece.suffix}' if piece.suffix else ''
     if piece.in_tree is not None and piece.in_tree not in tree.by_uuid:
-        return Miss(_NO_PROVIDER, 0.0, f'the provider that group {piece.suffix} names is elsewhere')
+        return Miss(
+            _NO_PROVIDER, 0.0, f'the provider that group {piece.suffix} names is elsewhere'
+        )
     names = [name for name, _ in piece.resources]
     having = [one for one in tree.providers if all(name in one.stocks for name in names)]
     if not having:
@@ -84,7 +89,9 @@ def _alone(tree: Tree, piece: Group) -> Miss:
 def _short(name: str, units: int, best: int) -> tuple[float, str]:
     if units <= best:
         return 0.0, f'{name} does not come in parts of {units}'
-    return (best - units) / units, f'{name}: {units} asked of one provider, the best has {best} free'
+    return (
+        best - units
+    ) / units, f'{name}: {units} asked of one provider, the best has {best} free'
 
 
 def _traits(piece: Group) -> str:

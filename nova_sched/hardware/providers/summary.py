@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A few figures of a node's providers, which tell at a glance that a request has no place there."""
+"""A few figures of a node's providers, which tell at a glance that a request has no place
+there."""
 
 import collections
 import dataclasses
@@ -21,7 +22,8 @@ from nova_sched.hardware.providers.provider import Provider
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Summary:
-    """By resource class: units that one consumer can have of the ``best`` provider, and ``of_all``."""
+    """By resource class: units that one consumer can have of the ``best`` provider, and
+    ``of_all``."""
 
     best: Mapping[str, int]
     of_all: Mapping[str, int]

@@ -26,8 +26,8 @@ from nova_sched.hardware.providers.summary import Summary
 class Tree:
     """All providers of one node, by name. ``root`` is the UUID of the node itself.
 
-    The usage of the node's own stocks is not recorded here: its provider has traits, and stocks only in the
-    tree that ``with_root`` makes for one fit.
+    The usage of the node's own stocks is not recorded here: its provider has traits, and stocks
+    only in the tree that ``with_root`` makes for one fit.
     """
 
     root: str
@@ -44,7 +44,8 @@ class Tree:
 
     @functools.cached_property
     def shape(self) -> 'Tree':
-        """The tree without names, numbers for UUIDs: equal for nodes that have the same to give."""
+        """The tree without names, numbers for UUIDs: equal for nodes that have the same to
+        give."""
         numbers = {one.uuid: str(place) for place, one in enumerate(self.providers)}
         return Tree(
             numbers.get(self.root, ''),
@@ -94,21 +95,27 @@ class Tree:
         """With these providers, by UUID, in the place of the old ones."""
         return Tree(self.root, tuple(changed.get(one.uuid, one) for one in self.providers))
 
-    def with_root(self, stocks: Mapping[str, Stock], traits: frozenset[str] = frozenset()) -> 'Tree':
-        """With the node itself as a provider of these stocks, so that groups can be met from it too."""
+    def with_root(
+        self, stocks: Mapping[str, Stock], traits: frozenset[str] = frozenset()
+    ) -> 'Tree':
+        """With the node itself as a provider of these stocks, so that groups can be met from it
+        too."""
         own = self.by_uuid.get(self.root, Provider(self.root))
         own = dataclasses.replace(own, stocks=stocks, traits=own.traits | traits)
         return Tree(self.root, (own, *self.children))
 
     @classmethod
     def from_json(cls, text: str, root: str) -> 'Tree':
-        """From providers by UUID as a node reports them, the node itself among them. Raises MalformedObject.
+        """From providers by UUID as a node reports them, the node itself among them. Raises
+        MalformedObject.
 
         What they say of the node's own inventories is left out, see above.
         """
         with wire.reading('provider tree'):
             found = [_read(uuid, given, uuid == root) for uuid, given in json.loads(text).items()]
-            return cls(root, tuple(sorted(found, key=lambda one: (one.uuid != root, one.name, one.uuid))))
+            return cls(
+                root, tuple(sorted(found, key=lambda one: (one.uuid != root, one.name, one.uuid)))
+            )
 
 
 def _read(uuid: str, given: Mapping[str, Any], is_root: bool) -> Provider:

@@ -30,17 +30,20 @@ LOG = logging.getLogger(__name__)
 
 HEARTBEAT_S = 6.0  # a broker that is silent for two of these is away
 LINKS = 4  # connections on which one process sends, and makes and ends queues
-SHARE = 200  # queues for which another connection is worth its while: several of them make more in less time
+# queues for which another connection is worth its while: several of them make more in less time
+SHARE = 200
 
 
 class AmqpBroker(broker.Broker):
-    """``url`` as oslo.messaging writes it; ``options`` are those of [oslo_messaging_rabbit] for TLS.
+    """``url`` as oslo.messaging writes it; ``options`` are those of [oslo_messaging_rabbit] for
+    TLS.
 
-    ``queue_type`` and ``fallback_after_s`` are of queues that it makes: those that are there already stay
-    what they are. The window of a consumer is kept by RabbitMQ over all its classic queues. Over quorum
-    queues RabbitMQ cannot: several messages may come at once, and all but those for which the window has
-    room are sent back to their queues, with the time that is left to them and without being counted.
-    Nothing is connected before it must be. Raises BadConfig for the URL.
+    ``queue_type`` and ``fallback_after_s`` are of queues that it makes: those that are there
+    already stay what they are. The window of a consumer is kept by RabbitMQ over all its classic
+    queues. Over quorum queues RabbitMQ cannot: several messages may come at once, and all but
+    those for which the window has room are sent back to their queues, with the time that is left
+    to them and without being counted. Nothing is connected before it must be. Raises BadConfig for
+    the URL.
     """
 
     def __init__(
@@ -66,11 +69,15 @@ class AmqpBroker(broker.Broker):
         share = max(SHARE, -(-len(names) // LINKS))
         parts = [names[at : at + share] for at in range(0, len(names), share)]
         with futures.ThreadPoolExecutor(LINKS) as several:
-            answers = several.map(lambda part: self._pool.run(lambda link: link.declare(part)), parts)
+            answers = several.map(
+                lambda part: self._pool.run(lambda link: link.declare(part)), parts
+            )
             differ = [queue for answer in answers for queue in answer]
         if differ and not self._warned:
             self._warned = True
-            LOG.warning('Queues are there with another time or type, and stay as they are: %s', differ[:5])
+            LOG.warning(
+                'Queues are there with another time or type, and stay as they are: %s', differ[:5]
+            )
 
     def drop(self, queue: str) -> int:
         if queue == broker.FALLBACK:
@@ -103,7 +110,8 @@ class AmqpBroker(broker.Broker):
         reason: str | None = None,
         sent_ms: int | None = None,
     ) -> bool:
-        """As publish. ``sent_ms``: it was first sent then, and has only the time that is left to it."""
+        """As publish. ``sent_ms``: it was first sent then, and has only the time that is left to
+        it."""
         limited = expires or (sent_ms is not None and broker.always_expires(queue))
         ttl_s = self._fallback_after_s if limited and broker.falls_back(queue) else None
         content = amqp_queues.message(body, tries, reason, sent_ms, ttl_s)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A consumer on RabbitMQ: one thread, with one connection that it makes again whenever it is lost."""
+"""A consumer on RabbitMQ: one thread, with one connection that it makes again whenever it is
+lost."""
 
 import collections
 import contextlib
@@ -55,8 +56,9 @@ class Send(Protocol):
 class AmqpConsumer(broker.Consumer):
     """``connect`` makes a connection or raises BrokerUnavailable, as this constructor does.
 
-    What there is to do on the connection is done by the consumer's thread; other threads give it orders.
-    ``whole``: see amqp_session. It is given up for good when RabbitMQ says that it cannot do so.
+    What there is to do on the connection is done by the consumer's thread; other threads give it
+    orders. ``whole``: see amqp_session. It is given up for good when RabbitMQ says that it cannot
+    do so.
     """
 
     def __init__(
@@ -78,7 +80,9 @@ class AmqpConsumer(broker.Consumer):
         self._in_hand: set[Tag] = set()
         self._pause_s = PAUSE_S
         self._connect_at_s = self._retry_at_s = 0.0
-        self._orders: collections.deque[tuple[Callable[[], None], futures.Future[None]]] = collections.deque()
+        self._orders: collections.deque[tuple[Callable[[], None], futures.Future[None]]] = (
+            collections.deque()
+        )
         self._stopping = False
         self._over = threading.Event()
         self._hear, self._wake = socket.socketpair()
@@ -119,7 +123,8 @@ class AmqpConsumer(broker.Consumer):
             self._over.wait()
 
     def _order(self, work: Callable[[], None]) -> 'futures.Future[None]':
-        """Have the consumer's thread do it, at once if this is that thread. The result comes when it is done.
+        """Have the consumer's thread do it, at once if this is that thread. The result comes when
+        it is done.
 
         After the thread's end there is no session, so that any thread may do what comes too late.
         """
@@ -128,7 +133,9 @@ class AmqpConsumer(broker.Consumer):
         if threading.current_thread() is self._thread or self._over.is_set():
             self._obey()
         else:
-            with contextlib.suppress(OSError):  # there are many in there already, or it has ended just now
+            with contextlib.suppress(
+                OSError
+            ):  # there are many in there already, or it has ended just now
                 self._wake.send(b'.')
         return done
 
@@ -143,7 +150,8 @@ class AmqpConsumer(broker.Consumer):
     def _send_again(
         self, delivery: broker.Delivery, queue: str, tries: int, sent_ms: int | None = None
     ) -> None:
-        """Send a copy and acknowledge the delivery; if that fails RabbitMQ has it back as it is."""
+        """Send a copy and acknowledge the delivery; if that fails RabbitMQ has it back as it
+        is."""
         expires = delivery.tag.expires and queue == delivery.queue
         try:
             sent = self._send(queue, delivery.body, tries, expires, sent_ms=sent_ms) or self._send(
@@ -256,7 +264,9 @@ class AmqpConsumer(broker.Consumer):
     def _lose(self, error: Exception) -> None:
         """Forget the connection; what was in hand is delivered again by RabbitMQ."""
         if self._session is not None:
-            LOG.warning('Consumer %s lost its connection: %s', self._name, error or type(error).__name__)
+            LOG.warning(
+                'Consumer %s lost its connection: %s', self._name, error or type(error).__name__
+            )
             self._heed(error)
             self._selector.unregister(self._session)
             self._session.close()
@@ -297,7 +307,8 @@ class AmqpConsumer(broker.Consumer):
             self._session.follow(changes)
 
     def _settle(self, tag: Tag, done: bool) -> None:
-        """Acknowledge, or give back; nothing if the connection that it came on was lost meanwhile."""
+        """Acknowledge, or give back; nothing if the connection that it came on was lost
+        meanwhile."""
         if self._session is not None and self._session.holds(tag):
             if done:
                 self._session.ack(tag)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Connections to RabbitMQ: where it is, by an oslo.messaging URL, and how they are made and shared."""
+"""Connections to RabbitMQ: where it is, by an oslo.messaging URL, and how they are made and
+shared."""
 
 import contextlib
 import dataclasses
@@ -59,8 +60,8 @@ class Server:
 def server(url: str, options: Mapping[str, Any] | None = None) -> Server:
     """The broker of `rabbit://user:password@host:port,user:password@host:port/virtual_host`.
 
-    ``options`` are those of [oslo_messaging_rabbit], of which ssl, ssl_ca_file, ssl_cert_file, ssl_key_file
-    and ssl_server_hostname count; the query of the URL is stronger. Raises BadConfig.
+    ``options`` are those of [oslo_messaging_rabbit], of which ssl, ssl_ca_file, ssl_cert_file,
+    ssl_key_file and ssl_server_hostname count; the query of the URL is stronger. Raises BadConfig.
     """
     try:
         parts = urllib.parse.urlsplit(url)
@@ -69,7 +70,9 @@ def server(url: str, options: Mapping[str, Any] | None = None) -> Server:
         # The URL holds a password, and so may the text of the error.
         raise errors.BadConfig('transport_url of the queues', 'it cannot be understood') from None
     if parts.scheme not in ('rabbit', 'kombu', 'amqp'):
-        raise errors.BadConfig('transport_url of the queues', f'the scheme {parts.scheme!r} is not `rabbit`')
+        raise errors.BadConfig(
+            'transport_url of the queues', f'the scheme {parts.scheme!r} is not `rabbit`'
+        )
     query = dict(urllib.parse.parse_qsl(parts.query))
     return Server(
         hosts or (Host('localhost', None, None, None),),
@@ -80,7 +83,9 @@ def server(url: str, options: Mapping[str, Any] | None = None) -> Server:
 
 def _host(text: str) -> Host:
     split = urllib.parse.urlsplit(f'//{text}')
-    user, password = (part and urllib.parse.unquote(part) for part in (split.username, split.password))
+    user, password = (
+        part and urllib.parse.unquote(part) for part in (split.username, split.password)
+    )
     return Host(split.hostname or 'localhost', split.port, user, password)
 
 
@@ -96,10 +101,11 @@ def _tls(options: Mapping[str, Any]) -> bool | dict[str, Any]:
 
 
 def connect(broker: Server, name: str, heartbeat_s: float = 0.0) -> amqp.Connection:
-    """A connection to the first node that answers, any of them first; BrokerUnavailable if none does.
+    """A connection to the first node that answers, any of them first; BrokerUnavailable if none
+    does.
 
-    With heartbeats a broker that is only busy is never silent for as long as their interval: to leave it then
-    would be the beginning of more work for it.
+    With heartbeats a broker that is only busy is never silent for as long as their interval: to
+    leave it then would be the beginning of more work for it.
     """
     silence_s = max(SILENCE_S, heartbeat_s)
     why = ''

@@ -11,9 +11,9 @@
 # under the License.
 """Queues on RabbitMQ: what they are called there, how they are made, sent to, and ended.
 
-Publishers send to an exchange of ours, to which each queue is bound by its own name: a queue that is to end
-is unbound first, and only then emptied and deleted. RabbitMQ acknowledges what it takes while it deletes a
-queue, and loses it, so that nothing may be under way to the queue by then.
+Publishers send to an exchange of ours, to which each queue is bound by its own name: a queue that
+is to end is unbound first, and only then emptied and deleted. RabbitMQ acknowledges what it takes
+while it deletes a queue, and loses it, so that nothing may be under way to the queue by then.
 """
 
 import contextlib
@@ -45,13 +45,18 @@ def on_broker(queue: str) -> str:
 
 def arguments(queue: str, queue_type: str, fallback_after_s: float) -> dict[str, Any]:
     """What RabbitMQ is to know of a queue when it is made."""
-    found: dict[str, Any] = {'x-queue-type': conf.CLASSIC if broker.temporary(queue) else queue_type}
+    found: dict[str, Any] = {
+        'x-queue-type': conf.CLASSIC if broker.temporary(queue) else queue_type
+    }
     if broker.temporary(queue):
         found['x-expires'] = UNUSED_MS
     if broker.always_expires(queue):
         found['x-message-ttl'] = milliseconds(fallback_after_s)
     if broker.falls_back(queue):
-        found |= {'x-dead-letter-exchange': '', 'x-dead-letter-routing-key': on_broker(broker.FALLBACK)}
+        found |= {
+            'x-dead-letter-exchange': '',
+            'x-dead-letter-routing-key': on_broker(broker.FALLBACK),
+        }
         if queue_type == conf.QUORUM:
             found |= {'x-dead-letter-strategy': 'at-least-once', 'x-overflow': 'reject-publish'}
     return found
@@ -68,7 +73,8 @@ def message(
     sent_ms: int | None = None,
     ttl_s: float | None = None,
 ) -> amqp.Message:
-    """A message that outlives a restart of the broker; with ``ttl_s`` it expires after ``sent_ms``."""
+    """A message that outlives a restart of the broker; with ``ttl_s`` it expires after
+    ``sent_ms``."""
     now_ms = int(time.time() * 1000)
     headers: dict[str, Any] = {TRIES: tries, SENT_MS: sent_ms or now_ms}
     if reason is not None:
@@ -81,7 +87,8 @@ def message(
 
 
 class Link:
-    """A connection that sends, and makes and ends queues. For one thread at a time; raises ERRORS."""
+    """A connection that sends, and makes and ends queues. For one thread at a time; raises
+    ERRORS."""
 
     def __init__(self, connection: amqp.Connection, shape: Callable[[str], Mapping[str, Any]]):
         self._connection = connection
@@ -114,16 +121,18 @@ class Link:
 
     @contextlib.contextmanager
     def _aside(self) -> Iterator[Any]:
-        """A channel for what RabbitMQ may answer by closing it; after an error the whole link is closed."""
+        """A channel for what RabbitMQ may answer by closing it; after an error the whole link is
+        closed."""
         channel = self._connection.channel()
         yield channel
         channel.close()
 
     def declare(self, queues: Sequence[str]) -> list[str]:
-        """Make and bind those that are not there. Returns some of those that are there, and differ.
+        """Make and bind those that are not there. Returns some of those that are there, and
+        differ.
 
-        Each of them costs a new channel only where it follows others that do not differ: after one that does
-        the next ones are only asked whether they are there, until one is not.
+        Each of them costs a new channel only where it follows others that do not differ: after one
+        that does the next ones are only asked whether they are there, until one is not.
         """
         differ, at, passive = [], 0, False
         with self._aside() as channel:
@@ -138,8 +147,11 @@ class Link:
                 passive ^= refused
         return differ
 
-    def _declare_some(self, channel: Any, queues: Sequence[str], at: int, passive: bool) -> tuple[int, bool]:
-        """Declares from there on. Returns up to where that went well, and whether the next one is refused."""
+    def _declare_some(
+        self, channel: Any, queues: Sequence[str], at: int, passive: bool
+    ) -> tuple[int, bool]:
+        """Declares from there on. Returns up to where that went well, and whether the next one is
+        refused."""
         some = queues[at : at + amqp_links.BATCH]
         refusal: type[AMQPError] = NotFound if passive else PreconditionFailed
         for queue in some:
@@ -162,10 +174,11 @@ class Link:
         return broker.QueueFacts(queue, ready, consumers)
 
     def drop(self, queue: str, classic: bool, moved: Callable[[], None]) -> None:
-        """Unbind, empty and delete a queue; ``moved`` is called for each message that goes to fallback.
+        """Unbind, empty and delete a queue; ``moved`` is called for each message that goes to
+        fallback.
 
-        ``classic``: RabbitMQ can see to it that the queue is empty as it deletes it; AMQPNotImplementedError
-        if it is a quorum queue.
+        ``classic``: RabbitMQ can see to it that the queue is empty as it deletes it;
+        AMQPNotImplementedError if it is a quorum queue.
         """
         name = on_broker(queue)
         with self._aside() as channel:

@@ -29,7 +29,8 @@ MISSING = 100  # queues that are found not to be there before the others are lef
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tag:
-    """Where a delivery is from: the session, and its number in it. ``sent_ms`` is when it was first sent."""
+    """Where a delivery is from: the session, and its number in it. ``sent_ms`` is when it was
+    first sent."""
 
     session: 'Session'
     number: int
@@ -40,9 +41,9 @@ class Tag:
 class Session:
     """One channel with all subscriptions. For one thread; every method raises amqp_links.ERRORS.
 
-    ``whole``: RabbitMQ keeps the window over the whole channel, which classic queues can. Otherwise each
-    subscription may bring one message and is ended by that; what comes above the window is in ``excess``, and
-    the subscriptions are made again as soon as the window has room.
+    ``whole``: RabbitMQ keeps the window over the whole channel, which classic queues can.
+    Otherwise each subscription may bring one message and is ended by that; what comes above the
+    window is in ``excess``, and the subscriptions are made again as soon as the window has room.
     """
 
     def __init__(self, connection: amqp.Connection, window: int, whole: bool):
@@ -58,7 +59,9 @@ class Session:
         self._whole = whole
         self._hand: set[int] = set()  # numbers of what is not acknowledged
         self._open: dict[str, tuple[str, int]] = {}  # queue: its consumer tag, and priority
-        self._spent: dict[str, int] = {}  # queue whose subscription has brought a message: priority
+        self._spent: dict[
+            str, int
+        ] = {}  # queue whose subscription has brought a message: priority
         self._queues: dict[str, str] = {}  # consumer tag: queue
         self._tags = itertools.count(1)
         self._limit()
@@ -81,7 +84,8 @@ class Session:
         return self._connection.heartbeat or 3600.0
 
     def beat(self, rate: int) -> None:
-        """Heartbeats, to be called so often in each interval; an error if the broker's are missing."""
+        """Heartbeats, to be called so often in each interval; an error if the broker's are
+        missing."""
         self._connection.heartbeat_tick(rate)
 
     def close(self) -> None:
@@ -94,9 +98,14 @@ class Session:
             self._limit()
 
     def follow(self, changes: Mapping[str, int | None]) -> None:
-        """Subscribe, and end subscriptions; what has come from a queue that was ended is excess."""
+        """Subscribe, and end subscriptions; what has come from a queue that was ended is
+        excess."""
         wanted = {queue: priority for queue, priority in changes.items() if priority is not None}
-        new = {queue: priority for queue, priority in wanted.items() if self._priority(queue) != priority}
+        new = {
+            queue: priority
+            for queue, priority in wanted.items()
+            if self._priority(queue) != priority
+        }
         self._end([queue for queue in changes if queue in new or queue not in wanted])
         self._begin(new)
         ended = [found for found in self.arrived if changes.get(found.queue, 0) is None]
@@ -132,8 +141,8 @@ class Session:
     def _end(self, queues: Iterable[str]) -> None:
         """End subscriptions: a message that RabbitMQ sent before is read before this returns.
 
-        Only the last one of a batch is answered, which costs both sides less: its answer comes after all
-        that was sent for the others.
+        Only the last one of a batch is answered, which costs both sides less: its answer comes
+        after all that was sent for the others.
         """
         tags = []
         for queue in queues:
@@ -151,13 +160,15 @@ class Session:
                 self._forget(tag)
 
     def _forget(self, tag: str) -> None:
-        """The subscription is over: what came from it nevertheless, py-amqp would give back at once."""
+        """The subscription is over: what came from it nevertheless, py-amqp would give back at
+        once."""
         self._queues.pop(tag, None)
         self._channel.callbacks.pop(tag, None)
         self._channel.cancel_callbacks.pop(tag, None)
 
     def _begin(self, wanted: Mapping[str, int]) -> None:
-        """Subscribe to queues that have no subscription; those that are not there are kept as missing."""
+        """Subscribe to queues that have no subscription; those that are not there are kept as
+        missing."""
         if not (self._whole or len(self._hand) < self._window):
             self._spent.update(wanted)
             return
@@ -182,8 +193,9 @@ class Session:
     def _present(self, wanted: Mapping[str, int]) -> list[str]:
         """Those of the queues that are there.
 
-        To subscribe to one that is not would close the channel, and all in hand would be delivered again: so
-        another channel asks first. It asks for no answers: RabbitMQ looks into a table for each.
+        To subscribe to one that is not would close the channel, and all in hand would be delivered
+        again: so another channel asks first. It asks for no answers: RabbitMQ looks into a table
+        for each.
         """
         names = list(wanted)
         found: list[str] = []
@@ -240,7 +252,9 @@ class Session:
             tries=found.get(amqp_queues.TRIES, 0),
             redelivered=info['redelivered'],
             reason=reason if queue == broker.FALLBACK else None,
-            tag=Tag(self, number, found.get(amqp_queues.SENT_MS), 'expiration' in message.properties),
+            tag=Tag(
+                self, number, found.get(amqp_queues.SENT_MS), 'expiration' in message.properties
+            ),
         )
         full = not self._whole and len(self._hand) >= self._window
         self._hand.add(number)

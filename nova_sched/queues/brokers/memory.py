@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Brokers of jobs within one process: with threads for the embedded default, and in simulated time."""
+"""Brokers of jobs within one process: with threads for the embedded default, and in simulated
+time."""
 
 import abc
 import collections
@@ -63,7 +64,8 @@ class _Broker(broker.Broker):
 
     @abc.abstractmethod
     def look(self) -> None:
-        """See when something expires next; called under the guard, after what may have changed it."""
+        """See when something expires next; called under the guard, after what may have changed
+        it."""
 
 
 class _Consumer(broker.Consumer):
@@ -71,7 +73,9 @@ class _Consumer(broker.Consumer):
         self._owner = owner
         self._core = owner.core
         self._deliver = deliver
-        self._inbox: collections.deque[Delivery] = collections.deque()  # given to it, not yet to ``deliver``
+        self._inbox: collections.deque[Delivery] = (
+            collections.deque()
+        )  # given to it, not yet to ``deliver``
         self._stopped = False
         with owner.guard:
             self._number = self._core.join(self._arrive)
@@ -137,7 +141,9 @@ class _Consumer(broker.Consumer):
 class MemoryBroker(_Broker):
     """For several threads of one process. ``clock`` gives seconds, and runs as real time does."""
 
-    def __init__(self, fallback_after_s: float = 30.0, clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self, fallback_after_s: float = 30.0, clock: Callable[[], float] = time.monotonic
+    ):
         super().__init__(clock, fallback_after_s, threading.Lock())
         self._clock = clock
         self._due = threading.Condition(self.guard)
@@ -208,9 +214,9 @@ class MemoryConsumer(_Consumer):
 class SimulatedBroker(_Broker):
     """For one thread, in simulated time: the same is done in the same order each time.
 
-    ``clock`` gives seconds; ``after(seconds, call)`` has a call fall due, for those that fall due at the
-    same time in the order in which that was asked for. A message takes ``latency_s`` from the broker to a
-    consumer. It carries ten thousand consumers of fifty thousand queues.
+    ``clock`` gives seconds; ``after(seconds, call)`` has a call fall due, for those that fall due
+    at the same time in the order in which that was asked for. A message takes ``latency_s`` from
+    the broker to a consumer. It carries ten thousand consumers of fifty thousand queues.
     """
 
     def __init__(

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Queues, priorities and windows in memory: who gets which message, without threads and without waiting."""
+"""Queues, priorities and windows in memory: who gets which message, without threads and without
+waiting."""
 
 import collections
 import dataclasses
@@ -27,7 +28,8 @@ TOP = 254  # priorities above are the same; 0 in the table is for no subscriptio
 
 @dataclasses.dataclass(slots=True)
 class Message:
-    """``number`` rises with each that is sent; ``deadline_s`` is None for one that does not expire."""
+    """``number`` rises with each that is sent; ``deadline_s`` is None for one that does not
+    expire."""
 
     number: int
     body: bytes
@@ -40,7 +42,8 @@ class Message:
 
 @dataclasses.dataclass(slots=True)
 class Queue:
-    """``row`` is its place in the table of priorities, ``served`` the consumer that got the last message."""
+    """``row`` is its place in the table of priorities, ``served`` the consumer that got the last
+    message."""
 
     name: str
     row: int
@@ -57,10 +60,10 @@ def _nobody(_: Delivery) -> None:
 class Core:
     """All queues and consumers; not for several threads at once. ``clock`` gives seconds.
 
-    A message goes to the open consumer of the highest priority, to those of the same by turns; a consumer is
-    open while its window has room. So whenever a queue has messages that wait, none of its consumers is open;
-    and one that opens takes what waits longest. The priorities are a table of bytes, queue by consumer, so
-    that ten thousand consumers of a queue are compared at once.
+    A message goes to the open consumer of the highest priority, to those of the same by turns; a
+    consumer is open while its window has room. So whenever a queue has messages that wait, none of
+    its consumers is open; and one that opens takes what waits longest. The priorities are a table
+    of bytes, queue by consumer, so that ten thousand consumers of a queue are compared at once.
     """
 
     def __init__(self, clock: Callable[[], float], fallback_after_s: float):
@@ -69,7 +72,9 @@ class Core:
         self._queues: dict[str, Queue] = {}
         self._waiting: dict[int, Queue] = {}  # by row: those with ready messages
         self._waiting_rows: np.ndarray | None = None
-        self._absent: dict[str, dict[int, int]] = {}  # priorities of consumers in queues that are not there
+        self._absent: dict[
+            str, dict[int, int]
+        ] = {}  # priorities of consumers in queues that are not there
         self._priority = np.zeros((16, 16), np.uint8)  # plus one; 0: no subscription
         self._open = np.zeros(16, np.uint8)
         self._hands: list[Callable[[Delivery], None]] = []
@@ -117,10 +122,17 @@ class Core:
         queue = self._queues.get(name)
         if queue is None:
             return None
-        return broker.QueueFacts(name, len(queue.ready), int(np.count_nonzero(self._priority[queue.row])))
+        return broker.QueueFacts(
+            name, len(queue.ready), int(np.count_nonzero(self._priority[queue.row]))
+        )
 
     def publish(
-        self, name: str, body: bytes, tries: int = 0, expires: bool = False, reason: str | None = None
+        self,
+        name: str,
+        body: bytes,
+        tries: int = 0,
+        expires: bool = False,
+        reason: str | None = None,
     ) -> bool:
         queue = self._queues.get(name)
         if queue is None:
@@ -146,7 +158,8 @@ class Core:
     # Consumers.
 
     def join(self, hand: Callable[[Delivery], None]) -> int:
-        """A new consumer with a window of 1; ``hand`` is called for what it gets, and calls nothing here."""
+        """A new consumer with a window of 1; ``hand`` is called for what it gets, and calls
+        nothing here."""
         if self._free_consumers:
             consumer = self._free_consumers.pop()
         else:
@@ -248,7 +261,8 @@ class Core:
             self._waiting_rows = None
 
     def _choose(self, queue: Queue) -> int | None:
-        """The open consumer of the highest priority, the next one after the last that was served."""
+        """The open consumer of the highest priority, the next one after the last that was
+        served."""
         able = self._priority[queue.row] * self._open
         top = able.max()
         if not top:
@@ -264,7 +278,9 @@ class Core:
         held[tag] = queue.name, message
         self._open[consumer] = len(held) < self._windows[consumer]
         self._hands[consumer](
-            Delivery(queue.name, message.body, message.tries, message.redelivered, message.reason, tag)
+            Delivery(
+                queue.name, message.body, message.tries, message.redelivered, message.reason, tag
+            )
         )
 
     def _reopen(self, consumer: int) -> None:

@@ -24,7 +24,8 @@ from nova_sched.queues.conductor.waiting import Outcome
 
 
 def home(claims: Sequence[Any]) -> Any:
-    """Of an instance's claims, the one where it is; while it moves it has another where it goes."""
+    """Of an instance's claims, the one where it is; while it moves it has another where it
+    goes."""
     return min(claims, key=lambda claim: (claim.state != CONFIRMED, bool(claim.move)))
 
 

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Enters jobs into the ledger before they are sent: who asks the same again joins the job that is there."""
+"""Enters jobs into the ledger before they are sent: who asks the same again joins the job that is
+there."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -57,16 +58,21 @@ class Entering:
         self._ledger, self._limits, self._claims, self._clock = ledger, limits, claims, clock
 
     def enter(self, job: QueueJob, host: str, amounts: Mapping[str, int] | None = None) -> Asked:
-        """One job to a host; ``amounts``: its instance's hold is raised to these. Raises QuotaExceeded."""
+        """One job to a host; ``amounts``: its instance's hold is raised to these. Raises
+        QuotaExceeded."""
         return self._open([job], amounts, host)[0]
 
     def creates(
-        self, make: Callable[[str, int], QueueJob], instance_uuids: Sequence[str], amounts: Mapping[str, int]
+        self,
+        make: Callable[[str, int], QueueJob],
+        instance_uuids: Sequence[str],
+        amounts: Mapping[str, int],
     ) -> list[Asked]:
-        """A job for each instance, of ``make(instance_uuid, number)``, all or none. Raises QuotaExceeded.
+        """A job for each instance, of ``make(instance_uuid, number)``, all or none. Raises
+        QuotaExceeded.
 
-        An instance that failed before, or that was deleted, gets a job of a higher number; one that was
-        deleted before it was built is refused by NoValidHost.
+        An instance that failed before, or that was deleted, gets a job of a higher number; one
+        that was deleted before it was built is refused by NoValidHost.
         """
         found: dict[str, Asked] = {}
         numbers = dict.fromkeys(instance_uuids, 0)
@@ -79,12 +85,15 @@ class Entering:
         except errors.SchedError:
             for one in found.values():
                 if one.is_new:
-                    self._ledger.settle(one.uuid, FAILED, self._clock(), why='never sent', release=True)
+                    self._ledger.settle(
+                        one.uuid, FAILED, self._clock(), why='never sent', release=True
+                    )
             raise
         return [found[uuid] for uuid in instance_uuids]
 
     def cancel(self, instance_uuid: str) -> tuple[Entry | None, list[Entry]]:
-        """The create of an instance that was queued, cancelled now; without one, all of its entries."""
+        """The create of an instance that was queued, cancelled now; without one, all of its
+        entries."""
         while True:
             if cancelled := self._ledger.cancel(instance_uuid, self._clock()):
                 return cancelled, []
@@ -97,7 +106,9 @@ class Entering:
         if one.entry.state == CANCELLED:
             raise errors.NoValidHost(jobs.DELETED)
         if one.is_over:
-            return not any(claim.state == CONFIRMED for claim in self._claims.show(one.instance_uuid))
+            return not any(
+                claim.state == CONFIRMED for claim in self._claims.show(one.instance_uuid)
+            )
         return one.entry.state == FAILED
 
     def _open(
@@ -112,5 +123,6 @@ class Entering:
         ]
         found = self._ledger.open(entries, holds, self._limits)
         return [
-            Asked(job, entry, entry is mine) for job, entry, mine in zip(asked, found, entries, strict=True)
+            Asked(job, entry, entry is mine)
+            for job, entry, mine in zip(asked, found, entries, strict=True)
         ]

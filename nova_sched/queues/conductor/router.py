@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Places servers for a conductor, by queues or by the scheduler: it gets the same answer from both."""
+"""Places servers for a conductor, by queues or by the scheduler: it gets the same answer from
+both."""
 
 import dataclasses
 import functools
@@ -38,11 +39,11 @@ Chosen = Mapping[str, Sequence[Any]]  # Selections by instance
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """``enabled`` False: `place` only asks the scheduler. ``cell_uuid`` is that of servers from queues, and
-    ``concerns`` what places depend on by the configuration of the schedulers.
+    """``enabled`` False: `place` only asks the scheduler. ``cell_uuid`` is that of servers from
+    queues, and ``concerns`` what places depend on by the configuration of the schedulers.
 
-    ``timeout_s`` is how long a caller waits; ``look_s`` how long for an answer before the first look into the
-    ledger, ``joined_look_s`` the same for a job that another call has sent.
+    ``timeout_s`` is how long a caller waits; ``look_s`` how long for an answer before the first
+    look into the ledger, ``joined_look_s`` the same for a job that another call has sent.
     """
 
     cell_uuid: str
@@ -56,9 +57,10 @@ class Settings:
 class Router:
     """What a conductor calls; from any thread, and from many at once.
 
-    ``read(spec, instance_uuid)`` makes the Request of a RequestSpec, or raises Invalid. ``source`` has the
-    ``catalogue`` of now. A call that is made again joins the job that is under way, and after NoAnswer the
-    job goes on. Every method may raise StoreUnavailable, BrokerUnavailable or NoAnswer.
+    ``read(spec, instance_uuid)`` makes the Request of a RequestSpec, or raises Invalid. ``source``
+    has the ``catalogue`` of now. A call that is made again joins the job that is under way, and
+    after NoAnswer the job goes on. Every method may raise StoreUnavailable, BrokerUnavailable or
+    NoAnswer.
     """
 
     def __init__(
@@ -97,7 +99,8 @@ class Router:
         return_alternates: bool = True,
         context: Any = None,
     ) -> list[list[Any]]:
-        """For each instance a list of Selection; the server runs on the first. All instances, or none.
+        """For each instance a list of Selection; the server runs on the first. All instances, or
+        none.
 
         Raises QuotaExceeded, NoValidHost and MaxRetriesExceeded.
         """
@@ -109,7 +112,9 @@ class Router:
         way = routing.route(request, spec_obj, self._source.catalogue, settings.concerns)
         queue = way.queue.name if way.queue else None
         LOG.info(
-            '%s: by %s', ', '.join(instance_uuids), f'queue {queue}' if queue else f'scheduler, {way.reason}'
+            '%s: by %s',
+            ', '.join(instance_uuids),
+            f'queue {queue}' if queue else f'scheduler, {way.reason}',
         )
         asked = self._enter(spec_obj, instance_uuids, queue, jobs.amounts(request), context)
         with self._waiting.expecting([one.uuid for one in asked]):
@@ -117,7 +122,9 @@ class Router:
             unsent: Sends = []
             chosen: Chosen = {}
             if queue is not None:
-                unsent = [send for job in new if (send := self._unsent(self._sender.to_flavor, job))]
+                unsent = [
+                    send for job in new if (send := self._unsent(self._sender.to_flavor, job))
+                ]
             elif new:
                 chosen = self._choose(spec_obj, asked, new, context)
                 unsent = self._send_along(new, chosen, context)
@@ -126,18 +133,28 @@ class Router:
         return [self._selections(spec_obj, one, outcomes[one.uuid], kept) for one in asked]
 
     def _enter(
-        self, spec: Any, uuids: Sequence[str], queue: str | None, amounts: Mapping[str, int], context: Any
+        self,
+        spec: Any,
+        uuids: Sequence[str],
+        queue: str | None,
+        amounts: Mapping[str, int],
+        context: Any,
     ) -> list[Asked]:
         caller = jobs.Caller.of(context, spec, self._replies.queue)
 
         def make(instance_uuid: str, number: int) -> QueueJob:
             job_uuid = jobs.uuid_of(CREATE, instance_uuid, number)
-            return jobs.new(CREATE, job_uuid, instance_uuid, caller, self._clock(), spec, queue=queue)
+            return jobs.new(
+                CREATE, job_uuid, instance_uuid, caller, self._clock(), spec, queue=queue
+            )
 
         return self._entering.creates(make, uuids, amounts)
 
-    def _choose(self, spec: Any, asked: Sequence[Asked], new: Sequence[QueueJob], context: Any) -> Chosen:
-        """Where the scheduler wants the new ones. Raises NoValidHost; then none of them is wanted."""
+    def _choose(
+        self, spec: Any, asked: Sequence[Asked], new: Sequence[QueueJob], context: Any
+    ) -> Chosen:
+        """Where the scheduler wants the new ones. Raises NoValidHost; then none of them is
+        wanted."""
         uuids = [job.instance_uuid for job in new]
         try:
             found = self._scheduler.select_destinations(spec, uuids, context=context)
@@ -151,8 +168,8 @@ class Router:
         return dict(zip(uuids, found, strict=True))
 
     def _send_along(self, new: Iterable[QueueJob], chosen: Chosen, context: Any) -> Sends:
-        """Send jobs to the hosts that were chosen. One that the broker does not take is the manager's then:
-        nobody knows how far its claim went."""
+        """Send jobs to the hosts that were chosen. One that the broker does not take is the
+        manager's then: nobody knows how far its claim went."""
         unsent: Sends = []
         for job in new:
             places = [place_of(one) for one in chosen[job.instance_uuid]]
@@ -165,8 +182,8 @@ class Router:
         return unsent
 
     def _all_or_none(self, asked: Sequence[Asked], unsent: Sends) -> dict[str, Outcome]:
-        """How each job has ended; if one has not been done, the others are deleted again, and its error is
-        raised."""
+        """How each job has ended; if one has not been done, the others are deleted again, and its
+        error is raised."""
         instances = {one.uuid: one.instance_uuid for one in asked}
         outcomes = {one.uuid: Outcome.of_entry(one.entry) for one in asked if one.is_over}
         for outcome in self._outcomes([one for one in asked if not one.is_over], unsent):
@@ -205,15 +222,18 @@ class Router:
     # Delete.
 
     def delete(self, instance_uuid: str, context: Any = None, wait: bool = True) -> None:
-        """Delete a server, and give its quota back when that is done. One that is not built yet is cancelled.
+        """Delete a server, and give its quota back when that is done. One that is not built yet is
+        cancelled.
 
-        Waits for it unless told not to. Raises NotFound for an instance that nobody knows, and BuildFailed if
-        its node cannot delete it.
+        Waits for it unless told not to. Raises NotFound for an instance that nobody knows, and
+        BuildFailed if its node cannot delete it.
         """
         cancelled, entries = self._entering.cancel(instance_uuid)
         if cancelled:
             LOG.info('Instance %s is deleted before it was built', instance_uuid)
-            self._unsent(lambda job: self._sender.deny(job, jobs.DELETED), jobs.of_entry(cancelled))
+            self._unsent(
+                lambda job: self._sender.deny(job, jobs.DELETED), jobs.of_entry(cancelled)
+            )
             return
         # After the entries: what they have as built has a claim, unless it is gone.
         claims = self._claims.show(instance_uuid, context=context)
@@ -225,19 +245,29 @@ class Router:
         caller = jobs.Caller.of(context, next(iter(claims), None), self._replies.queue)
         job, host = self._delete_job(instance_uuid, claims, entries, caller)
         if job is None:
-            # It has failed, or is gone, or its node is; unless somebody has just asked for it again.
+            # It has failed, or is gone, or its node is; unless somebody has just asked for it
+            # again.
             self._ledger.end_hold(instance_uuid, known=[one.uuid for one in creates])
             return
         asked = self._entering.enter(job, host)
         with self._waiting.expecting([asked.uuid]):
-            unsent = self._unsent(lambda job: self._sender.to_host(job, host), job) if asked.is_new else None
+            unsent = (
+                self._unsent(lambda job: self._sender.to_host(job, host), job)
+                if asked.is_new
+                else None
+            )
             if wait:
                 self._one_outcome(asked, [unsent] if unsent else [])
 
     def _delete_job(
-        self, instance_uuid: str, claims: Sequence[Any], entries: Sequence[Entry], caller: jobs.Caller
+        self,
+        instance_uuid: str,
+        claims: Sequence[Any],
+        entries: Sequence[Entry],
+        caller: jobs.Caller,
     ) -> tuple[QueueJob | None, str]:
-        """The delete that is under way, or a new one, and its host; None if the instance is nowhere."""
+        """The delete that is under way, or a new one, and its host; None if the instance is
+        nowhere."""
         deletes = [one for one in entries if one.kind == DELETE and jobs.is_wanted(one)]
         for one in deletes:
             if one.state == QUEUED:
@@ -245,13 +275,16 @@ class Router:
         if not claims:
             return None, ''
         uuid = jobs.uuid_of(DELETE, instance_uuid, len(deletes))
-        return jobs.new(DELETE, uuid, instance_uuid, caller, self._clock()), answers.home(claims).host
+        return jobs.new(DELETE, uuid, instance_uuid, caller, self._clock()), answers.home(
+            claims
+        ).host
 
     # Move.
 
     def resize(self, spec_obj: Any, instance_uuid: str, context: Any = None) -> list[Any]:
-        """Give a server the size of ``spec_obj``: where it is, unless its ``ignore_hosts`` name that host, or
-        it has no room, or a filter refuses it; else on another one. Returns Selections as ``place`` does.
+        """Give a server the size of ``spec_obj``: where it is, unless its ``ignore_hosts`` name
+        that host, or it has no room, or a filter refuses it; else on another one. Returns
+        Selections as ``place`` does.
 
         Raises NotFound, QuotaExceeded, NoValidHost and MaxRetriesExceeded; then it is as it was.
         """

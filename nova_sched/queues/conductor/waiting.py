@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Waits for what becomes of jobs: on a queue of its own, and by a look into the ledger now and then."""
+"""Waits for what becomes of jobs: on a queue of its own, and by a look into the ledger now and
+then."""
 
 import contextlib
 import dataclasses
@@ -33,7 +34,8 @@ WINDOW = 1000  # answers in our hands at the same time
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a job. ``why`` is None if it was done; ``claim`` a ClaimInfo where the worker told."""
+    """What became of a job. ``why`` is None if it was done; ``claim`` a ClaimInfo where the worker
+    told."""
 
     job_uuid: str
     state: str
@@ -48,7 +50,9 @@ class Outcome:
 
     @classmethod
     def of_result(cls, result: QueueResult) -> 'Outcome':
-        return cls(result.job.uuid, result.outcome, result.host, result.tries, result.why, result.claim)
+        return cls(
+            result.job.uuid, result.outcome, result.host, result.tries, result.why, result.claim
+        )
 
     @classmethod
     def of_entry(cls, entry: Entry) -> 'Outcome':
@@ -103,10 +107,13 @@ class Replies:
                     self._outcomes.pop(job_uuid, None)
 
     def wait(self, job_uuids: Collection[str], seconds: float) -> dict[str, Outcome]:
-        """The outcomes that have come of those: as soon as there is one, or none after some seconds."""
+        """The outcomes that have come of those: as soon as there is one, or none after some
+        seconds."""
         until = time.monotonic() + seconds
         with self._changed:
-            while not (found := {one: self._outcomes[one] for one in job_uuids if one in self._outcomes}):
+            while not (
+                found := {one: self._outcomes[one] for one in job_uuids if one in self._outcomes}
+            ):
                 left = until - time.monotonic()
                 if left <= 0 or not self._changed.wait(left):
                     break
@@ -114,8 +121,8 @@ class Replies:
 
 
 class Waiting:
-    """Callers who wait. ``find`` gives the Entry of a job in the ledger, which is asked in longer and longer
-    intervals while no answer comes."""
+    """Callers who wait. ``find`` gives the Entry of a job in the ledger, which is asked in longer
+    and longer intervals while no answer comes."""
 
     LONGEST_S = 15.0
 
@@ -132,12 +139,17 @@ class Waiting:
             self._replies.forget(job_uuids)
 
     def each(
-        self, job_uuids: Iterable[str], unsent: list[Callable[[], Any]], timeout_s: float, look_s: float
+        self,
+        job_uuids: Iterable[str],
+        unsent: list[Callable[[], Any]],
+        timeout_s: float,
+        look_s: float,
     ) -> Iterator[Outcome]:
-        """The outcomes of jobs that are expected, as they come. Raises NoAnswer after ``timeout_s``.
+        """The outcomes of jobs that are expected, as they come. Raises NoAnswer after
+        ``timeout_s``.
 
-        ``unsent`` are calls that send what the broker did not take, made again with each look into the
-        ledger; the first one is after ``look_s``.
+        ``unsent`` are calls that send what the broker did not take, made again with each look into
+        the ledger; the first one is after ``look_s``.
         """
         left, until = set(job_uuids), time.monotonic() + timeout_s
         while left:
@@ -152,7 +164,9 @@ class Waiting:
                 left.discard(job_uuid)
                 yield outcome
 
-    def _look(self, job_uuids: Iterable[str], unsent: list[Callable[[], Any]]) -> dict[str, Outcome]:
+    def _look(
+        self, job_uuids: Iterable[str], unsent: list[Callable[[], Any]]
+    ) -> dict[str, Outcome]:
         try:
             while unsent:
                 unsent[-1]()

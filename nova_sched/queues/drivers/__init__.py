@@ -27,7 +27,8 @@ NAMESPACE = 'nova_sched.drivers'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """What the configuration says of the drivers that come along; ``seed`` is what chance starts from."""
+    """What the configuration says of the drivers that come along; ``seed`` is what chance starts
+    from."""
 
     fake_seconds: float = 0.0
     fake_failures: float = 0.0  # share of the jobs
@@ -39,9 +40,10 @@ class Settings:
 class Driver(abc.ABC):
     """Does jobs on one host. Its methods may be called from several threads at once.
 
-    Each blocks until its work is done, and raises BuildFailed, with a reason for users, when it cannot be
-    done. A job comes again after the agent was ended in the midst of it: each method must be able to find its
-    work done, or half done. An instance whose ``create`` or ``migrate`` failed is destroyed afterwards.
+    Each blocks until its work is done, and raises BuildFailed, with a reason for users, when it
+    cannot be done. A job comes again after the agent was ended in the midst of it: each method
+    must be able to find its work done, or half done. An instance whose ``create`` or ``migrate``
+    failed is destroyed afterwards.
     """
 
     def __init__(self, settings: Any, host: str):
@@ -56,16 +58,19 @@ class Driver(abc.ABC):
     def destroy(self, job: QueueJob | None, instance_uuid: str) -> None:
         """Remove all that is here of an instance, however little that is.
 
-        ``job`` is the delete, or the one that could not be ended; None for what was found at the start.
+        ``job`` is the delete, or the one that could not be ended; None for what was found at the
+        start.
         """
 
     @abc.abstractmethod
     def resize(self, job: QueueJob, spec: Any) -> None:
-        """Give the instance, which is here, the size of ``spec``. Having failed, it leaves it as it was."""
+        """Give the instance, which is here, the size of ``spec``. Having failed, it leaves it as
+        it was."""
 
     @abc.abstractmethod
     def migrate(self, job: QueueJob, spec: Any, source: str | None) -> None:
-        """Bring the instance here from the host ``source``, in the size of ``spec``; it stays there, too."""
+        """Bring the instance here from the host ``source``, in the size of ``spec``; it stays
+        there, too."""
 
     def close(self) -> None:  # noqa: B027, most have nothing to do
         """End what is going on: the agent ends, and nobody waits any more for what comes of it."""

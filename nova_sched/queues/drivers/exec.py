@@ -30,11 +30,13 @@ LONGEST_REASON = 200  # characters
 
 
 class Exec(Driver):
-    """Runs ``exec_command`` with the kind of the job and the UUID of the instance as its last arguments.
+    """Runs ``exec_command`` with the kind of the job and the UUID of the instance as its last
+    arguments.
 
-    It finds the job on its standard input: a JSON object with the fields of a QueueJob and the ``host``;
-    ``spec`` is the RequestSpec as it is on the bus. The last line that it writes to its standard error is the
-    reason if it fails. It and all that it has started are ended after ``exec_timeout_s`` seconds.
+    It finds the job on its standard input: a JSON object with the fields of a QueueJob and the
+    ``host``; ``spec`` is the RequestSpec as it is on the bus. The last line that it writes to its
+    standard error is the reason if it fails. It and all that it has started are ended after
+    ``exec_timeout_s`` seconds.
     """
 
     def __init__(self, settings: Any, host: str):
@@ -87,7 +89,11 @@ class Exec(Driver):
                 raise errors.BuildFailed(self.host, 'the agent ends')
             try:
                 process = subprocess.Popen(
-                    arguments, stdin=told, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
+                    arguments,
+                    stdin=told,
+                    stdout=subprocess.DEVNULL,
+                    stderr=said,
+                    start_new_session=True,
                 )
             except OSError as error:
                 why = f'{arguments[0]} cannot be run: {error.strerror}'
@@ -110,7 +116,9 @@ def _split(command: str | None) -> list[str]:
 def _words(kind: str, instance_uuid: str, job: QueueJob | None, host: str) -> bytes:
     """What the command is told: the fields of the job, and what they may not have."""
     fields = job.obj_to_primitive()['nova_object.data'] if job is not None else {}
-    return json.dumps(fields | {'kind': kind, 'instance_uuid': instance_uuid, 'host': host}).encode()
+    return json.dumps(
+        fields | {'kind': kind, 'instance_uuid': instance_uuid, 'host': host}
+    ).encode()
 
 
 def _kill(process: subprocess.Popen) -> None:
@@ -129,4 +137,8 @@ def _last_line(said: IO) -> str:
 
 
 def _how(status: int, kind: str) -> str:
-    return f'{kind} was ended by signal {-status}' if status < 0 else f'{kind} ended with status {status}'
+    return (
+        f'{kind} was ended by signal {-status}'
+        if status < 0
+        else f'{kind} ended with status {status}'
+    )

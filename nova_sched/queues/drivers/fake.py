@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The driver that only waits, and fails as often as it is told to: for trials, tests and simulations."""
+"""The driver that only waits, and fails as often as it is told to: for trials, tests and
+simulations."""
 
 import hashlib
 import threading
@@ -55,7 +56,9 @@ class Fake(Driver):
     def _work(self, kind: str, instance_uuid: str) -> None:
         self._wait()
         if self._draw(kind, instance_uuid) < self.settings.fake_failures:
-            raise errors.BuildFailed(self.host, f'the driver fake was told to fail: {kind} {instance_uuid}')
+            raise errors.BuildFailed(
+                self.host, f'the driver fake was told to fail: {kind} {instance_uuid}'
+            )
 
     def _wait(self) -> None:
         if self.settings.fake_seconds:

@@ -9,10 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The requests of all queues at once: what a rule reads of one says for which others it answers as well.
+"""The requests of all queues at once: what a rule reads of one says for which others it answers as
+well.
 
-A rule looks at a few facts of a request, and says the same of every request that is equal in these. So it is
-asked about one queue of each kind, and watched: what it has read is what the kinds go by.
+A rule looks at a few facts of a request, and says the same of every request that is equal in
+these. So it is asked about one queue of each kind, and watched: what it has read is what the kinds
+go by.
 """
 
 import dataclasses
@@ -51,14 +53,17 @@ def fact(catalogue: Catalogue, flavor: Flavor, special: Special | None, name: st
     if name == 'extra_specs':
         return with_special(value, special)
     if special.kind == PCI:
-        return dataclasses.replace(value, requests=(*value.requests, catalogue.device(flavor, special)))
+        return dataclasses.replace(
+            value, requests=(*value.requests, catalogue.device(flavor, special))
+        )
     if special.kind == RESOURCE:
         return {**value, special.name: 1}
     return value | {special.name} if special.kind == TRAIT else special.name
 
 
 class Asked:
-    """The Request of a queue, as far as somebody reads it; ``read`` are the facts that somebody has."""
+    """The Request of a queue, as far as somebody reads it; ``read`` are the facts that somebody
+    has."""
 
     def __init__(self, catalogue: Catalogue, flavor: Flavor, special: Special | None):
         self.read = set[str]()
@@ -106,16 +111,19 @@ class Amounts(Mapping[str, int]):
 
 
 class Requests:
-    """Those of all queues of a catalogue, in their order; ``flavor`` and ``special`` are places in its lists,
-    the latter from 1, because 0 is none."""
+    """Those of all queues of a catalogue, in their order; ``flavor`` and ``special`` are places in
+    its lists, the latter from 1, because 0 is none."""
 
     def __init__(self, catalogue: Catalogue):
         self.catalogue = catalogue
         flavors = {str(flavor.name): place for place, flavor in enumerate(catalogue.flavors)}
         specials = {special: place + 1 for place, special in enumerate(catalogue.specials)}
-        self.flavor = np.array([flavors[str(queue.flavor.name)] for queue in catalogue.queues], np.int32)
+        self.flavor = np.array(
+            [flavors[str(queue.flavor.name)] for queue in catalogue.queues], np.int32
+        )
         self.special = np.array(
-            [specials[queue.special] if queue.special else 0 for queue in catalogue.queues], np.int32
+            [specials[queue.special] if queue.special else 0 for queue in catalogue.queues],
+            np.int32,
         )
         self._kinds: dict[frozenset[str], Kinds] = {}
 
@@ -133,7 +141,9 @@ class Requests:
         flavor, special = int(self.flavor[place]), int(self.special[place])
         catalogue = self.catalogue
         return Asked(
-            catalogue, catalogue.flavors[flavor], catalogue.specials[special - 1] if special else None
+            catalogue,
+            catalogue.flavors[flavor],
+            catalogue.specials[special - 1] if special else None,
         )
 
     def numbers(self, facts: frozenset[str]) -> np.ndarray:
@@ -149,7 +159,8 @@ class Requests:
         ]
         count = len(of_special)
         return (
-            np.array(of_flavor, np.int64)[self.flavor] * count + np.array(of_special, np.int64)[self.special]
+            np.array(of_flavor, np.int64)[self.flavor] * count
+            + np.array(of_special, np.int64)[self.special]
         )
 
 
@@ -158,7 +169,8 @@ def _value(request: Request, facts: frozenset[str]) -> Hashable:
 
 
 def _plain(request: Request, name: str) -> Hashable:
-    """A fact as something that can be compared; facts that differ only here cost a question too many."""
+    """A fact as something that can be compared; facts that differ only here cost a question too
+    many."""
     if name.startswith(f'{RESOURCES}:'):
         return request.resources.get(name.partition(':')[2], 0)
     value = getattr(request, name)
@@ -179,14 +191,17 @@ def _changes(special: Special, facts: frozenset[str]) -> bool:
 
 
 class Kinds:
-    """Queues that are equal in all of the ``facts`` are of one kind: ``of`` has its number for each queue.
+    """Queues that are equal in all of the ``facts`` are of one kind: ``of`` has its number for
+    each queue.
 
     With one kind only, ``of`` is None. ``first`` has the first queue of each.
     """
 
     def __init__(self, requests: Requests, facts: frozenset[str]):
         self.facts = facts
-        _, self.first, of = np.unique(requests.numbers(facts), return_index=True, return_inverse=True)
+        _, self.first, of = np.unique(
+            requests.numbers(facts), return_index=True, return_inverse=True
+        )
         self.of = of.astype(np.int32) if len(self.first) > 1 else None
 
     def __len__(self) -> int:
@@ -208,11 +223,13 @@ class Question:
 
     def __init__(self, requests: Requests):
         self._requests = requests
-        # What the queues go by, and one request of each kind; together, because threads may share a question.
+        # What the queues go by, and one request of each kind; together, because threads may share
+        # a question.
         self._known: tuple[Kinds, dict[int, Asked]] = requests.kinds(frozenset()), {}
 
     def answers(self, ask: Callable[[Asked], int], left: np.ndarray) -> np.ndarray:
-        """int32 for each queue, or one for all; 0 for a queue that is not among those ``left`` (bool)."""
+        """int32 for each queue, or one for all; 0 for a queue that is not among those ``left``
+        (bool)."""
         while True:
             kinds, known = self._known
             found = np.zeros(len(kinds), np.int32)

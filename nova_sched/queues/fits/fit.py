@@ -38,19 +38,21 @@ MOST_SHARED = 4096  # sets of queues
 
 
 def with_devices(rules: Rules) -> Rules:
-    """The rules, with that of PCI devices if they lack it: a node claims its own devices, or fails to."""
+    """The rules, with that of PCI devices if they lack it: a node claims its own devices, or fails
+    to."""
     if any(type(rule) is PciPassthroughFilter for rule in rules.filters):
         return rules
     return Rules(rules.always, (*rules.filters, PciPassthroughFilter()), rules.weighers)
 
 
 class Fit:
-    """The rules over a catalogue, for any number of nodes, each of them the one row of a Cluster of its own.
+    """The rules over a catalogue, for any number of nodes, each of them the one row of a Cluster
+    of its own.
 
-    A queue is satisfied if ``engine.decide.survivors`` keeps the node for the queue's Request; a request that
-    a rule calls invalid is satisfied nowhere. Rules are asked about one queue of each kind, those that go by
-    lasting facts only when one of these changes. ``names`` are those of the queues at the broker. Another
-    Fit is to be made when options change.
+    A queue is satisfied if ``engine.decide.survivors`` keeps the node for the queue's Request; a
+    request that a rule calls invalid is satisfied nowhere. Rules are asked about one queue of each
+    kind, those that go by lasting facts only when one of these changes. ``names`` are those of the
+    queues at the broker. Another Fit is to be made when options change.
     """
 
     def __init__(self, rules: Rules, catalogue: Catalogue, steps: int = 1):
@@ -88,7 +90,8 @@ class Fit:
         return left
 
     def priority(self, cluster: Cluster, left: np.ndarray) -> np.ndarray:
-        """From 0 to ``steps`` - 1, for each of the queues that are ``left`` (bool), or one for all of them.
+        """From 0 to ``steps`` - 1, for each of the queues that are ``left`` (bool), or one for all
+        of them.
 
         Raises BadConfig where the weighers do.
         """
@@ -103,7 +106,8 @@ class Fit:
         return found
 
     def _last(self, hosts: Hosts) -> np.ndarray:
-        """What the rules find that go by lasting facts: a bit for each queue; equal nodes share the array."""
+        """What the rules find that go by lasting facts: a bit for each queue; equal nodes share
+        the array."""
         left = np.ones(len(self.names), dtype=bool)
         for lasting in self._lasting:
             left &= lasting.verdict(hosts)
@@ -124,7 +128,8 @@ def verdict(rule: Any, hosts: Hosts, asked: Asked) -> bool:
 
 
 class Lasting:
-    """A rule, as far as it goes by lasting facts; ``others`` are the queues (bool) where it does not."""
+    """A rule, as far as it goes by lasting facts; ``others`` are the queues (bool) where it does
+    not."""
 
     def __init__(self, rule: Filter, requests: Requests, numbers: np.ndarray):
         self._rule = rule

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Whether a node has what each queue asks for of every resource class: one comparison for all queues."""
+"""Whether a node has what each queue asks for of every resource class: one comparison for all
+queues."""
 
 import numpy as np
 
@@ -20,19 +21,23 @@ from nova_sched.state.hosts import Hosts
 class Room:
     """What ResourceCapacity finds for all queues of a catalogue.
 
-    A queue takes what its flavor takes and what its special thing takes, and these have no resource class in
-    common; so they are judged apart, and no queue more than once. No queue takes shared CPUs for dedicated
-    ones: those come with NUMA cells, and who wants these has no queue.
+    A queue takes what its flavor takes and what its special thing takes, and these have no
+    resource class in common; so they are judged apart, and no queue more than once. No queue takes
+    shared CPUs for dedicated ones: those come with NUMA cells, and who wants these has no queue.
     """
 
     def __init__(self, requests: Requests):
         catalogue = requests.catalogue
         bare = [catalogue.bare[str(flavor.name)].resources for flavor in catalogue.flavors]
-        more = [{special.name: 1} if special.kind == 'resource' else {} for special in catalogue.specials]
+        more = [
+            {special.name: 1} if special.kind == 'resource' else {}
+            for special in catalogue.specials
+        ]
         amounts = [*bare, {}, *more]
         self._classes = sorted({name for one in amounts for name in one})
         places = {name: place for place, name in enumerate(self._classes)}
-        # Whoever takes nothing takes 0 of a class behind the others, so that everybody takes something.
+        # Whoever takes nothing takes 0 of a class behind the others, so that everybody takes
+        # something.
         pairs = [
             sorted((places[name], units) for name, units in one.items()) or [(len(places), 0)]
             for one in amounts
@@ -46,15 +51,20 @@ class Room:
         """bool for each queue, for the one node of these hosts."""
         free, largest, least, step, below = self._figures(hosts)
         of, units = self._of, self._units
-        fits = (units <= free[of]) & (units <= largest[of]) & (units >= least[of]) & (units % step[of] == 0)
+        fits = (
+            (units <= free[of])
+            & (units <= largest[of])
+            & (units >= least[of])
+            & (units % step[of] == 0)
+        )
         if below.any():
             fits |= below[of]
         parts = np.logical_and.reduceat(fits, self._starts)
         return parts[self._flavor] & parts[self._special]
 
     def _figures(self, hosts: Hosts) -> tuple[np.ndarray, ...]:
-        """For each class, and for the one behind them: what the node has of it, and whether that is with its
-        devices alone."""
+        """For each class, and for the one behind them: what the node has of it, and whether that
+        is with its devices alone."""
         count = len(self._classes) + 1
         free, largest, least, below = (np.zeros(count, np.int64) for _ in range(4))
         step = np.ones(count, np.int64)

@@ -9,10 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How much a node wants jobs, in steps: its weight between that of the empty node and that of the full one.
+"""How much a node wants jobs, in steps: its weight between that of the empty node and that of the
+full one.
 
-The weighers are those of the scheduler with their multipliers. They compare hosts with each other, and here
-a node is by itself: so it is compared with what it would be without any instance, and without any room.
+The weighers are those of the scheduler with their multipliers. They compare hosts with each other,
+and here a node is by itself: so it is compared with what it would be without any instance, and
+without any room.
 """
 
 import copy
@@ -42,7 +44,8 @@ class Score:
         self._question = Question(requests)
 
     def of(self, hosts: Hosts, left: np.ndarray) -> np.ndarray:
-        """For the one node of these hosts: of each queue that is ``left`` (bool), or of all alike."""
+        """For the one node of these hosts: of each queue that is ``left`` (bool), or of all
+        alike."""
         if self._steps == 1:
             return np.zeros((), np.int32)
         ends = Ends(hosts)
@@ -63,9 +66,9 @@ class Score:
 class Ends(Hosts):
     """A node three times: without instances, as it is, and full.
 
-    The full one has no resources left, and as many instances and builds as the options of NumInstancesFilter
-    and IoOpsFilter allow. Failed builds are a matter of the node as it is. What nobody knows of the two
-    others, such as metrics, is the same for all three.
+    The full one has no resources left, and as many instances and builds as the options of
+    NumInstancesFilter and IoOpsFilter allow. Failed builds are a matter of the node as it is. What
+    nobody knows of the two others, such as metrics, is the same for all three.
     """
 
     def __init__(self, hosts: Hosts):

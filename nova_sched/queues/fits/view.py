@@ -26,10 +26,12 @@ from nova_sched.state.request import Request
 
 
 class View:
-    """What one node can do of a catalogue; another catalogue, aggregate or service record needs another View.
+    """What one node can do of a catalogue; another catalogue, aggregate or service record needs
+    another View.
 
-    ``fit`` may be shared by the views of any number of nodes. ``aggregates`` may be of other nodes as well:
-    where one names a zone, hosts that are in none are not in it. ``clock`` gives seconds since the epoch.
+    ``fit`` may be shared by the views of any number of nodes. ``aggregates`` may be of other nodes
+    as well: where one names a zone, hosts that are in none are not in it. ``clock`` gives seconds
+    since the epoch.
     """
 
     def __init__(
@@ -50,7 +52,8 @@ class View:
         return self._fit.names
 
     def judge(self, report: Report) -> np.ndarray:
-        """int16 for each name: the priority with which the node wants that queue's jobs, NONE if not at all.
+        """int16 for each name: the priority with which the node wants that queue's jobs, NONE if
+        not at all.
 
         The report tells all that the node holds, hidden instances too.
         """

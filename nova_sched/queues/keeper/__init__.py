@@ -9,4 +9,5 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The manager of queues: keeps their list, settles jobs, asks the scheduler about those that nobody took."""
+"""The manager of queues: keeps their list, settles jobs, asks the scheduler about those that
+nobody took."""

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the end of a job leads to: the ledger settles it, quota is given back, and whoever waits is told."""
+"""What the end of a job leads to: the ledger settles it, quota is given back, and whoever waits is
+told."""
 
 import contextlib
 import logging
@@ -32,8 +33,8 @@ LOG = logging.getLogger(__name__)
 class Endings:
     """Settles jobs, each once, however often its end is told.
 
-    ``read(spec, instance_uuid)`` makes the Request of a RequestSpec. Every method raises StoreUnavailable,
-    BrokerUnavailable or NoAnswer, and may be called again then.
+    ``read(spec, instance_uuid)`` makes the Request of a RequestSpec. Every method raises
+    StoreUnavailable, BrokerUnavailable or NoAnswer, and may be called again then.
     """
 
     def __init__(
@@ -56,7 +57,8 @@ class Endings:
             self.failed(result)
 
     def is_there(self, job: QueueJob) -> bool:
-        """Whether the instance of a create or a move runs where it was to go; then the job is done."""
+        """Whether the instance of a create or a move runs where it was to go; then the job is
+        done."""
         for claim in self._claims.show(job.instance_uuid):
             if claim.state == CONFIRMED and claim.host != job.source and not claim.move:
                 self._done_at(job, claim)
@@ -64,8 +66,8 @@ class Endings:
         return False
 
     def is_resized(self, job: QueueJob) -> bool:
-        """Whether an instance, which nobody resizes by now, has the size that it was to get; then the job is
-        done."""
+        """Whether an instance, which nobody resizes by now, has the size that it was to get; then
+        the job is done."""
         wanted = jobs.amounts(self._read(job.spec, job.instance_uuid))
         for claim in self._claims.show(job.instance_uuid):
             if (
@@ -91,7 +93,9 @@ class Endings:
     def done(self, result: QueueResult) -> None:
         """It was done on ``result.host``."""
         job, quota = result.job, self._quota_when_done(result.job)
-        entry, is_told_again = self._settle(job, DONE, host=result.host, tries=result.tries, **quota)
+        entry, is_told_again = self._settle(
+            job, DONE, host=result.host, tries=result.tries, **quota
+        )
         if entry is None:
             LOG.warning('Nobody knows job %s, which host %s has done', job.uuid, result.host)
         elif job.kind == CREATE and entry.state != DONE:
@@ -124,23 +128,30 @@ class Endings:
             self.delete(job, host, source=host)
 
     def _built_again(self, entry: Entry, job: QueueJob, host: str) -> None:
-        """A worker ended before it could acknowledge, so another one got the job, too: if the server was
-        deleted in between, nothing kept that one from building it."""
+        """A worker ended before it could acknowledge, so another one got the job, too: if the
+        server was deleted in between, nothing kept that one from building it."""
         entries = self._ledger.of_instance(job.instance_uuid)
-        if jobs.is_deleted(entries, since=entry) and not jobs.is_wanted_again(entries, since=entry):
+        if jobs.is_deleted(entries, since=entry) and not jobs.is_wanted_again(
+            entries, since=entry
+        ):
             self.delete(job, host, source=host, again=True)
 
     def _moved(self, entry: Entry, job: QueueJob, host: str) -> None:
-        """What is left at the source goes; and what came here too, if the instance was deleted meanwhile."""
+        """What is left at the source goes; and what came here too, if the instance was deleted
+        meanwhile."""
         if job.source and job.source != host:
             self.delete(job, job.source, source=job.source)
         if jobs.is_deleted(self._ledger.of_instance(job.instance_uuid), since=entry):
             self.delete(job, host)
 
-    def delete(self, job: QueueJob, host: str, source: str | None = None, again: bool = False) -> None:
-        """Send the delete that an ended job leads to: once, or ``again``, if it may have to be done several
-        times. With a ``source`` the instance's quota stays."""
-        caller = jobs.Caller(project_id=job.project_id, user_id=job.user_id, request_id=job.request_id)
+    def delete(
+        self, job: QueueJob, host: str, source: str | None = None, again: bool = False
+    ) -> None:
+        """Send the delete that an ended job leads to: once, or ``again``, if it may have to be
+        done several times. With a ``source`` the instance's quota stays."""
+        caller = jobs.Caller(
+            project_id=job.project_id, user_id=job.user_id, request_id=job.request_id
+        )
         now_s, uuid = self._clock(), jobs.follow_up(job.uuid, host)
         gone = jobs.new(DELETE, uuid, job.instance_uuid, caller, now_s, source=source)
         (entry,) = self._ledger.open([jobs.entry(gone, now_s, host)])
@@ -162,7 +173,8 @@ class Endings:
             self._sender.answer(result)
 
     def _undone(self, result: QueueResult) -> tuple[str | None, dict[str, Any]]:
-        """End what was claimed; where the job has failed, if that is anywhere, and the quota from now on."""
+        """End what was claimed; where the job has failed, if that is anywhere, and the quota from
+        now on."""
         if result.job.kind == CREATE:
             self._unclaim(result.job)
             return None, {'release': True}
@@ -170,7 +182,9 @@ class Endings:
 
     def cancelled(self, job: QueueJob) -> None:
         """Nobody will take a create any more that is not wanted: its quota is given back."""
-        built = [one.host for one in self._claims.show(job.instance_uuid) if one.state == CONFIRMED]
+        built = [
+            one.host for one in self._claims.show(job.instance_uuid) if one.state == CONFIRMED
+        ]
         if built:
             self.delete(job, built[0])
         else:
@@ -179,7 +193,8 @@ class Endings:
         self._sender.deny(job, jobs.DELETED)
 
     def _unclaim(self, job: QueueJob) -> None:
-        """End the claims of a create. A worker that builds it all the same finds that out when it is done."""
+        """End the claims of a create. A worker that builds it all the same finds that out when it
+        is done."""
         with contextlib.suppress(errors.ClaimNotFound):
             self._claims.abort_claim(job.instance_uuid)
 

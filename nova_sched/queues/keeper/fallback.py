@@ -35,14 +35,16 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """``max_attempts`` hosts at most are tried for one job; ``fallback_after_s`` is for its reasons."""
+    """``max_attempts`` hosts at most are tried for one job; ``fallback_after_s`` is for its
+    reasons."""
 
     max_attempts: int = 3
     fallback_after_s: int = 30
 
 
 class Fallback:
-    """Takes the jobs of the fallback queue: each ends here, or goes to a host that the scheduler chooses."""
+    """Takes the jobs of the fallback queue: each ends here, or goes to a host that the scheduler
+    chooses."""
 
     def __init__(
         self,
@@ -69,7 +71,8 @@ class Fallback:
             self._decide(job, self._why(job, delivery))
 
     def _waits_on(self, job: QueueJob, delivery: Delivery) -> bool:
-        """A node that was chosen and is only busy keeps the job, as long as the claim there stands."""
+        """A node that was chosen and is only busy keeps the job, as long as the claim there
+        stands."""
         if delivery.reason != EXPIRED or job.kind == DELETE:
             return False
         if job.claimed:
@@ -77,7 +80,9 @@ class Fallback:
             hosts = [one.host for one in claims if one.state == PENDING or one.move]
         else:
             hosts = [job.source] if job.kind == RESIZE and job.source in job.tried else []
-        return any(self._sender.has_worker(host) and self._sender.to_node(job, host) for host in hosts)
+        return any(
+            self._sender.has_worker(host) and self._sender.to_node(job, host) for host in hosts
+        )
 
     def _why(self, job: QueueJob, delivery: Delivery) -> str:
         """Why the job is here: how the reason of a refusal begins."""
@@ -123,7 +128,9 @@ class Fallback:
         spec = copy.deepcopy(job.spec) if spec is None else spec
         known = spec.ignore_hosts if 'ignore_hosts' in spec else None
         spec.ignore_hosts = [*(known or []), *without]
-        (found,) = self._scheduler.select_destinations(spec, [job.instance_uuid], context=_context(job))
+        (found,) = self._scheduler.select_destinations(
+            spec, [job.instance_uuid], context=_context(job)
+        )
         return [place_of(one) for one in found]
 
     def _check_attempts(self, job: QueueJob) -> None:
@@ -155,7 +162,8 @@ class Fallback:
         self._away(job)
 
     def _resized_in_place(self, job: Any) -> bool:
-        """Have the host where it is resize it, if that passes the filters with the new size and may be."""
+        """Have the host where it is resize it, if that passes the filters with the new size and
+        may be."""
         ignored = job.spec.ignore_hosts if 'ignore_hosts' in job.spec else None
         if job.source.lower() in {host.lower() for host in ignored or ()}:
             return False
@@ -168,7 +176,8 @@ class Fallback:
             LOG.info('Job %s: not in place: %s', job.uuid, refusal.reason)
             return False
         job.tried = [*job.tried, job.source]
-        # It is not called claimed: a node without room shall only say so, and not end the instance's claim.
+        # It is not called claimed: a node without room shall only say so, and not end the
+        # instance's claim.
         if self._sender.to_node(job, job.source):
             return True
         self._take_back(job)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Reads one queue, message by message, each acknowledged when all that it leads to is in the database."""
+"""Reads one queue, message by message, each acknowledged when all that it leads to is in the
+database."""
 
 import contextlib
 import logging
@@ -30,8 +31,8 @@ FIRST_S, LONGEST_S = 0.2, 30.0  # between tries while something is away
 class Reader:
     """One consumer with a thread of its own that calls ``take`` for each delivery, in order.
 
-    While the database, a scheduler or the broker is away, the delivery is kept and tried again. What nobody
-    understands is logged, counted and acknowledged.
+    While the database, a scheduler or the broker is away, the delivery is kept and tried again.
+    What nobody understands is logged, counted and acknowledged.
     """
 
     def __init__(self, broker: Broker, name: str, take: Callable[[Delivery], None]):
@@ -49,7 +50,8 @@ class Reader:
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish the one that is worked on, unless something that it needs is away; give the others back."""
+        """Finish the one that is worked on, unless something that it needs is away; give the
+        others back."""
         self._leaving.set()
         self._waiting.put(None)
         if self._thread.is_alive():
@@ -59,7 +61,9 @@ class Reader:
     def _run(self) -> None:
         while (delivery := self._waiting.get()) is not None and not self._leaving.is_set():
             if self.take(delivery):
-                with contextlib.suppress(errors.BrokerUnavailable):  # it comes again, and is found done
+                with contextlib.suppress(
+                    errors.BrokerUnavailable
+                ):  # it comes again, and is found done
                     self._consumer.ack(delivery)
 
     def take(self, delivery: Delivery) -> bool:
@@ -75,7 +79,9 @@ class Reader:
                 continue
             except errors.Invalid as error:
                 self.spoilt += 1
-                LOG.error('A message of queue %s cannot be read, and is dropped: %s', self._name, error)
+                LOG.error(
+                    'A message of queue %s cannot be read, and is dropped: %s', self._name, error
+                )
             except Exception:
                 self.spoilt += 1
                 LOG.exception('A message of queue %s is dropped: nobody expected this', self._name)

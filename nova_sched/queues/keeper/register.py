@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Keeps the list of queues: from the flavors in the database to what the broker has, and who is told."""
+"""Keeps the list of queues: from the flavors in the database to what the broker has, and who is
+told."""
 
 import logging
 import threading
@@ -31,9 +32,10 @@ LOG = logging.getLogger(__name__)
 class Register:
     """The catalogue of now, of a version that never goes back. May be used from any thread.
 
-    ``specials`` are the texts of the option. ``look()`` gives the Changes of a store of claims since it was
-    last called, of which aggregates and services count. ``announce(version)`` tells all that the catalogue
-    has changed, or what it says of hosts; it may raise NoAnswer. ``news`` is set when there may be a change.
+    ``specials`` are the texts of the option. ``look()`` gives the Changes of a store of claims
+    since it was last called, of which aggregates and services count. ``announce(version)`` tells
+    all that the catalogue has changed, or what it says of hosts; it may raise NoAnswer. ``news``
+    is set when there may be a change.
     """
 
     def __init__(
@@ -63,10 +65,11 @@ class Register:
         return self._catalogue
 
     def refresh(self) -> None:
-        """Take over what others have changed in the database, and what this process could not tell before.
+        """Take over what others have changed in the database, and what this process could not tell
+        before.
 
-        Raises StoreUnavailable, BrokerUnavailable; InvalidRequest or BadConfig for flavors that make no sense
-        any more: then all stays as it was.
+        Raises StoreUnavailable, BrokerUnavailable; InvalidRequest or BadConfig for flavors that
+        make no sense any more: then all stays as it was.
         """
         with self._turn:
             self._refresh_hosts()
@@ -88,7 +91,9 @@ class Register:
 
     def _follow(self, new: Catalogue) -> None:
         """Declare what is new, before anybody sends there, and note what has gone."""
-        before = set() if self._catalogue is None else {queue.name for queue in self._catalogue.queues}
+        before = (
+            set() if self._catalogue is None else {queue.name for queue in self._catalogue.queues}
+        )
         after = {queue.name for queue in new.queues}
         self._broker.declare(of_flavor(name) for name in sorted(after - before))
         self._catalogue, self._untold = new, True
@@ -120,13 +125,19 @@ class Register:
 
     def plain(self, host: str | None = None) -> dict[str, Any]:
         """The catalogue as plain values; and ``disabled``: whether the host takes no jobs, and
-        ``aggregates``: those of the host and those that name a zone, of their hosts that one at most."""
+        ``aggregates``: those of the host and those that name a zone, of their hosts that one at
+        most."""
         found = [one for one in self._aggregates if host in one.hosts or one.availability_zone]
         aggregates = [_plain(one, host) for one in found]
-        return {**self.catalogue.to_plain(), 'disabled': host in self._disabled, 'aggregates': aggregates}
+        return {
+            **self.catalogue.to_plain(),
+            'disabled': host in self._disabled,
+            'aggregates': aggregates,
+        }
 
     def create(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Add a flavor; ``flavorid`` is its name if none is given. Returns it, or one that was there.
+        """Add a flavor; ``flavorid`` is its name if none is given. Returns it, or one that was
+        there.
 
         Raises FlavorExists, and InvalidRequest for one that makes no sense.
         """
@@ -149,11 +160,12 @@ class Register:
         return version, list(found)
 
     def facts(self, marker: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
-        """Each queue by its ``name`` and that on the broker (``queue``), what waits there (``ready``), and
-        how many ``consumers`` it has; both None for one that the broker does not have. Those of fallback and
-        results come first.
+        """Each queue by its ``name`` and that on the broker (``queue``), what waits there
+        (``ready``), and how many ``consumers`` it has; both None for one that the broker does not
+        have. Those of fallback and results come first.
 
-        Those after the ``marker``, a name on the broker, and so many at most. Raises NotFound for the marker.
+        Those after the ``marker``, a name on the broker, and so many at most. Raises NotFound for
+        the marker.
         """
         flavors = [(of_flavor(queue.name), str(queue)) for queue in self.catalogue.queues]
         named = dict([(FALLBACK, FALLBACK), (RESULTS, RESULTS), *flavors])
@@ -173,4 +185,10 @@ class Register:
 
 def _plain(one: Aggregate, host: str | None) -> dict[str, Any]:
     hosts = [host] if host in one.hosts else []
-    return {'id': one.id, 'name': one.name, 'uuid': one.uuid, 'metadata': dict(one.metadata), 'hosts': hosts}
+    return {
+        'id': one.id,
+        'name': one.name,
+        'uuid': one.uuid,
+        'metadata': dict(one.metadata),
+        'hosts': hosts,
+    }

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Looks after what nobody else does: jobs whose messages were lost, quota of jobs that ended, old entries."""
+"""Looks after what nobody else does: jobs whose messages were lost, quota of jobs that ended, old
+entries."""
 
 import dataclasses
 import logging
@@ -32,9 +33,11 @@ BATCH = 200  # jobs that are looked at in one turn
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """``lost_after_s``: a message that nobody has told of for so long may be lost, if nothing waits anywhere.
+    """``lost_after_s``: a message that nobody has told of for so long may be lost, if nothing
+    waits anywhere.
 
-    ``longest_s`` is the longest that a job may take. ``retention_s``: for which an ended job is kept.
+    ``longest_s`` is the longest that a job may take. ``retention_s``: for which an ended job is
+    kept.
     """
 
     lost_after_s: float = 120.0
@@ -62,7 +65,8 @@ class Upkeep:
         self._after: str | None = None  # all of them up to this one are settled
 
     def look(self) -> None:
-        """Raises StoreUnavailable, BrokerUnavailable or NoAnswer; then the rest is for the next time."""
+        """Raises StoreUnavailable, BrokerUnavailable or NoAnswer; then the rest is for the next
+        time."""
         now_s, settings = self._clock(), self._settings()
         if not any(self._waits(queue) for queue in (FALLBACK, RESULTS)):
             before_s = now_s - settings.lost_after_s
@@ -77,8 +81,8 @@ class Upkeep:
         return facts is not None and facts.ready > 0
 
     def _unless_unread(self, entry: Entry, see_to: Callable[..., None], *facts: Any) -> None:
-        """See to a job; one that cannot be read, as another release may have written it, keeps no other from
-        being seen to."""
+        """See to a job; one that cannot be read, as another release may have written it, keeps no
+        other from being seen to."""
         try:
             see_to(entry, *facts)
         except errors.Invalid as error:
@@ -103,7 +107,9 @@ class Upkeep:
 
     def _again(self, entry: Entry) -> None:
         self.lost += 1
-        LOG.warning('The message of job %s was lost: %s of %s', entry.uuid, entry.kind, entry.instance_uuid)
+        LOG.warning(
+            'The message of job %s was lost: %s of %s', entry.uuid, entry.kind, entry.instance_uuid
+        )
 
     def _cancelled(self, before_s: float, long_ago_s: float) -> None:
         """Creates that were cancelled, and whose messages never came anywhere."""

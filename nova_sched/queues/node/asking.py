@@ -42,7 +42,8 @@ class Asking:
     ) -> Generator[Step, Any, Any]:
         """What the claims answer, asked until they do.
 
-        Raises what they refuse with, unless that is ``passing``; NoAnswer after ``patience_s`` seconds.
+        Raises what they refuse with, unless that is ``passing``; NoAnswer after ``patience_s``
+        seconds.
         """
         waited_s = 0.0
         while True:
@@ -59,7 +60,8 @@ class Asking:
             waited_s += RETRY_S
 
     def confirm(self, task: Task) -> Generator[Step, Any, list[Any]]:
-        """Have the instance confirmed here, which decides who has built it. Raises ClaimNotFound."""
+        """Have the instance confirmed here, which decides who has built it. Raises
+        ClaimNotFound."""
         return (yield from self.claims(lambda: self._claims.confirm_claim(task.uuid, self._host)))
 
     def abort(self, task: Task) -> Generator[Step, Any, None]:

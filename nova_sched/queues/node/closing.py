@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Brings the messages of jobs to their end: another message, the end of their queue, or nothing more."""
+"""Brings the messages of jobs to their end: another message, the end of their queue, or nothing
+more."""
 
 import logging
 from collections.abc import Callable
@@ -32,7 +33,8 @@ RETRY_S = 2.0  # seconds before a broker that did not answer is asked again
 
 
 class Closing:
-    """For the worker of one node; ``max_redeliveries`` is how often one message may be put back."""
+    """For the worker of one node; ``max_redeliveries`` is how often one message may be put
+    back."""
 
     def __init__(self, broker: Broker, site: Site, max_redeliveries: int, figures: Figures):
         self._broker, self._site, self._figures = broker, site, figures
@@ -40,7 +42,8 @@ class Closing:
         self._troubles = Troubles(LOG)
 
     def close(self, consumer: Consumer, task: Task, ending: Ending) -> Steps:
-        """As long as the broker is away this waits: the message may come again by then, and counts then."""
+        """As long as the broker is away this waits: the message may come again by then, and counts
+        then."""
         yield from self.answered(lambda: self._close(consumer, task, ending))
 
     def answered(self, call: Callable[[], Any]) -> Steps:
@@ -56,7 +59,8 @@ class Closing:
                 return answer
 
     def forget(self, consumer: Consumer, delivery: Delivery) -> None:
-        """The message is answered for. If the broker does not hear that it comes again, and is found done."""
+        """The message is answered for. If the broker does not hear that it comes again, and is
+        found done."""
         try:
             consumer.ack(delivery)
         except errors.BrokerUnavailable as error:

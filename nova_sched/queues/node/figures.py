@@ -23,11 +23,11 @@ MINUTE_S = 60.0
 class Figures:
     """Counts since the start.
 
-    ``taken`` jobs came and were begun with; ``done`` and ``failed`` were answered so; ``passed`` went on to
-    another queue: of an alternate, of a flavor, or of fallback; ``dropped`` were done by another worker.
-    ``put_backs`` are jobs that this node did not take, ``redelivered`` those that a worker had and went;
-    ``refused`` messages made no sense. ``changes`` are subscriptions that began, ended, or got another
-    priority, in ``evaluations`` of the node.
+    ``taken`` jobs came and were begun with; ``done`` and ``failed`` were answered so; ``passed``
+    went on to another queue: of an alternate, of a flavor, or of fallback; ``dropped`` were done
+    by another worker. ``put_backs`` are jobs that this node did not take, ``redelivered`` those
+    that a worker had and went; ``refused`` messages made no sense. ``changes`` are subscriptions
+    that began, ended, or got another priority, in ``evaluations`` of the node.
     """
 
     taken: int = 0
@@ -54,7 +54,8 @@ class Minute:
         self._since_s = now_s
 
     def tell(self, followed: int, now_s: float) -> None:
-        """Say it, if the minute is over; ``followed`` is the number of queues that it is subscribed to."""
+        """Say it, if the minute is over; ``followed`` is the number of queues that it is
+        subscribed to."""
         if now_s - self._since_s < MINUTE_S:
             return
         new = {name: getattr(self._figures, name) - getattr(self._before, name) for name in NAMES}

@@ -31,20 +31,23 @@ from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)
 
-SHUN_S = 5.0  # seconds for which a worker keeps off a queue whose job it has put back: others shall have that
+# seconds for which a worker keeps off a queue whose job it has put back: others shall have that
+SHUN_S = 5.0
 
 
 class View(Protocol):
     """What the node can do of a catalogue.
 
-    ``names`` are the names of the queues at the broker, the same object as long as the catalogue is the same.
+    ``names`` are the names of the queues at the broker, the same object as long as the catalogue
+    is the same.
     """
 
     @property
     def names(self) -> Sequence[str]: ...
 
     def judge(self, report: Report) -> np.ndarray:
-        """int16, for each name: the priority with which the node wants its jobs; NONE if it cannot do one."""
+        """int16, for each name: the priority with which the node wants its jobs; NONE if it cannot
+        do one."""
 
     def takes(self, report: Report, request: Request) -> bool:
         """Whether the rules keep the node for this very request. Raises InvalidRequest."""
@@ -61,8 +64,8 @@ class Appetite:
 class Following:
     """Of one consumer. May be used from any thread, but for the one that delivers messages.
 
-    ``stale`` says that the node has changed since its queues were chosen. ``view`` is what they are chosen
-    by, None as long as there is no catalogue.
+    ``stale`` says that the node has changed since its queues were chosen. ``view`` is what they
+    are chosen by, None as long as there is no catalogue.
     """
 
     def __init__(
@@ -100,7 +103,8 @@ class Following:
         self._is_closed = self.stale = True
 
     def evaluate(self) -> None:
-        """Follow the queues that the node can satisfy now, if it has changed; open the window as far as due.
+        """Follow the queues that the node can satisfy now, if it has changed; open the window as
+        far as due.
 
         Whatever goes wrong leaves it stale.
         """
@@ -136,7 +140,9 @@ class Following:
 
     def _without_shunned(self, names: Sequence[str], wanted: np.ndarray) -> np.ndarray:
         now_s = self._clock()
-        self._shunned = {name: until_s for name, until_s in self._shunned.items() if until_s > now_s}
+        self._shunned = {
+            name: until_s for name, until_s in self._shunned.items() if until_s > now_s
+        }
         places = [names.index(name) for name in self._shunned if name in names]
         if places:
             wanted = wanted.copy()
@@ -144,7 +150,8 @@ class Following:
         return wanted
 
     def _open(self) -> None:
-        """One more job than there are in hand, once the node has left what it has no room for beside them."""
+        """One more job than there are in hand, once the node has left what it has no room for
+        beside them."""
         count, all_taken = self._hands.count()
         window = max(1, min(self._slots, count + (all_taken and not self.stale)))
         if window == self._window:

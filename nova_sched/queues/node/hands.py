@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The jobs that a worker has in hand: for each instance one is being done, and others wait for its end."""
+"""The jobs that a worker has in hand: for each instance one is being done, and others wait for its
+end."""
 
 import collections
 import dataclasses
@@ -22,8 +23,8 @@ from nova_sched.queues.broker import Delivery
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Task:
-    """A job with its message. ``taken``: the node holds what the job needs, and has left the queues for which
-    it has no room beside that. ``ended``: all is done but to say so."""
+    """A job with its message. ``taken``: the node holds what the job needs, and has left the
+    queues for which it has no room beside that. ``ended``: all is done but to say so."""
 
     job: QueueJob
     delivery: Delivery
@@ -50,7 +51,9 @@ class Hands:
     """May be used from any thread; it calls nobody."""
 
     def __init__(self) -> None:
-        self._chains: dict[str, collections.deque[Task]] = {}  # by instance, the one that is being done first
+        self._chains: dict[
+            str, collections.deque[Task]
+        ] = {}  # by instance, the one that is being done first
         self._idle = threading.Condition()
         self._is_closed = False
 
@@ -58,9 +61,11 @@ class Hands:
         return sum(map(len, list(self._chains.values())))
 
     def take(self, task: Task) -> tuple[Verdict, Delivery | None]:
-        """What is to be done with a task that has come, and the message that counts no more, if AGAIN.
+        """What is to be done with a task that has come, and the message that counts no more, if
+        AGAIN.
 
-        The same job comes again when a connection was lost: what counts is what was delivered last.
+        The same job comes again when a connection was lost: what counts is what was delivered
+        last.
         """
         with self._idle:
             if self._is_closed:
@@ -80,7 +85,8 @@ class Hands:
             return Verdict.WAIT, None
 
     def let_go(self, task: Task) -> Task | None:
-        """A task that was being done is not in hand any more; returns the one that waited for its end."""
+        """A task that was being done is not in hand any more; returns the one that waited for its
+        end."""
         with self._idle:
             chain = self._chains[task.uuid]
             chain.popleft()

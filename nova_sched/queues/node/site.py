@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a worker needs of its surroundings: the node that it works for, and the shared store of claims."""
+"""What a worker needs of its surroundings: the node that it works for, and the shared store of
+claims."""
 
 from collections.abc import Callable, Collection
 from typing import Any, Protocol
@@ -21,9 +22,8 @@ from nova_sched.state.request import Request
 class Site(Protocol):
     """One compute node with its own list of instances, which outlives the process.
 
-    An instance that is ``hidden`` is being built for a job: it has its room, and no report lists it until
-    ``built``.
-    Every method may raise BadMachineFacts if the list cannot be written.
+    An instance that is ``hidden`` is being built for a job: it has its room, and no report lists
+    it until ``built``. Every method may raise BadMachineFacts if the list cannot be written.
     """
 
     @property
@@ -54,7 +54,8 @@ class Site(Protocol):
         """A hidden instance is here for good. Raises NotFound."""
 
     def undo(self, instance_uuid: str, failed: bool = False) -> Any:
-        """A hidden instance is gone; ``failed``: it could not be built. Nothing for one that is not here."""
+        """A hidden instance is gone; ``failed``: it could not be built. Nothing for one that is
+        not here."""
 
     def destroy(self, instance_uuid: str) -> bool:
         """An instance is gone. Returns whether it was here."""
@@ -75,8 +76,8 @@ class Site(Protocol):
 class Claims(Protocol):
     """The shared store of claims; what it returns are ClaimInfo objects.
 
-    Every method may raise NoAnswer, StoreUnavailable or StoreFull, or what a bus raises: then what was asked
-    for is done or not, and may be asked for again.
+    Every method may raise NoAnswer, StoreUnavailable or StoreFull, or what a bus raises: then what
+    was asked for is done or not, and may be asked for again.
     """
 
     def instance_claim(

@@ -9,10 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The steps of a job, one after the other, and what walks through them: threads, or simulated time.
+"""The steps of a job, one after the other, and what walks through them: threads, or simulated
+time.
 
-A job is a generator. Whatever takes time it yields as a Call, gets back what that returned, or has raised in
-it what that raised; all between two steps is quick. So one thread can be in the midst of many thousand jobs.
+A job is a generator. Whatever takes time it yields as a Call, gets back what that returned, or has
+raised in it what that raised; all between two steps is quick. So one thread can be in the midst of
+many thousand jobs.
 """
 
 import abc
@@ -109,11 +111,13 @@ class Threads(Runner):
 class Simulated(Runner):
     """Jobs in simulated time, all in the thread that moves it.
 
-    ``after(seconds, call)`` has something fall due; ``takes(call)`` says how many seconds a Call takes: what
-    it does is done at the end of them. What takes none is done at once.
+    ``after(seconds, call)`` has something fall due; ``takes(call)`` says how many seconds a Call
+    takes: what it does is done at the end of them. What takes none is done at once.
     """
 
-    def __init__(self, after: Callable[[float, Callable[[], None]], Any], takes: Callable[[Call], float]):
+    def __init__(
+        self, after: Callable[[float, Callable[[], None]], Any], takes: Callable[[Call], float]
+    ):
         self._after, self._takes = after, takes
         self._stopped = False
 

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""To which queues a worker is subscribed, and how that becomes what it is to be: by differences alone."""
+"""To which queues a worker is subscribed, and how that becomes what it is to be: by differences
+alone."""
 
 from collections.abc import Sequence
 
@@ -17,14 +18,18 @@ import numpy as np
 
 from nova_sched.queues.broker import Consumer
 
-NONE, UNSURE = -1, -2  # in place of a priority: not subscribed; the broker was asked, and did not answer
+NONE, UNSURE = (
+    -1,
+    -2,
+)  # in place of a priority: not subscribed; the broker was asked, and did not answer
 
 
 class Subscription:
-    """Of one consumer: to ``own``, its node's own queue, before and above all others, and to flavors' queues.
+    """Of one consumer: to ``own``, its node's own queue, before and above all others, and to
+    flavors' queues.
 
-    What it knows of these is an array in the order of their names, because workers and queues may both be
-    many. One thread at a time may call its methods.
+    What it knows of these is an array in the order of their names, because workers and queues may
+    both be many. One thread at a time may call its methods.
     """
 
     def __init__(self, consumer: Consumer, own: str, own_priority: int):
@@ -42,10 +47,12 @@ class Subscription:
         return int(np.count_nonzero(self._now >= 0))
 
     def follow(self, names: Sequence[str], priorities: np.ndarray) -> int:
-        """Be subscribed to queues: ``priorities`` has one for each name, NONE for those not to be followed.
+        """Be subscribed to queues: ``priorities`` has one for each name, NONE for those not to be
+        followed.
 
-        The names of one catalogue are the same object each time. Returns how many changes that were. Raises
-        BrokerUnavailable; the next call then tells the broker again what it may not have heard.
+        The names of one catalogue are the same object each time. Returns how many changes that
+        were. Raises BrokerUnavailable; the next call then tells the broker again what it may not
+        have heard.
         """
         if names is not self._names:
             self._rename(names)
@@ -63,7 +70,8 @@ class Subscription:
         return len(change)
 
     def end(self) -> int:
-        """Be subscribed to nothing, not even to the own queue. Returns and raises as ``follow`` does."""
+        """Be subscribed to nothing, not even to the own queue. Returns and raises as ``follow``
+        does."""
         change = self._gone | {
             self._names[place]: None for place in np.flatnonzero(self._now != NONE).tolist()
         }
@@ -78,7 +86,8 @@ class Subscription:
     def _rename(self, names: Sequence[str]) -> None:
         """Keep what is known of each queue under another catalogue."""
         before = {
-            self._names[place]: self._now[place] for place in np.flatnonzero(self._now != NONE).tolist()
+            self._names[place]: self._now[place]
+            for place in np.flatnonzero(self._now != NONE).tolist()
         }
         places = {name: place for place, name in enumerate(names)}
         self._now = np.full(len(names), NONE, np.int16)

@@ -19,7 +19,16 @@ from typing import Any
 
 from nova_sched import errors
 from nova_sched.objects.claim import CONFIRMED, MIGRATION
-from nova_sched.objects.job import CREATE, DELETE, DONE, FAILED, MIGRATE, RESIZE, QueueJob, QueueResult
+from nova_sched.objects.job import (
+    CREATE,
+    DELETE,
+    DONE,
+    FAILED,
+    MIGRATE,
+    RESIZE,
+    QueueJob,
+    QueueResult,
+)
 from nova_sched.queues.broker import FALLBACK, RESULTS, of_flavor, of_host
 from nova_sched.queues.drivers import Driver
 from nova_sched.queues.node.asking import NO_ANSWER, Asking
@@ -31,7 +40,9 @@ from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)
 
-PATIENCE_S = 60.0  # for an answer of the claims before anything is built; then somebody else may try
+PATIENCE_S = (
+    60.0  # for an answer of the claims before anything is built; then somebody else may try
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,10 +70,10 @@ Course = Generator[Step, Any, Ending]
 class Work:
     """The courses of jobs on one node.
 
-    ``read(spec, instance_uuid)`` makes the Request of a RequestSpec, or raises Invalid. ``takes(request)``
-    says whether the rules keep the node for it: a queue knows flavors, not who asks for which image.
-    ``took(task)`` is called, as a step, once the node has taken what a job needs: before that no other job is
-    wanted.
+    ``read(spec, instance_uuid)`` makes the Request of a RequestSpec, or raises Invalid.
+    ``takes(request)`` says whether the rules keep the node for it: a queue knows flavors, not who
+    asks for which image. ``took(task)`` is called, as a step, once the node has taken what a job
+    needs: before that no other job is wanted.
     """
 
     def __init__(
@@ -92,14 +103,19 @@ class Work:
             return self._failed(task, str(error))
 
     def recover(self, instance_uuid: str) -> Generator[Step, Any, None]:
-        """Settle an instance that was being built when the process ended: it was built, or its job comes
-        again. Raises BuildFailed if it cannot be removed."""
+        """Settle an instance that was being built when the process ended: it was built, or its job
+        comes again. Raises BuildFailed if it cannot be removed."""
         claims = yield from self._ask.claims(lambda: self._claims.show(instance_uuid))
         if any(one.state == CONFIRMED and one.host == self._site.host for one in claims):
-            LOG.info('Instance %s was built before the end of the last process: it is kept', instance_uuid)
+            LOG.info(
+                'Instance %s was built before the end of the last process: it is kept',
+                instance_uuid,
+            )
             self._site.keep(instance_uuid)
             return
-        LOG.info('Instance %s was not built before the end of the last process: removed', instance_uuid)
+        LOG.info(
+            'Instance %s was not built before the end of the last process: removed', instance_uuid
+        )
         yield from self._ask.driver(lambda: self._driver.destroy(None, instance_uuid))
         self._site.undo(instance_uuid)
 
@@ -193,12 +209,17 @@ class Work:
         raise error
 
     def _refused(self, task: Task, why: str) -> Course:
-        """The node does not take the job: whoever subscribes to its queue may, or the alternates."""
+        """The node does not take the job: whoever subscribes to its queue may, or the
+        alternates."""
         LOG.info('Job %s is not for this node: %s', task.job.uuid, why)
         if task.job.claimed:
             return (yield from self._elsewhere(task))
         # Nobody else takes from this node's own queue.
-        return Send(FALLBACK, task.job) if task.delivery.queue == of_host(self._site.host) else PutBack()
+        return (
+            Send(FALLBACK, task.job)
+            if task.delivery.queue == of_host(self._site.host)
+            else PutBack()
+        )
 
     def _elsewhere(self, task: Task) -> Course:
         """The job has failed here: the next alternate has it, or the fallback queue."""
@@ -250,12 +271,15 @@ class Work:
     def _resized(self, task: Task) -> Generator[Step, Any, list[Any]]:
         job, node = task.job, (self._site.host, self._site.nodename)
         if not job.claimed:
-            yield from self._ask.claims(lambda: self._claims.resize_claim(job.spec, task.uuid, *node))
+            yield from self._ask.claims(
+                lambda: self._claims.resize_claim(job.spec, task.uuid, *node)
+            )
         yield from self._ask.driver(lambda: self._driver.resize(job, job.spec))
         return (yield from self._ask.confirm(task))
 
     def _away(self, task: Task, short: Exception) -> Course:
-        """The new size has no room here: another host shall have the instance, which takes it from here."""
+        """The new size has no room here: another host shall have the instance, which takes it from
+        here."""
         LOG.info('Job %s: instance %s cannot be resized here: %s', task.job.uuid, task.uuid, short)
         job: Any = task.job
         job.kind, job.source = MIGRATE, self._site.host
@@ -284,7 +308,10 @@ class Work:
 
     def _answer(self, task: Task, outcome: str, host: str | None = None, **fields: Any) -> Send:
         """The outcome here, or on another ``host``, whose nodename nobody has told."""
-        where = {'host': host or self._site.host, 'nodename': None if host else self._site.nodename}
+        where = {
+            'host': host or self._site.host,
+            'nodename': None if host else self._site.nodename,
+        }
         words = {'why': None, 'claim': None, 'tries': task.delivery.tries} | where | fields
         return Send(RESULTS, QueueResult(job=task.job, outcome=outcome, **words))
 
@@ -292,7 +319,9 @@ class Work:
 def _alternates(job: QueueJob) -> list[tuple[str, str]]:
     """(host, nodename) of what is left; none if it cannot be read."""
     try:
-        return [(str(host), str(nodename)) for host, nodename in json.loads(job.alternates or '[]')]
+        return [
+            (str(host), str(nodename)) for host, nodename in json.loads(job.alternates or '[]')
+        ]
     except (ValueError, TypeError):
         LOG.warning('The alternates of job %s cannot be read: %.200s', job.uuid, job.alternates)
         return []

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The worker of a compute node: takes jobs from the queues that the node can satisfy, and does them.
+"""The worker of a compute node: takes jobs from the queues that the node can satisfy, and does
+them.
 
 ::
 
@@ -43,16 +44,23 @@ from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)
 
-CATALOGUE_S = 60.0  # seconds after which the catalogue is asked for again, should news of it be lost
-SPREAD_S = 2.0  # within which the workers of a cloud ask for it after news, which they hear all at once
-RETRY_S = 2.0  # seconds before what the broker did not answer, or could not be found out, is tried again
+CATALOGUE_S = (
+    60.0  # seconds after which the catalogue is asked for again, should news of it be lost
+)
+SPREAD_S = (
+    2.0  # within which the workers of a cloud ask for it after news, which they hear all at once
+)
+RETRY_S = (
+    2.0  # seconds before what the broker did not answer, or could not be found out, is tried again
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
     """What a worker is told by the configuration.
 
-    ``evaluate_s`` gives the seconds after which the node is looked at again though nobody told of a change.
+    ``evaluate_s`` gives the seconds after which the node is looked at again though nobody told of
+    a change.
     """
 
     slots: int = 2  # jobs at the same time
@@ -65,11 +73,11 @@ class Settings:
 class Surroundings:
     """Who a worker works with.
 
-    ``look`` asks for the catalogue and gives the View of it, the same object if nothing has changed; it may
-    raise anything. ``read`` makes the Request of a RequestSpec for an instance, or raises Invalid.
-    ``settled`` is called once what the last process has left is settled: before that no report of the node
-    may be made, for it would lack an instance that was confirmed just before that end, and so have its claim
-    released.
+    ``look`` asks for the catalogue and gives the View of it, the same object if nothing has
+    changed; it may raise anything. ``read`` makes the Request of a RequestSpec for an instance, or
+    raises Invalid. ``settled`` is called once what the last process has left is settled: before
+    that no report of the node may be made, for it would lack an instance that was confirmed just
+    before that end, and so have its claim released.
     """
 
     site: Site
@@ -82,7 +90,8 @@ class Surroundings:
 
 
 class Worker:
-    """Of one node. ``clock`` gives seconds that never go back; ``chance`` spreads the calls of many."""
+    """Of one node. ``clock`` gives seconds that never go back; ``chance`` spreads the calls of
+    many."""
 
     def __init__(
         self,
@@ -96,12 +105,16 @@ class Worker:
         self._site, self._broker = around.site, around.broker
         self._driver, self._look, self._settled = around.driver, around.look, around.settled
         self._settings, self._runner, self._clock, self._chance = settings, runner, clock, chance
-        self._work = Work(around.site, around.claims, around.driver, around.read, self._takes, self._took)
+        self._work = Work(
+            around.site, around.claims, around.driver, around.read, self._takes, self._took
+        )
         self._own = of_host(around.site.host)
         self._hands = Hands()
         self._minute = Minute(self.figures, clock())
         self._troubles = Troubles(LOG)
-        self._closing = Closing(around.broker, around.site, settings.max_redeliveries, self.figures)
+        self._closing = Closing(
+            around.broker, around.site, settings.max_redeliveries, self.figures
+        )
         self._consumer: Consumer | None = None
         self._following: Following | None = None  # once the past is settled
         self._is_woken = self._is_retrying = self._is_draining = False
@@ -122,14 +135,17 @@ class Worker:
             self._following.evaluate()
 
     def drain(self, grace_s: float) -> bool:
-        """Withdraw, wait at most so long for the end of what is in hand, and stop. Waits in real time.
+        """Withdraw, wait at most so long for the end of what is in hand, and stop. Waits in real
+        time.
 
         Returns whether all jobs have ended; the others are given back.
         """
         self.withdraw()
         has_ended = self._hands.wait(grace_s)
         if not has_ended:
-            LOG.warning('%d jobs have not ended within %g s: given back', len(self._hands), grace_s)
+            LOG.warning(
+                '%d jobs have not ended within %g s: given back', len(self._hands), grace_s
+            )
         self.stop()
         return has_ended
 
@@ -144,7 +160,9 @@ class Worker:
 
     def hear(self) -> None:
         """The catalogue, or what it says of this host, has changed. From any thread."""
-        self._runner.later(self._chance.uniform(0, SPREAD_S), lambda: self._runner.start(self._refresh()))
+        self._runner.later(
+            self._chance.uniform(0, SPREAD_S), lambda: self._runner.start(self._refresh())
+        )
 
     def _begin(self) -> Steps:
         for uuid in sorted(self._site.hidden()):
@@ -155,7 +173,9 @@ class Worker:
         self._settled()
         consumer = yield from self._closing.answered(self._connect)
         appetite = Appetite(self._settings.slots, self._settings.own_priority)
-        self._following = Following(consumer, self._site, self._hands, appetite, self.figures, self._clock)
+        self._following = Following(
+            consumer, self._site, self._hands, appetite, self.figures, self._clock
+        )
         self._site.watch(self._changed)
         yield Call(CLAIMS, self._tick)
 
@@ -186,7 +206,9 @@ class Worker:
         try:
             view = self._look()
         except Exception as error:  # noqa: BLE001, a bus has errors of its own
-            self._troubles.complain('catalogue', 'The catalogue of queues cannot be had: %s', line(error))
+            self._troubles.complain(
+                'catalogue', 'The catalogue of queues cannot be had: %s', line(error)
+            )
             self._catalogue_due_s = self._clock() + RETRY_S
             return
         self._troubles.relieve('catalogue', 'The catalogue of queues is here again')

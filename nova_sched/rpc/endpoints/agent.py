@@ -53,7 +53,8 @@ class Agent:
 
     @expected
     def revert_resize(self, context, instance_uuid):
-        """The instance has its old size again, or goes back to where it came from. Raises NotFound."""
+        """The instance has its old size again, or goes back to where it came from. Raises
+        NotFound."""
         self._agent.revert_resize(words.uuid(instance_uuid, 'instance_uuid'))
 
     @expected
@@ -63,14 +64,17 @@ class Agent:
 
     @expected
     def instances(self, context):
-        """The instances of the node, as mappings: uuid, resources by class, vm_state, project_id, os_type.
+        """The instances of the node, as mappings: uuid, resources by class, vm_state, project_id,
+        os_type.
 
-        And what they hold: parts (cells and devices as JSON text, or null), devices (PCI addresses); while a
-        resize is open, also move or resizing (both sizes as JSON text), and new_devices.
+        And what they hold: parts (cells and devices as JSON text, or null), devices (PCI
+        addresses); while a resize is open, also move or resizing (both sizes as JSON text), and
+        new_devices.
         """
         return self._agent.instances()
 
     @expected
     def catalogue_changed(self, context, version):
-        """The catalogue of queues, or what it says of hosts, has changed. A cast to all agents, since 1.1."""
+        """The catalogue of queues, or what it says of hosts, has changed. A cast to all agents,
+        since 1.1."""
         self._hear()

@@ -26,11 +26,13 @@ class Candidates:
 
     @expected
     def select_candidates(self, context, spec_obj, instance_uuids=None, count=None):
-        """Decide as for `select_destinations`, but claim nothing: up to ``count`` hosts for each instance.
+        """Decide as for `select_destinations`, but claim nothing: up to ``count`` hosts for each
+        instance.
 
-        Returns for each instance a list of Candidate, the best first; without UUIDs they are made up for all
-        but the spec's own. Those of each instance are ranked as if the earlier ones had taken their best.
-        ``count`` is `[candidates] max` by default and at most. Raises NoValidHost.
+        Returns for each instance a list of Candidate, the best first; without UUIDs they are made
+        up for all but the spec's own. Those of each instance are ranked as if the earlier ones had
+        taken their best. ``count`` is `[candidates] max` by default and at most. Raises
+        NoValidHost.
         """
         spec = translate.spec(spec_obj)
         requests = translate.requests(spec, instance_uuids)
@@ -38,17 +40,21 @@ class Candidates:
             raise errors.InvalidRequest('scheduler_hints', 'a check of a rebuild claims nothing')
         wanted = None if count is None else words.number(count, 'count')
         text = translate.kept_text(spec)
-        return self._scheduler.candidates.offer(requests, text, wanted, context, translate.candidate)
+        return self._scheduler.candidates.offer(
+            requests, text, wanted, context, translate.candidate
+        )
 
     @expected
     def claim_candidate(self, context, uuid):
         """Claim what was offered, if it still fits; twice is one claim. Returns the ClaimInfo.
 
-        Raises CandidateNotFound, NodeNotFound if the node has left, or ComputeResourcesUnavailable with
-        what is short.
+        Raises CandidateNotFound, NodeNotFound if the node has left, or ComputeResourcesUnavailable
+        with what is short.
         """
         candidate, text = self._scheduler.candidates.find(words.uuid(uuid, 'uuid'))
         (request,) = translate.requests(translate.kept_spec(text), [candidate.instance_uuid])
-        claim = self._scheduler.call(self._scheduler.candidates.claim, candidate, request, context.request_id)
+        claim = self._scheduler.call(
+            self._scheduler.candidates.claim, candidate, request, context.request_id
+        )
         nodes = self._scheduler.call(self._scheduler.state_sync.names, [claim.node_uuid])
         return translate.claim_info(claim, nodes[claim.node_uuid])

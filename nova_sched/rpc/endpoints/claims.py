@@ -11,10 +11,10 @@
 # under the License.
 """The namespace `claims` 1.2: what becomes of a claim after its host was chosen.
 
-Since 1.2, ``claim`` is the UUID of the claim that a caller means, or of the resize that is open on it: the
-call does not touch another one, however late it comes. Without it, a call means the claims that there were
-when it was sent. Each method raises Outdated, and has done nothing, if that is not sure: the caller may call
-again.
+Since 1.2, ``claim`` is the UUID of the claim that a caller means, or of the resize that is open on
+it: the call does not touch another one, however late it comes. Without it, a call means the claims
+that there were when it was sent. Each method raises Outdated, and has done nothing, if that is not
+sure: the caller may call again.
 """
 
 import oslo_messaging as messaging
@@ -34,7 +34,9 @@ class Claims:
         self._scheduler = scheduler
 
     def _infos(self, claims):
-        nodes = self._scheduler.call(self._scheduler.state_sync.names, [claim.node_uuid for claim in claims])
+        nodes = self._scheduler.call(
+            self._scheduler.state_sync.names, [claim.node_uuid for claim in claims]
+        )
         return [translate.claim_info(claim, nodes[claim.node_uuid]) for claim in claims]
 
     @expected
@@ -42,33 +44,39 @@ class Claims:
         """Claim for one instance on a node that the caller names.
 
         Returns the ClaimInfo; the same claim made twice is one. Raises NodeNotFound, or
-        ComputeResourcesUnavailable with what is short. ``new`` (since 1.1): the instance runs nowhere yet. If
-        it runs on that node, its claim there is returned as it is; on another one, that is AlreadyPlaced.
+        ComputeResourcesUnavailable with what is short. ``new`` (since 1.1): the instance runs
+        nowhere yet. If it runs on that node, its claim there is returned as it is; on another one,
+        that is AlreadyPlaced.
         """
         return self._claim(context, spec_obj, instance_uuid, host, nodename, new=bool(new))
 
     @expected
-    def claim_alternate(self, context, spec_obj, instance_uuid, failed_host, host, nodename, claim=None):
-        """Give up the claim on the host where the build failed, and claim an alternate, in one transaction.
+    def claim_alternate(
+        self, context, spec_obj, instance_uuid, failed_host, host, nodename, claim=None
+    ):
+        """Give up the claim on the host where the build failed, and claim an alternate, in one
+        transaction.
 
-        Raises as instance_claim does; then the claim on the failed host still stands. Raises ClaimNotFound if
-        the ``claim`` that is named has ended for another one.
+        Raises as instance_claim does; then the claim on the failed host still stands. Raises
+        ClaimNotFound if the ``claim`` that is named has ended for another one.
         """
         leaving = words.name(failed_host, 'failed_host')
         return self._claim(context, spec_obj, instance_uuid, host, nodename, leaving, claim=claim)
 
     @expected
     def resize_claim(self, context, spec_obj, instance_uuid, host, nodename, move='resize'):
-        """Claim for an instance that gets another size, or another place: ``spec_obj`` is of the new size.
+        """Claim for an instance that gets another size, or another place: ``spec_obj`` is of the
+        new size.
 
-        ``move`` is `resize`, `migration`, `live-migration` or `evacuation`. On the node where the instance
-        is, what both sizes need together is held; elsewhere the new claim stands beside the old one. Of a
-        resize or migration the source is kept until `confirm_claim` or `revert_claim`, whatever its node
-        reports.
-        Raises as instance_claim does.
+        ``move`` is `resize`, `migration`, `live-migration` or `evacuation`. On the node where the
+        instance is, what both sizes need together is held; elsewhere the new claim stands beside
+        the old one. Of a resize or migration the source is kept until `confirm_claim` or
+        `revert_claim`, whatever its node reports. Raises as instance_claim does.
         """
         if move not in MOVES:
-            raise errors.InvalidRequest('move', f'{words.short(move)} is none of {", ".join(MOVES)}')
+            raise errors.InvalidRequest(
+                'move', f'{words.short(move)} is none of {", ".join(MOVES)}'
+            )
         return self._claim(context, spec_obj, instance_uuid, host, nodename, move=move)
 
     def _claim(
@@ -86,13 +94,14 @@ class Claims:
         (request,) = translate.requests(translate.spec(spec_obj), [instance_uuid])
         node = words.name(host, 'host'), words.name(nodename, 'nodename')
         how = context.request_id, leaving, move, new, _meant(claim)
-        return self._infos([self._scheduler.call(self._scheduler.claim_service.claim, request, *node, *how)])[
-            0
-        ]
+        return self._infos(
+            [self._scheduler.call(self._scheduler.claim_service.claim, request, *node, *how)]
+        )[0]
 
     @expected
     def confirm_claim(self, context, instance_uuid, host, claim=None):
-        """The instance runs on the host for good; the source of its move ends, and so does its old size.
+        """The instance runs on the host for good; the source of its move ends, and so does its old
+        size.
 
         Returns its claims there. Raises ClaimNotFound.
         """
@@ -113,7 +122,8 @@ class Claims:
 
     @expected
     def abort_claim(self, context, instance_uuid, host=None, claim=None):
-        """End the instance's claims, on one host or everywhere. Returns them. Raises ClaimNotFound."""
+        """End the instance's claims, on one host or everywhere. Returns them. Raises
+        ClaimNotFound."""
         uuid = words.uuid(instance_uuid, 'instance_uuid')
         only = None if host is None else words.name(host, 'host')
         abort = self._scheduler.claim_service.abort_claim

@@ -27,7 +27,8 @@ class Explain:
 
     @expected
     def dry_run(self, context, spec_obj):
-        """Decide as for `select_destinations`, but claim nothing: for as many instances as the spec says.
+        """Decide as for `select_destinations`, but claim nothing: for as many instances as the
+        spec says.
 
         Returns a mapping:
 
@@ -52,7 +53,9 @@ class Explain:
         See ``engine.questions.Questions.why_not`` for the mapping that is returned.
         """
         request = translate.requests(translate.spec(spec_obj))[0]
-        return self._scheduler.call(self._scheduler.questions.why_not, request, words.name(host, 'host'))
+        return self._scheduler.call(
+            self._scheduler.questions.why_not, request, words.name(host, 'host')
+        )
 
     @expected
     def capacity(self, context, spec_obj):
@@ -64,11 +67,12 @@ class Explain:
 
     @expected
     def show(self, context, request_id):
-        """What is kept of the decisions about a request, oldest first; nothing for one that is not kept.
+        """What is kept of the decisions about a request, oldest first; nothing for one that is not
+        kept.
 
-        Each is a mapping as of ``dry_run``, and has ``request_id``, ``time`` and ``asked``: the first of the
-        ``instances``, ``flavor``, ``resources``, ``extra_specs``, ``image``, ``zone``, ``policy`` of the
-        server group, ``project_id``, ``user_id``. Why a filter removed hosts is told in refusals only.
-        Raises StoreUnavailable.
+        Each is a mapping as of ``dry_run``, and has ``request_id``, ``time`` and ``asked``: the
+        first of the ``instances``, ``flavor``, ``resources``, ``extra_specs``, ``image``,
+        ``zone``, ``policy`` of the server group, ``project_id``, ``user_id``. Why a filter removed
+        hosts is told in refusals only. Raises StoreUnavailable.
         """
         return self._scheduler.decision_log.show(words.name(request_id, 'request_id'))

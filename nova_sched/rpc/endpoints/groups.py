@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `groups` 1.0: whole groups, placed together before the first of their servers exists."""
+"""The namespace `groups` 1.0: whole groups, placed together before the first of their servers
+exists."""
 
 import oslo_messaging as messaging
 
@@ -23,10 +24,11 @@ from nova_sched.rpc.failures import expected
 class Groups:
     """Answers are TopGroup objects.
 
-    A ``template`` is YAML or JSON text, or a mapping; ``parameters`` are its values by name, ``flavors`` and
-    ``images`` those that it may name, each as it would be written in the template. With a ``project_id`` only
-    groups of that project are known. With ``dry_run`` the answer is what would become of the group, and
-    nothing is changed. All that look for a group raise GroupNotFound.
+    A ``template`` is YAML or JSON text, or a mapping; ``parameters`` are its values by name,
+    ``flavors`` and ``images`` those that it may name, each as it would be written in the template.
+    With a ``project_id`` only groups of that project are known. With ``dry_run`` the answer is
+    what would become of the group, and nothing is changed. All that look for a group raise
+    GroupNotFound.
     """
 
     target = messaging.Target(namespace='groups', version='1.0')
@@ -51,10 +53,11 @@ class Groups:
         ttl=None,
         dry_run=False,
     ):
-        """Plan all members and claim the plan, or nothing. The group belongs to the project of the caller.
+        """Plan all members and claim the plan, or nothing. The group belongs to the project of the
+        caller.
 
-        ``ttl``: seconds after which members that are not created yet lose their places, `[groups] plan_ttl`
-        by default. Raises TemplateError, or GroupRefused with ``details``.
+        ``ttl``: seconds after which members that are not created yet lose their places, `[groups]
+        plan_ttl` by default. Raises TemplateError, or GroupRefused with ``details``.
         """
         definition, source, allowance = self._definition(template, parameters, flavors, images)
         view = self._scheduler.groups.create(
@@ -82,10 +85,11 @@ class Groups:
         project_id=None,
         ttl=None,
     ):
-        """Give a group another definition. The answer has the ``moves`` that the caller has to make.
+        """Give a group another definition. The answer has the ``moves`` that the caller has to
+        make.
 
-        Raises GroupChanged if the group is not at this ``generation``, TemplateError, or GroupRefused; then
-        the group stays as it was.
+        Raises GroupChanged if the group is not at this ``generation``, TemplateError, or
+        GroupRefused; then the group stays as it was.
         """
         uuid = words.uuid(uuid, 'uuid')
         definition, source, allowance = self._definition(template, parameters, flavors, images)
@@ -120,11 +124,14 @@ class Groups:
     def show(self, context, uuid, project_id=None):
         """A group with its members."""
         project_id = groups.optional(words.name, project_id, 'project_id')
-        return groups.top_group(self._scheduler.groups.show(words.uuid(uuid, 'uuid'), project_id=project_id))
+        return groups.top_group(
+            self._scheduler.groups.show(words.uuid(uuid, 'uuid'), project_id=project_id)
+        )
 
     @expected
     def list(self, context, project_id=None, name=None, marker=None, limit=None):
-        """Groups after the ``marker`` (the UUID of one), oldest first; without members and templates."""
+        """Groups after the ``marker`` (the UUID of one), oldest first; without members and
+        templates."""
         found = self._scheduler.groups.list(
             project_id=groups.optional(words.name, project_id, 'project_id'),
             name=groups.optional(words.name, name, 'name'),
@@ -149,7 +156,8 @@ class Groups:
 
     @expected
     def renew(self, context, uuid, ttl=None, project_id=None, dry_run=False):
-        """Hold the places of members that are not created yet for ``ttl`` more seconds from now."""
+        """Hold the places of members that are not created yet for ``ttl`` more seconds from
+        now."""
         view = self._scheduler.groups.renew(
             words.uuid(uuid, 'uuid'),
             ttl_s=groups.optional(groups.number, ttl, 'ttl'),
@@ -160,15 +168,16 @@ class Groups:
 
     @expected
     def topology(self, context):
-        """The number of ``domains`` of each level, and ``warnings`` about nodes that tell none of theirs."""
+        """The number of ``domains`` of each level, and ``warnings`` about nodes that tell none of
+        theirs."""
         return self._scheduler.groups.topology()
 
     @expected
     def validate(self, context, template, parameters=None, flavors=None, images=None):
         """What a template comes to, as ``groups.members.account`` has it; nothing is planned.
 
-        ``contradiction``: which policies collide whatever hosts there are, if levels lie in each other as
-        they do here, in words, or None. Raises TemplateError.
+        ``contradiction``: which policies collide whatever hosts there are, if levels lie in each
+        other as they do here, in words, or None. Raises TemplateError.
         """
         definition, _, allowance = self._definition(template, parameters, flavors, images)
         contradiction = self._scheduler.groups.contradiction(definition, allowance)

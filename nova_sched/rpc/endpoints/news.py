@@ -30,7 +30,8 @@ class News:
 
     @expected
     def changed(self, context, origin, **told):
-        """A scheduler changed the store. It waits for no answer; what is wrong with its news is logged."""
+        """A scheduler changed the store. It waits for no answer; what is wrong with its news is
+        logged."""
         if origin == self._scheduler.uuid:
             return
         try:

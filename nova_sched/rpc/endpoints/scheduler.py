@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace that Nova's scheduler answers: RPC 4.0 to 4.5, calls of conductors and casts of computes."""
+"""The namespace that Nova's scheduler answers: RPC 4.0 to 4.5, calls of conductors and casts of
+computes."""
 
 import oslo_messaging as messaging
 
@@ -17,8 +18,9 @@ from nova_sched.engine import received
 from nova_sched.rpc import translate, words
 from nova_sched.rpc.failures import expected
 
-# A host sends one cast right after another: the second is taken before what the first one does is written. So
-# casts count in the order in which they are handled, unless one was held up for longer than this.
+# A host sends one cast right after another: the second is taken before what the first one does is
+# written. So casts count in the order in which they are handled, unless one was held up for longer
+# than this.
 IN_FLIGHT_S = 2.0
 
 
@@ -39,7 +41,8 @@ class Scheduling:
         return_objects=False,
         return_alternates=False,
     ):
-        """A claimed host for each instance. Callers below 4.4 name none, and nothing is claimed for them."""
+        """A claimed host for each instance. Callers below 4.4 name none, and nothing is claimed
+        for them."""
         spec = translate.spec(spec_obj, request_spec, filter_properties)
         placed = self._scheduler.place(
             translate.requests(spec, instance_uuids),
@@ -51,16 +54,22 @@ class Scheduling:
 
     @expected
     def update_aggregates(self, context, aggregates):
-        self._scheduler.call(self._scheduler.state_sync.set_aggregates, translate.aggregates(aggregates))
+        self._scheduler.call(
+            self._scheduler.state_sync.set_aggregates, translate.aggregates(aggregates)
+        )
 
     @expected
     def delete_aggregate(self, context, aggregate):
-        self._scheduler.call(self._scheduler.state_sync.delete_aggregate, translate.aggregate_id(aggregate))
+        self._scheduler.call(
+            self._scheduler.state_sync.delete_aggregate, translate.aggregate_id(aggregate)
+        )
 
     @expected
     def update_instance_info(self, context, host_name, instance_info):
         uuids = translate.instance_uuids(instance_info, 'instance_info') or ()
-        self._tell(self._scheduler.state_sync.instances_added, words.name(host_name, 'host_name'), uuids)
+        self._tell(
+            self._scheduler.state_sync.instances_added, words.name(host_name, 'host_name'), uuids
+        )
 
     @expected
     def delete_instance_info(self, context, host_name, instance_uuid):
@@ -70,7 +79,9 @@ class Scheduling:
     @expected
     def sync_instance_info(self, context, host_name, instance_uuids):
         uuids = translate.instance_uuids(instance_uuids, 'instance_uuids') or ()
-        self._tell(self._scheduler.state_sync.instances_are, words.name(host_name, 'host_name'), uuids)
+        self._tell(
+            self._scheduler.state_sync.instances_are, words.name(host_name, 'host_name'), uuids
+        )
 
     def _tell(self, work, host, instances):
         """Hand on what a host tells, with the moment after which it was sent."""

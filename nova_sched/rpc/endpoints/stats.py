@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `stats` 1.1: compute nodes tell what they have, operators what they think of it."""
+"""The namespace `stats` 1.1: compute nodes tell what they have, operators what they think of
+it."""
 
 import collections
 import dataclasses
@@ -41,13 +42,15 @@ class Stats:
     ):
         """Take the report of one node of host ``name``; ``stats`` is a ComputeNode.
 
-        ``boot`` and ``sequence`` (since 1.1, whole numbers from 1) say which report it is, of which start of
-        its sender. One that is older than the last one that was taken changes nothing; without them, that is
-        judged by the time when it was sent, and by the ComputeNode's ``updated_at``.
+        ``boot`` and ``sequence`` (since 1.1, whole numbers from 1) say which report it is, of
+        which start of its sender. One that is older than the last one that was taken changes
+        nothing; without them, that is judged by the time when it was sent, and by the
+        ComputeNode's ``updated_at``.
 
-        Returns what was accepted: the node's generation in the store, the state of each claim on it, the use
-        that no claim explains, by resource class, and all that is counted there; and whether the report was
-        ``stale``, with the ``boot`` of the one that was taken last. Raises BadReport, and nothing changed.
+        Returns what was accepted: the node's generation in the store, the state of each claim on
+        it, the use that no claim explains, by resource class, and all that is counted there; and
+        whether the report was ``stale``, with the ``boot`` of the one that was taken last. Raises
+        BadReport, and nothing changed.
         """
         made = reports.report(stats, name, instances, inventories, cell_uuid)
         order = reports.order(stats, boot, sequence, received.current().since_s)
@@ -64,20 +67,26 @@ class Stats:
 
     @expected
     def update_service(self, context, name, service):
-        """Take an operator's word on the compute service of host ``name``, and its last sign of life."""
+        """Take an operator's word on the compute service of host ``name``, and its last sign of
+        life."""
         self._scheduler.call(
-            self._scheduler.state_sync.set_service, words.name(name, 'name'), *translate.service(service)
+            self._scheduler.state_sync.set_service,
+            words.name(name, 'name'),
+            *translate.service(service),
         )
 
     @expected
     def remove_node(self, context, name, nodename):
         """Forget a node of host ``name``, and its claims. Raises NodeNotFound."""
         node = words.name(name, 'name'), words.name(nodename, 'nodename')
-        self._scheduler.call(self._scheduler.state_sync.remove_node, *node, received.current().since_s)
+        self._scheduler.call(
+            self._scheduler.state_sync.remove_node, *node, received.current().since_s
+        )
 
 
 def _counted(facts):
-    """The scheduler's record of a node: ``capacity`` and ``used`` by resource class, and ``sizes`` of claims.
+    """The scheduler's record of a node: ``capacity`` and ``used`` by resource class, and ``sizes``
+    of claims.
 
     Claims of one size are listed together, because a node has hundreds of instances of few sizes.
     """
@@ -86,7 +95,9 @@ def _counted(facts):
         used.update(claim.resources)
         sizes[tuple(sorted(claim.resources.items()))].append(claim.consumer_uuid)
     return {
-        'capacity': {name: inventory.capacity for name, inventory in facts.report.inventories.items()},
+        'capacity': {
+            name: inventory.capacity for name, inventory in facts.report.inventories.items()
+        },
         'used': dict(used),
         'sizes': [{'resources': dict(size), 'instances': uuids} for size, uuids in sizes.items()],
     }

@@ -18,14 +18,26 @@ from typing import Any
 from nova_sched.queues.broker import Delivery
 from nova_sched.queues.brokers.memory import SimulatedBroker, SimulatedConsumer
 
-PUBLISH, DELIVER, ACK, CONSUME, CANCEL, WINDOW = 'publish', 'deliver', 'ack', 'consume', 'cancel', 'qos'
+PUBLISH, DELIVER, ACK, CONSUME, CANCEL, WINDOW = (
+    'publish',
+    'deliver',
+    'ack',
+    'consume',
+    'cancel',
+    'qos',
+)
 
 
 class Broker(SimulatedBroker):
-    """``count`` has the commands by their names in AMQP, ``kinds`` what was published by kind of queue."""
+    """``count`` has the commands by their names in AMQP, ``kinds`` what was published by kind of
+    queue."""
 
     def __init__(
-        self, clock: Callable[[], float], after: Callable, fallback_after_s: float, latency_s: float
+        self,
+        clock: Callable[[], float],
+        after: Callable,
+        fallback_after_s: float,
+        latency_s: float,
     ):
         super().__init__(clock, after, fallback_after_s, latency_s)
         self.count: collections.Counter[str] = collections.Counter()

@@ -24,7 +24,8 @@ from nova_sched.sim.models.tally import Tally
 
 
 class Central:
-    """A conductor asks the engine for each server; the chosen node builds it, or an alternate does."""
+    """A conductor asks the engine for each server; the chosen node builds it, or an alternate
+    does."""
 
     def __init__(self, cloud: Cloud, tally: Tally):
         self._cloud, self._tally = cloud, tally

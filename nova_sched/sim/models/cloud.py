@@ -39,7 +39,8 @@ def build_seconds(chance: random.Random, mean_s: float) -> float:
 
 @dataclasses.dataclass(slots=True)
 class Cloud:
-    """``plan.failing`` is the share of the builds that fail, by instance and host the same in both models."""
+    """``plan.failing`` is the share of the builds that fail, by instance and host the same in both
+    models."""
 
     plan: Plan
     engine: Engine
@@ -52,7 +53,15 @@ class Cloud:
     clock: Clock = dataclasses.field(default_factory=Clock)
 
     @classmethod
-    def of(cls, plan: Plan, engine: Engine, nodes: list[Node], sites: list, large: Flavor, build_s: float):
+    def of(
+        cls,
+        plan: Plan,
+        engine: Engine,
+        nodes: list[Node],
+        sites: list,
+        large: Flavor,
+        build_s: float,
+    ):
         """Nodes that have joined the scheduler."""
         settings = DriverSettings(fake_failures=plan.failing, seed=plan.seed)
         aggregates = aggregates_of(nodes)

@@ -17,8 +17,8 @@
     cloud: nodes, engine, clock       engine: the scheduler, and its doors
     conductor: conductor, manager     broker: counts commands         central: the other model
 
-Workers, catalogue, routing, ledger, claims and endings are those of the product; simulated are the clock, the
-broker, the driver, and that all is in one thread.
+Workers, catalogue, routing, ledger, claims and endings are those of the product; simulated are the
+clock, the broker, the driver, and that all is in one thread.
 """
 
 import dataclasses
@@ -65,10 +65,11 @@ COMMON = 0.01  # a flavor that is asked for less often than in this share is not
 class Settings:
     """What is simulated. Shares are from 0 to 1.
 
-    ``fullness``: peak of the demand, as a share of the vCPUs that the nodes have; ``prefill`` of these are in
-    use at the start, by servers that stay. ``packed``: they are as packing weights would have them.
-    ``by_rule`` is the share of tenants who ask for what no queue tells. ``database``: claims are in SQLite,
-    like the ledger, so that all statements are counted; else in memory. ``ranked``: see Tally.ranks.
+    ``fullness``: peak of the demand, as a share of the vCPUs that the nodes have; ``prefill`` of
+    these are in use at the start, by servers that stay. ``packed``: they are as packing weights
+    would have them. ``by_rule`` is the share of tenants who ask for what no queue tells.
+    ``database``: claims are in SQLite, like the ledger, so that all statements are counted; else
+    in memory. ``ranked``: see Tally.ranks.
     """
 
     plan: Plan
@@ -94,7 +95,9 @@ class Settings:
 class Run:
     """One cloud, empty or prefilled, and what is asked of it."""
 
-    def __init__(self, settings: Settings, arrivals: Sequence[Arrival], conf: Any, directory: pathlib.Path):
+    def __init__(
+        self, settings: Settings, arrivals: Sequence[Arrival], conf: Any, directory: pathlib.Path
+    ):
         self.settings, self.tally = settings, Tally()
         plan = dataclasses.replace(settings.plan, failing=0.0)  # the drivers fail, not the nodes
         nodes = machines(plan)
@@ -111,7 +114,9 @@ class Run:
         self.ledger = SqlLedger(database)
         store = SqlClaimStore(database) if settings.database else MemoryClaimStore()
         engine = Engine(conf, store, self.tally.meter, plan.seed)
-        self.cloud = Cloud.of(settings.plan, engine, nodes, sites, large(self.flavors), settings.build_s)
+        self.cloud = Cloud.of(
+            settings.plan, engine, nodes, sites, large(self.flavors), settings.build_s
+        )
 
     def _demand(self, nodes: list, arrivals: Sequence[Arrival]) -> list[Ask]:
         settings, plan = self.settings, self.settings.plan
@@ -142,7 +147,8 @@ class Run:
         return tally
 
     def _audit(self) -> list[str]:
-        """What is wrong in the end. Servers of the start have no claims; those on their way have."""
+        """What is wrong in the end. Servers of the start have no claims; those on their way
+        have."""
         accounts = audit.from_store(self.cloud.engine.store)
         held = {one.uuid for one in self.asks}
         found = []
@@ -166,7 +172,8 @@ def scheduler(run: Run, watch: Callable[[Tally, float], None]) -> Tally:
 
 
 def catalogue(settings: Settings, flavors: Mapping[Flavor, int]) -> Catalogue:
-    """The flavors of the trace and ``more_flavors`` that nobody asks for; zones, and more special things."""
+    """The flavors of the trace and ``more_flavors`` that nobody asks for; zones, and more special
+    things."""
     rows = [{'name': one.name, 'vcpus': one.vcpus, 'memory_mb': one.memory_mb} for one in flavors]
     rows += [
         {'name': f'more-{number}', 'vcpus': 1 + number % 16, 'memory_mb': 512 * (1 + number % 61)}
@@ -188,7 +195,9 @@ class Pull:
         self._fit = Fit(with_devices(cloud.engine.rules), self.catalogue, settings.steps)
         beside = fallback.Settings(settings.max_attempts, int(settings.fallback_after_s))
         self._manager = Manager(cloud, self.broker, self.claims, run.ledger, tally, beside)
-        self.conductor = Conductor(cloud, self.broker, self.claims, run.ledger, self.catalogue, tally)
+        self.conductor = Conductor(
+            cloud, self.broker, self.claims, run.ledger, self.catalogue, tally
+        )
         if settings.ranked:
             self.claims.before = self._rank
         self._chance = random.Random(f'{settings.plan.seed} builds')
@@ -202,7 +211,9 @@ class Pull:
 
     def _worker(self, site: Site) -> Worker:
         cloud, settings = self._run.cloud, self._run.settings
-        view = View(self._fit, of_host(cloud.aggregates, site.host), site.node.disabled, lambda: NOW_S)
+        view = View(
+            self._fit, of_host(cloud.aggregates, site.host), site.node.disabled, lambda: NOW_S
+        )
         around = Surroundings(
             _Reporting(site, cloud, self._run.tally),
             self.claims,
@@ -211,7 +222,9 @@ class Pull:
             lambda: view,
             read,
         )
-        told = WorkerSettings(settings.slots, settings.max_redeliveries, settings.steps, lambda: EVALUATE_S)
+        told = WorkerSettings(
+            settings.slots, settings.max_redeliveries, settings.steps, lambda: EVALUATE_S
+        )
         chance = random.Random(f'{settings.plan.seed} {site.host}')
         return Worker(around, told, Simulated(cloud.after, self._takes), cloud.clock, chance)
 

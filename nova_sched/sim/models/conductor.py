@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A conductor and a manager of queues without threads: what `queues.conductor` and `queues.keeper` do, in the
-steps of a simulated clock."""
+"""A conductor and a manager of queues without threads: what `queues.conductor` and `queues.keeper`
+do, in the steps of a simulated clock."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,13 +40,20 @@ def no_limits(_project_id: str) -> dict:
 
 
 class Conductor:
-    """Enters each server and sends its job; hears what became of it, and deletes it when its time is over.
+    """Enters each server and sends its job; hears what became of it, and deletes it when its time
+    is over.
 
     It sends one job after the other, also those of one batch.
     """
 
     def __init__(
-        self, cloud: Cloud, broker: Broker, claims: Claims, ledger: Any, catalogue: Any, tally: Tally
+        self,
+        cloud: Cloud,
+        broker: Broker,
+        claims: Claims,
+        ledger: Any,
+        catalogue: Any,
+        tally: Tally,
     ):
         self._cloud, self._broker, self._claims, self._ledger = cloud, broker, claims, ledger
         self._catalogue, self._tally = catalogue, tally
@@ -85,7 +92,9 @@ class Conductor:
 
         def make(instance_uuid: str, number: int) -> Any:
             uuid = jobs.uuid_of(CREATE, instance_uuid, number)
-            return jobs.new(CREATE, uuid, instance_uuid, self._caller, self._cloud.clock(), spec, queue=queue)
+            return jobs.new(
+                CREATE, uuid, instance_uuid, self._caller, self._cloud.clock(), spec, queue=queue
+            )
 
         (asked,) = self._entering.creates(make, [ask.uuid], jobs.amounts(request))
         if queue is None:
@@ -102,7 +111,9 @@ class Conductor:
         try:
             (found,) = self._scheduler.select_destinations(spec, [job.instance_uuid])
         except errors.NoValidHost as refusal:
-            self._ledger.settle(job.uuid, FAILED, self._cloud.clock(), why=refusal.reason, release=True)
+            self._ledger.settle(
+                job.uuid, FAILED, self._cloud.clock(), why=refusal.reason, release=True
+            )
             self._refused(job.instance_uuid, refusal.reason)
             return
         if self._sender.to_first(job, [place_of(one) for one in found]) is None:
@@ -138,7 +149,8 @@ class Conductor:
         self._cloud.note_refusal(self._tally)
 
     def _delete(self, uuid: str, host: str) -> None:
-        """As the router deletes: look whether it is still to be built, where it is, and what there was."""
+        """As the router deletes: look whether it is still to be built, where it is, and what there
+        was."""
         now_s = self._cloud.clock()
         with self._tally.meter.of(meter.CONDUCTOR):
             self._ledger.cancel(uuid, now_s)
@@ -153,13 +165,21 @@ class Manager:
     """Settles what workers tell, and has the scheduler decide about what nobody takes."""
 
     def __init__(
-        self, cloud: Cloud, broker: Broker, claims: Claims, ledger: Any, tally: Tally, settings: Any
+        self,
+        cloud: Cloud,
+        broker: Broker,
+        claims: Claims,
+        ledger: Any,
+        tally: Tally,
+        settings: Any,
     ):
         self._broker, self._tally = broker, tally
         sender = Sender(broker, claims)
         self._ends = endings.Endings(ledger, claims, sender, read, cloud.clock)
         chooser = Destinations(cloud.engine, tally.calls, claims)
-        self._falling = fallback.Fallback(ledger, claims, chooser, sender, self._ends, lambda: settings)
+        self._falling = fallback.Fallback(
+            ledger, claims, chooser, sender, self._ends, lambda: settings
+        )
 
     def start(self) -> None:
         listen(self._broker, RESULTS, self._ends_of)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The scheduler's engine in the thread that asks it, and its doors as conductors and workers know them."""
+"""The scheduler's engine in the thread that asks it, and its doors as conductors and workers know
+them."""
 
 import collections
 import dataclasses
@@ -49,7 +50,10 @@ class Engine:
         self._scheduler = Scheduler(
             self.cluster, store, self.rules, lambda: settings, chance, clock=lambda: NOW_S
         )
-        self.state_sync, self.claim_service = self._scheduler.state_sync, self._scheduler.claim_service
+        self.state_sync, self.claim_service = (
+            self._scheduler.state_sync,
+            self._scheduler.claim_service,
+        )
 
     def join(self, reports: list, aggregates: list, disabled: list[str]) -> None:
         """Learn of all nodes."""
@@ -57,7 +61,9 @@ class Engine:
         self.call(self.state_sync.refresh)
         self.call(self.state_sync.set_aggregates, aggregates)
         for host in disabled:
-            self.call(self.state_sync.set_service, host, True, 'simulated maintenance', None, NOW_S)
+            self.call(
+                self.state_sync.set_service, host, True, 'simulated maintenance', None, NOW_S
+            )
         self.cluster.hosts.now_s = NOW_S
 
     def place(self, requests: list, alternates: bool = False) -> list:
@@ -92,8 +98,8 @@ class Engine:
 
 
 class Claims:
-    """The face of rpc.client.ClaimsClient. ``calls`` counts by method; ``claimed(request, host)`` is called
-    before a new instance is claimed, and ``stands(uuid)`` when it has its claim."""
+    """The face of rpc.client.ClaimsClient. ``calls`` counts by method; ``claimed(request, host)``
+    is called before a new instance is claimed, and ``stands(uuid)`` when it has its claim."""
 
     def __init__(self, engine: Engine, calls: collections.Counter):
         self._engine, self._state_sync, self._claim_service, self._calls = (
@@ -151,7 +157,8 @@ class Claims:
 
 
 class Destinations:
-    """The face of rpc.client.SchedulerClient that chooses hosts; ``claims`` hear what it has claimed."""
+    """The face of rpc.client.SchedulerClient that chooses hosts; ``claims`` hear what it has
+    claimed."""
 
     def __init__(self, engine: Engine, calls: collections.Counter, claims: Claims):
         self._engine, self._calls, self._claims = engine, calls, claims

@@ -55,7 +55,9 @@ def peak_vcpus(arrivals: Sequence[Arrival]) -> int:
     changes: list[tuple[float, int]] = []
     for one in arrivals:
         changes.append((one.time_s, len(one) * one.flavor.vcpus))
-        changes += [(one.time_s + life, -one.flavor.vcpus) for life in one.lifetimes_s if life is not None]
+        changes += [
+            (one.time_s + life, -one.flavor.vcpus) for life in one.lifetimes_s if life is not None
+        ]
     in_use = most = 0
     for time_s, change in sorted(changes):
         if time_s > arrivals[-1].time_s:
@@ -73,12 +75,14 @@ def mix(arrivals: Sequence[Arrival]) -> dict[Flavor, int]:
     return found
 
 
-def asks(arrivals: Sequence[Arrival], vcpus: float, demand: Demand, by_rule: float, seed: int) -> list[Ask]:
+def asks(
+    arrivals: Sequence[Arrival], vcpus: float, demand: Demand, by_rule: float, seed: int
+) -> list[Ask]:
     """The trace as often as it takes to have a peak of so many vCPUs, in order of time.
 
-    Of the last, broken repetition a batch comes by chance; the share ``by_rule`` (0..1) of the batches asks
-    for what no queue tells. Servers of one batch come together, those of its copies at other moments of the
-    same five minutes, for other tenants.
+    Of the last, broken repetition a batch comes by chance; the share ``by_rule`` (0..1) of the
+    batches asks for what no queue tells. Servers of one batch come together, those of its copies
+    at other moments of the same five minutes, for other tenants.
     """
     copies, chance, found = vcpus / peak_vcpus(arrivals), random.Random(f'{seed} load'), []
     began_s = arrivals[0].time_s

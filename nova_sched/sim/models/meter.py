@@ -16,8 +16,8 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 
-# A conductor; a manager of queues; the scheduler's decisions; claims of workers and managers; reports of
-# nodes; what is done only to be measured; and the rest: workers with their broker.
+# A conductor; a manager of queues; the scheduler's decisions; claims of workers and managers;
+# reports of nodes; what is done only to be measured; and the rest: workers with their broker.
 CONDUCTOR, MANAGER, SCHEDULER, CLAIMS, REPORTS, RANKING, WORKERS = PARTS = (
     'conductor',
     'manager',
@@ -30,7 +30,8 @@ CONDUCTOR, MANAGER, SCHEDULER, CLAIMS, REPORTS, RANKING, WORKERS = PARTS = (
 
 
 class Meter:
-    """Seconds of the processor by part; what is metered within something else counts for itself alone."""
+    """Seconds of the processor by part; what is metered within something else counts for itself
+    alone."""
 
     def __init__(self, clock: Callable[[], float] = time.process_time):
         self.seconds: collections.Counter[str] = collections.Counter()

@@ -32,8 +32,11 @@ MISSES = 8  # servers that do not fit one after the other before a node counts a
 class Site:
     """One simulated node, with the face that a worker and a report need (queues.node.site)."""
 
-    def __init__(self, node: Node, traits: frozenset[str] = frozenset(), classes: Collection[str] = ()):
-        """Beside what the node says of itself it has these traits, and UNITS of these resource classes."""
+    def __init__(
+        self, node: Node, traits: frozenset[str] = frozenset(), classes: Collection[str] = ()
+    ):
+        """Beside what the node says of itself it has these traits, and UNITS of these resource
+        classes."""
         self.node, self.host, self.nodename = node, node.host, node.nodename
         stats, _ = node.report()
         found = reports.report(stats, None, [], node.inventories)
@@ -65,7 +68,11 @@ class Site:
                 used[name] -= units
         listed = frozenset(held).difference(without) if without else frozenset(held)
         return dataclasses.replace(
-            self._base, used=used, instances=listed, num_instances=len(listed), running_vms=len(listed)
+            self._base,
+            used=used,
+            instances=listed,
+            num_instances=len(listed),
+            running_vms=len(listed),
         )
 
     def hidden(self) -> Collection[str]:
@@ -111,8 +118,8 @@ class Site:
 
 
 def special_facts(specials: Sequence[str], nodes: int) -> list[tuple[frozenset[str], list[str]]]:
-    """What each node has of special things, which are written as in [queues] specials: two of the traits, and
-    one of the resource classes."""
+    """What each node has of special things, which are written as in [queues] specials: two of the
+    traits, and one of the resource classes."""
     named = {kind: [text.partition(':')[2] for text in specials if text.startswith(kind)]
              for kind in (TRAIT, RESOURCE)}  # fmt: skip
     found = []
@@ -136,16 +143,21 @@ def aggregates_of(nodes: Iterable[Node]) -> list[Aggregate]:
 
 
 def of_host(found: Sequence[Aggregate], host: str) -> list[Aggregate]:
-    """What a node is told: its own aggregates and those that name a zone; of their hosts itself at most."""
+    """What a node is told: its own aggregates and those that name a zone; of their hosts itself at
+    most."""
     itself = frozenset([host])
     told = [one for one in found if host in one.hosts or one.availability_zone]
     return [dataclasses.replace(one, hosts=one.hosts & itself) for one in told]
 
 
-def fill(sites: Sequence[Site], flavors: Mapping[Flavor, int], share: float, packed: bool, seed: int) -> None:
-    """Start with that share (0..1) of all vCPUs in use, by servers of these flavors that never leave.
+def fill(
+    sites: Sequence[Site], flavors: Mapping[Flavor, int], share: float, packed: bool, seed: int
+) -> None:
+    """Start with that share (0..1) of all vCPUs in use, by servers of these flavors that never
+    leave.
 
-    Spread: each node has that share. Packed: that share of the nodes is full, and the others are empty.
+    Spread: each node has that share. Packed: that share of the nodes is full, and the others are
+    empty.
     """
     chance, names = random.Random(f'{seed} fill'), list(flavors)
     weights, wanted = list(flavors.values()), {flavor: _wanted(flavor) for flavor in names}

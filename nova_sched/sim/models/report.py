@@ -25,7 +25,8 @@ from nova_sched.sim.report import percentile
 
 BEST, GOOD = 0.01, 0.1  # shares of the hosts that are called the best and good
 PERCENTILES = (0.5, 0.95, 0.99)
-HALF = 0.7  # of the vCPUs in use: there is room left, and how it lies tells how well the nodes are packed
+# of the vCPUs in use: there is room left, and how it lies tells how well the nodes are packed
+HALF = 0.7
 COUNTS = (
     'asked placed refused failed left by_rule asked_vcpus placed_vcpus put_backs lost_claims fallbacks '
     'expired rescued failed_builds memory_mib took_s'
@@ -33,13 +34,20 @@ COUNTS = (
 
 
 def figures(model: str, tally: Tally) -> dict[str, Any]:
-    """Plain values; times in seconds, memory in MiB, shares from 0 to 1. NaN: nothing to tell it from."""
+    """Plain values; times in seconds, memory in MiB, shares from 0 to 1. NaN: nothing to tell it
+    from."""
     placed = max(tally.placed, 1)
     found: dict[str, Any] = {name: getattr(tally, name) for name in COUNTS}
-    found['wait_s'] = {f'p{share * 100:g}': percentile(tally.waits_s, share) for share in PERCENTILES}
-    found['run_s'] = {f'p{share * 100:g}': percentile(tally.runs_s, share) for share in PERCENTILES}
+    found['wait_s'] = {
+        f'p{share * 100:g}': percentile(tally.waits_s, share) for share in PERCENTILES
+    }
+    found['run_s'] = {
+        f'p{share * 100:g}': percentile(tally.runs_s, share) for share in PERCENTILES
+    }
     found['first_refusal'] = _plain(tally.first_refusal)
-    found['at_70_percent'] = _plain(next((one for one in tally.samples if one.vcpus >= HALF), None))
+    found['at_70_percent'] = _plain(
+        next((one for one in tally.samples if one.vcpus >= HALF), None)
+    )
     found['at_the_fullest'] = _plain(max(tally.samples, key=lambda one: one.vcpus, default=None))
     found['at_the_end'] = _plain(tally.samples[-1] if tally.samples else None)
     found['messages_per_server'] = {
@@ -50,10 +58,14 @@ def figures(model: str, tally: Tally) -> dict[str, Any]:
         'jobs': tally.wire['publish'] / placed,
     }
     found['calls'] = dict(tally.calls)
-    found['statements_per_server'] = {word: count / placed for word, count in tally.statements.items()}
+    found['statements_per_server'] = {
+        word: count / placed for word, count in tally.statements.items()
+    }
     found['refusals'] = dict(tally.reasons)
     found['violations'] = tally.violations
-    found['cpu_ms_per_server'] = {name: 1000 * tally.meter.seconds[name] / placed for name in PARTS}
+    found['cpu_ms_per_server'] = {
+        name: 1000 * tally.meter.seconds[name] / placed for name in PARTS
+    }
     return found | (_of_queues(tally, placed) if model == QUEUES else {})
 
 
@@ -85,7 +97,10 @@ def rows(model: str, found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield 'placed', f'{found["placed"]:,} ({found["placed"] / max(found["asked"], 1):.1%})'
     yield 'refused', f'{found["refused"]:,}'
     yield 'built nowhere', f'{found["failed"]:,}'
-    yield 'vCPUs placed, of those asked for', f'{found["placed_vcpus"] / max(found["asked_vcpus"], 1):.1%}'
+    yield (
+        'vCPUs placed, of those asked for',
+        f'{found["placed_vcpus"] / max(found["asked_vcpus"], 1):.1%}',
+    )
     for name, text in (
         ('at_70_percent', 'at 70 % of the vCPUs'),
         ('first_refusal', 'at the first refusal'),
@@ -95,9 +110,15 @@ def rows(model: str, found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             told = f'{one["vcpus"]:.1%} vCPUs, {one["memory"]:.1%} memory, {one["nodes_in_use"]:,} nodes'
             yield text, f'{told}, {one["room"]:,} more of the large flavor'
     for name, text in (('wait_s', 'it is claimed'), ('run_s', 'it runs')):
-        yield f'simulated seconds until {text}', ', '.join(f'{n} {s:.3f}' for n, s in found[name].items())
+        yield (
+            f'simulated seconds until {text}',
+            ', '.join(f'{n} {s:.3f}' for n, s in found[name].items()),
+        )
     sent = found['messages_per_server']
-    yield 'messages per placed server', f'{sent["all"]:.1f} (jobs {sent["jobs"]:.1f}, RPC {sent["rpc"]:.1f})'
+    yield (
+        'messages per placed server',
+        f'{sent["all"]:.1f} (jobs {sent["jobs"]:.1f}, RPC {sent["rpc"]:.1f})',
+    )
     if model == QUEUES:
         yield from _rows_of_queues(found)
     if statements := found['statements_per_server']:
@@ -105,7 +126,10 @@ def rows(model: str, found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield 'SQL statements per placed server', ', '.join(texts)
     costs = (f'{name} {ms:.2f}' for name, ms in found['cpu_ms_per_server'].items() if ms)
     yield 'processor, ms per placed server', ', '.join(costs)
-    yield 'processor in all, peak of memory', f'{found["took_s"]:.0f} s, {found["memory_mib"]:,} MiB'
+    yield (
+        'processor in all, peak of memory',
+        f'{found["took_s"]:.0f} s, {found["memory_mib"]:,} MiB',
+    )
 
 
 def _rows_of_queues(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -118,7 +142,10 @@ def _rows_of_queues(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield 'fallback: jobs, expired, placed then', told
     yield 'asked of the scheduler by rule', f'{found["by_rule"]:,}'
     yield 'subscription changes per server', f'{found["changes_per_server"]:.1f}'
-    yield 'consume, cancel per server', f'{wire.get("consume", 0):.1f}, {wire.get("cancel", 0):.1f}'
+    yield (
+        'consume, cancel per server',
+        f'{wire.get("consume", 0):.1f}, {wire.get("cancel", 0):.1f}',
+    )
     start = f'{found["first_subscriptions"]:,} subscriptions in {found["start_s"]:.1f} s'
     yield 'start of all workers', start
 

@@ -25,8 +25,8 @@ from nova_sched.sim.trace import Flavor
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sample:
-    """How full the enabled nodes are: shares (0..1) of vCPUs and memory, nodes in use, and ``room``: how many
-    servers of the large flavor would still fit."""
+    """How full the enabled nodes are: shares (0..1) of vCPUs and memory, nodes in use, and
+    ``room``: how many servers of the large flavor would still fit."""
 
     time_s: float
     vcpus: float
@@ -51,13 +51,14 @@ def sample(cluster: Any, large: Flavor, time_s: float) -> Sample:
 
 @dataclasses.dataclass(slots=True)
 class Tally:
-    """Counts and lists of one run; ``waits_s`` are simulated seconds from the request to the first claim,
-    ``runs_s`` to the server that runs.
+    """Counts and lists of one run; ``waits_s`` are simulated seconds from the request to the first
+    claim, ``runs_s`` to the server that runs.
 
-    ``ranks`` are of the servers that a worker took: how many hosts the scheduler's weighers liked better at
-    that moment, and how many it could have chosen from. ``calls`` count by RPC method, ``reports`` those of
-    nodes; ``wire`` the commands to the broker of jobs and ``kinds`` what was published there, by kind of
-    queue. ``meter`` has the seconds of the processor by who used them, ``took_s`` all of them.
+    ``ranks`` are of the servers that a worker took: how many hosts the scheduler's weighers liked
+    better at that moment, and how many it could have chosen from. ``calls`` count by RPC method,
+    ``reports`` those of nodes; ``wire`` the commands to the broker of jobs and ``kinds`` what was
+    published there, by kind of queue. ``meter`` has the seconds of the processor by who used them,
+    ``took_s`` all of them.
     """
 
     asked: int = 0
@@ -106,7 +107,8 @@ class Tally:
         return sum(self.calls.values()) * 2 + self.reports * 2 + self.casts + self.wire['publish']
 
     def rank_share(self, best: float) -> float:
-        """Which share (0..1) of the servers went to one of that share of the hosts, the best ones."""
+        """Which share (0..1) of the servers went to one of that share of the hosts, the best
+        ones."""
         good = sum(better < max(best * hosts, 1) for better, hosts in self.ranks)
         return good / len(self.ranks) if self.ranks else float('nan')
 
@@ -114,5 +116,7 @@ class Tally:
     def mean_rank(self) -> float:
         """Mean share (0..1) of the hosts that were liked better than the one that took it."""
         return (
-            float(np.mean([better / hosts for better, hosts in self.ranks])) if self.ranks else float('nan')
+            float(np.mean([better / hosts for better, hosts in self.ranks]))
+            if self.ranks
+            else float('nan')
         )

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Runs the benchmarks and prints one table: `python -m nova_sched.tests.bench [--only NAME ...]`."""
+"""Runs the benchmarks and prints one table: `python -m nova_sched.tests.bench [--only NAME
+...]`."""
 
 import argparse
 import os
@@ -17,9 +18,18 @@ import sys
 import warnings
 
 PARTS = ('decisions', 'rules', 'claims', 'shared', 'reports', 'calls')
-ASKED_FOR = ('shared-mariadb', 'spread', 'joint', 'racks', 'queue-fit', 'queues')  # run by name only
+ASKED_FOR = (
+    'shared-mariadb',
+    'spread',
+    'joint',
+    'racks',
+    'queue-fit',
+    'queues',
+)  # run by name only
 FIELDS = ('what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts')
-CROWD_FIELDS = 'what,schedulers,unseen,way,conflicts,lost,late,given up,full,uneven,large'.split(',')
+CROWD_FIELDS = 'what,schedulers,unseen,way,conflicts,lost,late,given up,full,uneven,large'.split(
+    ','
+)
 
 
 def main():
@@ -94,7 +104,9 @@ def _print(rows):
         table.align = 'r'
         for name in ('what', 'floor', 'way'):
             table.align[name] = 'l'
-        table.add_rows([[row.get(name, '') for name in fields] for row in rows if row.keys() <= set(fields)])
+        table.add_rows(
+            [[row.get(name, '') for name in fields] for row in rows if row.keys() <= set(fields)]
+        )
         if table.rows:
             print(table)
 

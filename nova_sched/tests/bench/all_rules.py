@@ -32,7 +32,8 @@ from nova_sched.tests.options import settings
 
 SIZES = (1_000, 10_000, 100_000)
 CORES, GIB = 16, 1024
-# Hosts of one kind that stand together: their metadata narrow most requests down or override numbers.
+# Hosts of one kind that stand together: their metadata narrow most requests down or override
+# numbers.
 AGGREGATES = 40
 PROJECT = '0123456789abcdef0123456789abcdef'
 METRICS = '[{"name": "cpu.frequency", "value": 2600, "timestamp": "2026-01-01T00:00:00Z", "source": "x"}]'
@@ -48,7 +49,16 @@ def cells(chance):
         pinned = frozenset().union(*busy)
         used_mb = len(pinned) * 4 * GIB
         made.append(
-            Cell(number, frozenset(cpus), frozenset(cpus), 128 * GIB, 0, used_mb, pinned, tuple(pairs))
+            Cell(
+                number,
+                frozenset(cpus),
+                frozenset(cpus),
+                128 * GIB,
+                0,
+                used_mb,
+                pinned,
+                tuple(pairs),
+            )
         )
     return Topology(tuple(made)).to_json()
 
@@ -74,14 +84,21 @@ def reports(count):
 
 
 def aggregates(count):
-    """Zones, tenants, flavors' extra specs, image properties, ratios and limits, all over the fleet."""
+    """Zones, tenants, flavors' extra specs, image properties, ratios and limits, all over the
+    fleet."""
     chance = random.Random(8)
     for number in range(AGGREGATES):
         metadata = {'ssd': 'true', 'max_io_ops_per_host': '50', 'cpu_weight_multiplier': '2.0'}
         metadata |= {'availability_zone': f'zone-{number % 3}'} if number < 3 else {}
         metadata |= {'filter_tenant_id': f'{PROJECT},other'} if number % 4 == 0 else {}
-        metadata |= {'ram_allocation_ratio': '1.5', 'os_distro': 'debian,fedora'} if number % 5 == 0 else {}
-        members = range(number, count, 3) if number < 3 else chance.sample(range(count), count // 10)
+        metadata |= (
+            {'ram_allocation_ratio': '1.5', 'os_distro': 'debian,fedora'}
+            if number % 5 == 0
+            else {}
+        )
+        members = (
+            range(number, count, 3) if number < 3 else chance.sample(range(count), count // 10)
+        )
         names = frozenset(f'compute-{place:06}' for place in members)
         yield Aggregate(number + 1, f'aggregate-{number}', names, metadata)
 
@@ -96,7 +113,10 @@ def filled_store(count):
 
 def guest(policy='dedicated', vcpus=4, cells=1):
     share = vcpus // cells
-    pinned, nothing = [frozenset(range(n * share, (n + 1) * share)) for n in range(cells)], frozenset()
+    pinned, nothing = (
+        [frozenset(range(n * share, (n + 1) * share)) for n in range(cells)],
+        frozenset(),
+    )
     return Guest(tuple(
         GuestCell(n, nothing, own, 4 * GIB, cpu_policy=policy) for n, own in enumerate(pinned)
     ))  # fmt: skip

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Calls over RabbitMQ: select_destinations against an echo of the same messages, in the same run."""
+"""Calls over RabbitMQ: select_destinations against an echo of the same messages, in the same
+run."""
 
 import contextlib
 import itertools
@@ -58,13 +59,16 @@ def daemon(folder, url, workers=1):
     path = folder / 'scheduler.log'
     with path.open('wb') as log:
         options = {'stdout': log, 'stderr': log}
-        with process('-m', 'nova_sched.cmd.scheduler', '--config-file', str(config), **options) as running:
+        with process(
+            '-m', 'nova_sched.cmd.scheduler', '--config-file', str(config), **options
+        ) as running:
             until_it_says('Scheduling on host', path, running)
             yield running
 
 
 def until_it_says(words, path, running, patience_s=60.0):
-    """A message that is sent before its queue exists is lost without a word: wait for the daemon's."""
+    """A message that is sent before its queue exists is lost without a word: wait for the
+    daemon's."""
     end = time.monotonic() + patience_s
     while words not in path.read_text():
         if running.poll() is not None or time.monotonic() > end:

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The floor of a claim: the same rows written by the bare database, and claims a second through our store."""
+"""The floor of a claim: the same rows written by the bare database, and claims a second through
+our store."""
 
 import json
 import pathlib
@@ -37,11 +38,15 @@ class BareClaim:
         self._connection = sqlite3.connect(path, isolation_level=None)
         self._connection.execute('PRAGMA journal_mode=WAL')
         self._connection.execute('PRAGMA synchronous=FULL')
-        self._connection.execute('CREATE TABLE node (uuid TEXT PRIMARY KEY, used TEXT, generation INTEGER)')
+        self._connection.execute(
+            'CREATE TABLE node (uuid TEXT PRIMARY KEY, used TEXT, generation INTEGER)'
+        )
         self._connection.execute(
             'CREATE TABLE claim (uuid TEXT PRIMARY KEY, consumer TEXT UNIQUE, node TEXT, resources TEXT)'
         )
-        self._connection.executemany('INSERT INTO node VALUES (?, ?, 0)', [(node, '{}') for node in nodes])
+        self._connection.executemany(
+            'INSERT INTO node VALUES (?, ?, 0)', [(node, '{}') for node in nodes]
+        )
         self._nodes, self._turn = nodes, 0
 
     def __call__(self, count=1):
@@ -52,7 +57,10 @@ class BareClaim:
             node = self._nodes[self._turn * 7919 % len(self._nodes)]
             (used,) = run('SELECT used FROM node WHERE uuid = ?', (node,)).fetchone()
             used = json.dumps({name: json.loads(used).get(name, 0) + 1 for name in RESOURCES})
-            run('UPDATE node SET used = ?, generation = generation + 1 WHERE uuid = ?', (used, node))
+            run(
+                'UPDATE node SET used = ?, generation = generation + 1 WHERE uuid = ?',
+                (used, node),
+            )
             row = (str(uuid.uuid4()), str(uuid.uuid4()), node, json.dumps(RESOURCES))
             run('INSERT INTO claim VALUES (?, ?, ?, ?)', row)
         run('COMMIT')
@@ -72,7 +80,9 @@ class StoreClaim:
     def _placement(self):
         self._turn += 1
         node = self._nodes[self._turn * 7919 % len(self._nodes)]
-        return Placement((Claim(str(uuid.uuid4()), node, RESOURCES, created_s=time.time(), expires_s=2e9),))
+        return Placement(
+            (Claim(str(uuid.uuid4()), node, RESOURCES, created_s=time.time(), expires_s=2e9),)
+        )
 
 
 def sqlite_store(folder, nodes):

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Scheduler processes that commit to one database at the same time, by turns with its bare driver."""
+"""Scheduler processes that commit to one database at the same time, by turns with its bare
+driver."""
 
 import itertools
 import multiprocessing
@@ -29,7 +30,8 @@ RESOURCES = {'VCPU': 1, 'MEMORY_MB': 1, 'DISK_GB': 1}
 
 
 class Turn(NamedTuple):
-    """What one process did: its first and last moment (seconds of one clock), and seconds of each commit.
+    """What one process did: its first and last moment (seconds of one clock), and seconds of each
+    commit.
 
     ``placed`` and ``lost`` count claims, ``busy`` commits that were made again.
     """
@@ -43,7 +45,8 @@ class Turn(NamedTuple):
 
 
 class Room:
-    """Nodes that take one more claim, as far as one scheduler knows: it hears of the others by its losses."""
+    """Nodes that take one more claim, as far as one scheduler knows: it hears of the others by its
+    losses."""
 
     def __init__(self, nodes, left):
         self._nodes, self._left = list(nodes), dict.fromkeys(nodes, left)
@@ -95,7 +98,9 @@ class Ours:
             except errors.StoreUnavailable:
                 busy += 1
         pairs = zip(placements, outcomes, strict=True)
-        return [placement.claims[0].node_uuid for placement, outcome in pairs if not outcome.won], busy
+        return [
+            placement.claims[0].node_uuid for placement, outcome in pairs if not outcome.won
+        ], busy
 
 
 def _work(url, pipe, gate):
@@ -116,7 +121,16 @@ def _work(url, pipe, gate):
         for node in lost:
             room.close(node)
         samples = [end - start for start, end in itertools.pairwise(moments)]
-        pipe.send(Turn(moments[0], moments[-1], samples, sum(map(len, claims)) - len(lost), len(lost), busy))
+        pipe.send(
+            Turn(
+                moments[0],
+                moments[-1],
+                samples,
+                sum(map(len, claims)) - len(lost),
+                len(lost),
+                busy,
+            )
+        )
 
 
 class SchedulerMembership:
@@ -143,7 +157,8 @@ class SchedulerMembership:
             process.join(30)
 
     def turn(self, side, size, batches, room=None):
-        """Each process makes batches of that size; ``room`` is what each begins to fill, None: goes on to."""
+        """Each process makes batches of that size; ``room`` is what each begins to fill, None:
+        goes on to."""
         for pipe in self._pipes:
             pipe.send((side, size, batches, room))
         return [pipe.recv() for pipe in self._pipes]

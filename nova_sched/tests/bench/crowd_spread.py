@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Several schedulers fill one cloud, each seeing the others late: conflicts, and how well it is filled.
+"""Several schedulers fill one cloud, each seeing the others late: conflicts, and how well it is
+filled.
 
 All is in one process and in a fixed order, so that figures of two ways to choose can be compared.
 """
@@ -42,15 +43,19 @@ ALIKE, MIXED = ((64, 128),), ((48, 96), (64, 128), (64, 192), (96, 160))
 FLAVORS = {(1, 768), (1, 1792), (2, 3584), (4, 7168), (8, 14336)}  # 98 of 100 servers of the trace
 LARGE = max(FLAVORS)
 DISK_GB = 20  # for each vCPU
-PIECES = HardwareAllocation(cells=Fitted(()))  # the store does not look into what is held of a node
+PIECES = HardwareAllocation(
+    cells=Fitted(())
+)  # the store does not look into what is held of a node
 BEYOND = 200  # requests after the first refusal
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scene:
-    """A cloud, what is in use at first (shares of each host's vCPUs, from and to), and how it is filled.
+    """A cloud, what is in use at first (shares of each host's vCPUs, from and to), and how it is
+    filled.
 
-    ``guarded``: any claim on a node makes one lose that was decided before, as among requests for NUMA cells.
+    ``guarded``: any claim on a node makes one lose that was decided before, as among requests for
+    NUMA cells.
     """
 
     kinds: tuple = ALIKE
@@ -75,7 +80,13 @@ class Way:
 
 
 NOTHING, SLICES = Way('nothing'), Way('slices', sliced=True)
-WAYS = (NOTHING, Way('subset of 8', 8), Way('subset of 32', 32), Way('shuffle', shuffle=True), SLICES)
+WAYS = (
+    NOTHING,
+    Way('subset of 8', 8),
+    Way('subset of 32', 32),
+    Way('shuffle', shuffle=True),
+    SLICES,
+)
 SCENES = [
     Scene(kinds, used, packed, guarded)
     for kinds, used in ((ALIKE, (0.0, 0.0)), (MIXED, (0.2, 0.8)), (MIXED, (0.75, 0.98)))
@@ -88,10 +99,10 @@ SCENES = [
 class Tally:
     """Counts of servers and of lost claims; ``lost`` servers lost at least one claim.
 
-    ``late``: servers that would have been refused, without a look at the store, though a host had room;
-    ``given_up``: servers whose claims were lost too often. ``uneven`` is the standard deviation of the hosts'
-    use in % of vCPUs, and ``large`` the largest servers that still fit, when half of the free vCPUs are
-    taken; ``full`` is the use at the first refusal.
+    ``late``: servers that would have been refused, without a look at the store, though a host had
+    room; ``given_up``: servers whose claims were lost too often. ``uneven`` is the standard
+    deviation of the hosts' use in % of vCPUs, and ``large`` the largest servers that still fit,
+    when half of the free vCPUs are taken; ``full`` is the use at the first refusal.
     """
 
     placed: int = 0
@@ -117,7 +128,8 @@ class Member:
         self._placer = Placer(self.cluster, service.rules(CONF), random.Random(seed))
 
     def place(self, request, guarded, tally):
-        """Decide and claim until the claim is won; False if no host has room, or too many were lost."""
+        """Decide and claim until the claim is won; False if no host has room, or too many were
+        lost."""
         for losses in range(self._settings.max_claim_attempts):
             decision = self._decide(request, losses, tally)
             if decision is None:
@@ -220,14 +232,18 @@ def weighing(packed):
 
 
 def run(scene, schedulers, unseen, way, seed=1):
-    """Fill the scene's cloud; each scheduler looks what the others did once in ``unseen`` requests."""
+    """Fill the scene's cloud; each scheduler looks what the others did once in ``unseen``
+    requests."""
     chance, tally = random.Random(seed), Tally()
-    settings = dataclasses.replace(service.settings(CONF), subset_size=way.subset_size, shuffle=way.shuffle)
+    settings = dataclasses.replace(
+        service.settings(CONF), subset_size=way.subset_size, shuffle=way.shuffle
+    )
     with weighing(scene.packed):
         store = filled(scene, chance)
         crowd = schedulers if way.sliced else 1
         members = [
-            Member(store, settings, (place if way.sliced else 0, crowd), seed) for place in range(schedulers)
+            Member(store, settings, (place if way.sliced else 0, crowd), seed)
+            for place in range(schedulers)
         ]
         fill(scene, members, unseen, chance, tally, Look(store))
     return tally
@@ -264,7 +280,10 @@ class Look:
         self.capacity = sum(one['VCPU'].capacity for one in self._totals.values())
 
     def _facts(self):
-        return {facts.report.node_uuid: facts for facts in self._store.look(list(self._store.heads())).nodes}
+        return {
+            facts.report.node_uuid: facts
+            for facts in self._store.look(list(self._store.heads())).nodes
+        }
 
     def _use(self):
         for node, facts in self._facts().items():
@@ -278,7 +297,9 @@ class Look:
         return sum(used['VCPU'] for _, used in self._use())
 
     def uneven(self):
-        return statistics.pstdev(100 * used['VCPU'] / totals['VCPU'].capacity for totals, used in self._use())
+        return statistics.pstdev(
+            100 * used['VCPU'] / totals['VCPU'].capacity for totals, used in self._use()
+        )
 
     def large(self):
         wanted = amounts(*LARGE)

@@ -24,7 +24,8 @@ SIZES = (100, 1_000, 10_000, 100_000)
 
 
 class Decide:
-    """One decision and its answer; now and then the servers go again, before the cluster is full."""
+    """One decision and its answer; now and then the servers go again, before the cluster is
+    full."""
 
     def __init__(self, placer, settings, request=fleet.request):
         self._placer, self._settings, self._request, self._made = placer, settings, request, []

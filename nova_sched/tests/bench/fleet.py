@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The cluster that the benchmarks decide on: partly filled, with a few hosts down or switched off."""
+"""The cluster that the benchmarks decide on: partly filled, with a few hosts down or switched
+off."""
 
 import dataclasses
 import random
@@ -53,7 +54,8 @@ changed = dataclasses.replace
 
 
 def filled_store(count, now_s=None, seed=1):
-    """A store whose nodes all have reported; three in a hundred are off, two are not seen any more."""
+    """A store whose nodes all have reported; three in a hundred are off, two are not seen any
+    more."""
     now_s = now_s or time.time()
     store, chance = MemoryClaimStore(), random.Random(seed)
     store.report(list(reports(count, seed)), now_s)

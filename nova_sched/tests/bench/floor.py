@@ -27,7 +27,10 @@ class Floor:
         self.zone, self.kind = chance.integers(0, 3, rows), chance.integers(0, 4, rows)
         self.traits = chance.integers(0, 2**60, rows) | TRAITS
         self.aggregates = chance.integers(0, 2**20, rows)
-        self.members, self.io = (chance.random(rows) < 0.01).astype(np.int64), chance.integers(0, 10, rows)
+        self.members, self.io = (
+            (chance.random(rows) < 0.01).astype(np.int64),
+            chance.integers(0, 10, rows),
+        )
         self.mask, self.spare = np.empty(rows, bool), np.empty(rows, bool)
         self.words = np.empty(rows, np.int64)
 
@@ -50,7 +53,12 @@ class Floor:
         self._and(np.equal, self.members, 0)
         rows = np.flatnonzero(self.mask)
         cost = np.zeros(len(rows))
-        for column, weight in ((self.ram, -1.0), (self.vcpus, -1.0), (self.disk, -1.0), (self.io, 1.0)):
+        for column, weight in (
+            (self.ram, -1.0),
+            (self.vcpus, -1.0),
+            (self.disk, -1.0),
+            (self.io, 1.0),
+        ):
             raw = column[rows]
             low, high = raw.min(), raw.max()
             if low != high:

@@ -36,12 +36,17 @@ HOSTS, MEMBERS, SHARES = (500, 2_000, 10_000), (10, 50, 200), (0.80, 0.85, 0.90,
 GROUPS_OF_A_FLEET = 10
 GREEDY = Limits(greedy_s=0.2, repair_s=0.0, improve_s=0.0, explain_s=0.0)
 REPAIR = dataclasses.replace(GREEDY, repair_s=1.0)
-EXPLAIN = dataclasses.replace(REPAIR, repair_s=10.0, explain_s=2.0)  # proven it was: why is what is asked
+EXPLAIN = dataclasses.replace(
+    REPAIR, repair_s=10.0, explain_s=2.0
+)  # proven it was: why is what is asked
 # The same attempts once more, whatever the machine does meanwhile.
 IMPROVE = dataclasses.replace(REPAIR, greedy_s=5.0, improve_s=1.0)
 LONG = dataclasses.replace(GREEDY, repair_s=10.0)
 THOROUGH = dataclasses.replace(IMPROVE, improve_s=5.0)
-IMPROVED_SHARE, THOROUGH_HOSTS = 0.25, 2_000  # which groups are improved, and up to which size with patience
+IMPROVED_SHARE, THOROUGH_HOSTS = (
+    0.25,
+    2_000,
+)  # which groups are improved, and up to which size with patience
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,12 +64,15 @@ class Case:
 
     def problem(self):
         fleet = joint_groups.fleet(self.hosts, self.share, self.seed // GROUPS_OF_A_FLEET)
-        return joint_groups.problem(fleet, joint_groups.group(self.shape, self.members, self.seed), self.seed)
+        return joint_groups.problem(
+            fleet, joint_groups.group(self.shape, self.members, self.seed), self.seed
+        )
 
 
 @dataclasses.dataclass
 class Trial:
-    """What came of one case. Times in ms, None where nothing was placed; ``verdict`` is the joint one's."""
+    """What came of one case. Times in ms, None where nothing was placed; ``verdict`` is the joint
+    one's."""
 
     case: Case
     shape: str
@@ -77,7 +85,9 @@ class Trial:
     found_later: bool = False  # undecided at first, then placed with more time
     proven_later: bool = False
     why_ms: float | None = None
-    why: tuple[str, ...] | None = None  # what the answer to why not says: minimal, contradicts, count, fits
+    why: tuple[str, ...] | None = (
+        None  # what the answer to why not says: minimal, contradicts, count, fits
+    )
     greedy_cost: tuple | None = None
     improved_cost: tuple | None = None
     best_cost: tuple | None = None
@@ -98,14 +108,17 @@ class Trial:
 
 
 def trial(case, solver):
-    """Every way to place the case's group. Raises AssertionError if a placement is not what it says."""
+    """Every way to place the case's group. Raises AssertionError if a placement is not what it
+    says."""
     problem, made = case.problem(), Trial(case, case.shape)
     made.sequential_ms, _ = _placed(problem, lambda: joint_sequential.place(problem))
     made.ordered_ms, _ = _placed(
         problem, lambda: joint_sequential.place(problem, joint_sequential.best_order(problem))
     )
     began_s = time.thread_time()
-    made.greedy_ms, hosts = _placed(problem, lambda: joint.plan(problem, GREEDY, None).hosts, must=True)
+    made.greedy_ms, hosts = _placed(
+        problem, lambda: joint.plan(problem, GREEDY, None).hosts, must=True
+    )
     made.greedy_cpu_ms = (time.thread_time() - began_s) * 1000
     if hosts is None:
         _repair(problem, solver, made)
@@ -190,7 +203,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--hosts', type=int, nargs='+', default=HOSTS)
     parser.add_argument('--members', type=int, nargs='+', default=MEMBERS)
-    parser.add_argument('--share', type=float, nargs='+', default=SHARES, help='of all vCPUs in use')
+    parser.add_argument(
+        '--share', type=float, nargs='+', default=SHARES, help='of all vCPUs in use'
+    )
     parser.add_argument('--groups', type=int, default=20, help='of each size')
     parser.add_argument('--first', type=int, default=0, help='number of the first')
     parser.add_argument('--list', action='store_true', help='print each trial as JSON')

@@ -9,11 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The groups of a real cloud through our own engine: nodes report, groups are created, members built.
+"""The groups of a real cloud through our own engine: nodes report, groups are created, members
+built.
 
-The sequences and their reading are those of ``joint_huawei``. A group is created when its first member comes;
-each member is then asked for, by hint, when its turn comes. Nodes report their cells in ComputeNode objects;
-filters, weighers and claims in SQLite are those of a scheduler.
+The sequences and their reading are those of ``joint_huawei``. A group is created when its first
+member comes; each member is then asked for, by hint, when its turn comes. Nodes report their cells
+in ComputeNode objects; filters, weighers and claims in SQLite are those of a scheduler.
 """
 
 import collections
@@ -49,7 +50,9 @@ SETTINGS = {
     'groups.explain_seconds': 0.0,
     'claims.store': 'sql',
 }
-FLAT = {f'filter_scheduler.{name}_weight_multiplier': 0.0 for name in ('ram', 'cpu', 'disk', 'io_ops')}
+FLAT = {
+    f'filter_scheduler.{name}_weight_multiplier': 0.0 for name in ('ram', 'cpu', 'disk', 'io_ops')
+}
 # Nothing but order counts; or fill up what is begun, host by host and cell by cell.
 ORDERS = {
     'first fit': FLAT,
@@ -67,7 +70,9 @@ def node(number, row, rack):
     for cell in (1, 2):
         cpus, memory_mb = int(row[f'CPU{cell}']), int(row[f'RAM{cell}']) * GIB
         if cpus:
-            cells.append(Cell(len(cells), frozenset(), frozenset(range(first, first + cpus)), memory_mb))
+            cells.append(
+                Cell(len(cells), frozenset(), frozenset(range(first, first + cpus)), memory_mb)
+            )
         first += cpus
     memory_mb = sum(cell.memory_mb for cell in cells)
     facts = {
@@ -100,7 +105,9 @@ def _inventory(total):
 def member(server):
     specs = {'hw:numa_nodes': str(server.cells), 'hw:cpu_policy': 'dedicated'}
     name = f'{server.vcpus} vCPUs, {server.ram_gb} GiB, {server.cells} cells'
-    return Member(server.name, Flavor(server.vcpus, server.ram_gb * GIB, extra_specs=specs, name=name))
+    return Member(
+        server.name, Flavor(server.vcpus, server.ram_gb * GIB, extra_specs=specs, name=name)
+    )
 
 
 def definition(group):
@@ -156,9 +163,13 @@ class Replay:
         self.build_s.append(time.perf_counter() - began_s)
 
     def check(self, rows, racks):
-        """Raises AssertionError if a group's policy is broken, or dedicated CPUs were given twice."""
+        """Raises AssertionError if a group's policy is broken, or dedicated CPUs were given
+        twice."""
         names = [f'host-{number:04}' for number in range(len(rows))]
-        domains = {'host': dict(zip(names, names, strict=True)), 'rack': dict(zip(names, racks, strict=True))}
+        domains = {
+            'host': dict(zip(names, names, strict=True)),
+            'rack': dict(zip(names, racks, strict=True)),
+        }
         cluster = checker.Cluster({name: {} for name in names}, domains)
         for group in self.groups.values():
             for policy in definition(group).policies:
@@ -175,7 +186,9 @@ class Replay:
 
     def satisfied(self):
         """How many groups have all their members built."""
-        return sum(all(one.name in self.hosts for one in group.members) for group in self.groups.values())
+        return sum(
+            all(one.name in self.hosts for one in group.members) for group in self.groups.values()
+        )
 
 
 @contextlib.contextmanager

@@ -9,11 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Random fleets that are nearly full, and groups such as people build, for the benchmark of joint plans.
+"""Random fleets that are nearly full, and groups such as people build, for the benchmark of joint
+plans.
 
-Hosts: 70 % have 64 vCPUs and 256 GiB, 30 % have 48 and 160, in racks of 20 of one size, in three zones (five
-at 10,000 hosts). They are filled with servers of the sizes and frequencies of ``sim/data`` to a share of all
-vCPUs, unevenly by rack and by host; 1 % are empty.
+Hosts: 70 % have 64 vCPUs and 256 GiB, 30 % have 48 and 160, in racks of 20 of one size, in three
+zones (five at 10,000 hosts). They are filled with servers of the sizes and frequencies of
+``sim/data`` to a share of all vCPUs, unevenly by rack and by host; 1 % are empty.
 """
 
 import collections
@@ -66,7 +67,8 @@ SIZES = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Fleet:
-    """Hosts in order of zone and rack. ``total`` and ``free`` int64 [H, 2]: vCPUs, MiB; the rest by host."""
+    """Hosts in order of zone and rack. ``total`` and ``free`` int64 [H, 2]: vCPUs, MiB; the rest
+    by host."""
 
     total: np.ndarray
     free: np.ndarray
@@ -98,7 +100,8 @@ def fleet(hosts, share, seed):
 
 
 def _filled(total, rack, share, chance):
-    """What is in use: servers one after the other, until the next is more than the host's own share."""
+    """What is in use: servers one after the other, until the next is more than the host's own
+    share."""
     counts = collections.Counter()
     for arrival in trace.load():
         counts[arrival.flavor.vcpus, arrival.flavor.memory_mb] += len(arrival)
@@ -106,7 +109,10 @@ def _filled(total, rack, share, chance):
     weights = np.array(list(counts.values())) / counts.total()
     sums = np.cumsum(sizes[chance.choice(len(sizes), (len(total), LARGE[0]), p=weights)], axis=1)
     empty, seed = chance.random(len(total)) < EMPTY, int(chance.integers(2**32))
-    low, high = share, 0.9999  # the last server seldom fits: the mean asked for is above what is reached
+    low, high = (
+        share,
+        0.9999,
+    )  # the last server seldom fits: the mean asked for is above what is reached
     for _ in range(12):
         mean = (low + high) / 2
         again = np.random.default_rng(seed)
@@ -122,7 +128,8 @@ def _beta(chance, mean, alike):
 
 
 def _prefix(sums, total, share):
-    """The first servers that stay within the host's share of vCPUs; what is left of it in the smallest."""
+    """The first servers that stay within the host's share of vCPUs; what is left of it in the
+    smallest."""
     within = sums[:, :, 0] <= (share * total[:, 0])[:, None]
     count = np.argmin(np.column_stack([within, np.zeros(len(total), bool)]), axis=1)
     used = np.where(count[:, None] > 0, sums[np.arange(len(total)), count - 1], 0)
@@ -144,7 +151,8 @@ def shape(seed):
 
 
 def problem(cluster, definition, seed):
-    """The planner's arrays of a group on a Fleet: masks by trait, scores 70 % free share and 30 % noise."""
+    """The planner's arrays of a group on a Fleet: masks by trait, scores 70 % free share and 30 %
+    noise."""
     kinds = {member.flavor.name: member.flavor for member in definition.members.values()}
     numbers = {name: number for number, name in enumerate(kinds)}
     index = {path: number for number, path in enumerate(definition.members)}
@@ -154,9 +162,15 @@ def problem(cluster, definition, seed):
     everywhere = np.ones(hosts, dtype=bool)
     return Problem(
         names=list(definition.members),
-        kind=np.array([numbers[one.flavor.name] for one in definition.members.values()], dtype=np.int32),
-        demand=np.array([[[kind.vcpus, kind.memory_mb]] for kind in kinds.values()], dtype=np.int64),
-        mask=np.array([cluster.fast if FAST in kind.extra_specs else everywhere for kind in kinds.values()]),
+        kind=np.array(
+            [numbers[one.flavor.name] for one in definition.members.values()], dtype=np.int32
+        ),
+        demand=np.array(
+            [[[kind.vcpus, kind.memory_mb]] for kind in kinds.values()], dtype=np.int64
+        ),
+        mask=np.array(
+            [cluster.fast if FAST in kind.extra_specs else everywhere for kind in kinds.values()]
+        ),
         score=(0.7 * free_share + 0.3 * chance.random((len(kinds), hosts))).astype(np.float32),
         free=cluster.free.copy(),
         domains=[np.arange(hosts, dtype=np.int32), cluster.rack, cluster.zone],
@@ -271,7 +285,8 @@ def _cells(draft, members, chance):
 
 
 def _tight(draft, members, chance):
-    """Blocks of many in one rack, at most two on a host, apart from each other; a head near the first."""
+    """Blocks of many in one rack, at most two on a host, apart from each other; a head near the
+    first."""
     size = min(members - 1, chance.choice([8, 12, 16]))
     count = max(1, (members - 1) // size)
     sizes = [size] * count

@@ -11,9 +11,9 @@
 # under the License.
 """Servers of a real cloud, many of them in groups, into the racks and NUMA cells of its hosts.
 
-Our reading of the data: affinity is one rack, anti-affinity different hosts, members of different fault
-domains share no rack; row i of the hosts is ``host-i``; a server of one cell takes either, a server of two
-takes half of each. Servers come in the order of the sequence, and none leaves.
+Our reading of the data: affinity is one rack, anti-affinity different hosts, members of different
+fault domains share no rack; row i of the hosts is ``host-i``; a server of one cell takes either, a
+server of two takes half of each. Servers come in the order of the sequence, and none leaves.
 
 - one by one: a member that finds no host that keeps its group's policy is left out;
 - at once: the whole group when its first member comes, but member by member, all or none;
@@ -49,7 +49,8 @@ FIRST_HOSTS = 1_300  # the part of the hosts on which it is harder
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """One row: GiB and whole CPUs. ``group`` is its strategy and number there, None if it has none."""
+    """One row: GiB and whole CPUs. ``group`` is its strategy and number there, None if it has
+    none."""
 
     name: str
     vcpus: int
@@ -132,13 +133,16 @@ class Cloud:
         """float32 [H]: best first, as the order says."""
         if self._order == 'first fit':
             return -np.arange(len(self.free), dtype=np.float32)
-        left = (self.free[:, 1] + self.free[:, 3]).astype(np.float32)  # memory, as Nova's weigher has it
+        left = (self.free[:, 1] + self.free[:, 3]).astype(
+            np.float32
+        )  # memory, as Nova's weigher has it
         return -left if self._order == 'pack' else left
 
     def place(self, server, allowed=True):
         """The host of one more server, which is taken, or None."""
         fits = (
-            np.logical_or.reduce([(self.free >= way).all(axis=1) for way in np.array(server.ways)]) & allowed
+            np.logical_or.reduce([(self.free >= way).all(axis=1) for way in np.array(server.ways)])
+            & allowed
         )
         if not fits.any():
             return None
@@ -160,7 +164,8 @@ class Cloud:
         return [int(host) for host in result.hosts]
 
     def _take(self, host, members):
-        """Of all ways to put them into the cells, the one that leaves the largest piece, or the evenest."""
+        """Of all ways to put them into the cells, the one that leaves the largest piece, or the
+        evenest."""
         sums = room.sums([np.array(member.ways) for member in members], self.free[host])
         left = self.free[host] - sums
         largest = np.maximum(left[:, 0], left[:, 2])
@@ -215,7 +220,10 @@ class Group:
                 [f'rack-{rack}' for rack in range(int(cloud.racks.max()) + 1)],
             ],
             occupied=np.ones(count, dtype=bool),
-            rules=[Rule.of(policy, index, levels) for policy in policies_of(self.name, names, by_domain)],
+            rules=[
+                Rule.of(policy, index, levels)
+                for policy in policies_of(self.name, names, by_domain)
+            ],
             resources=['CPU of cell 0', 'GiB of cell 0', 'CPU of cell 1', 'GiB of cell 1'],
         )
 
@@ -256,12 +264,16 @@ def _at_once(cloud, group):
 def _jointly(cloud, group):
     planned = cloud.plan(group.problem(cloud), group.members)
     if planned is not None:
-        cloud.placed |= {member.name: host for member, host in zip(group.members, planned, strict=True)}
+        cloud.placed |= {
+            member.name: host for member, host in zip(group.members, planned, strict=True)
+        }
 
 
 def satisfied(cloud, groups):
     """How many groups have all their members placed."""
-    return sum(all(member.name in cloud.placed for member in group.members) for group in groups.values())
+    return sum(
+        all(member.name in cloud.placed for member in group.members) for group in groups.values()
+    )
 
 
 def rows(_budget_s=0.0):

@@ -9,11 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One member after the other, each where it is best now: what a scheduler of single servers makes of a group.
+"""One member after the other, each where it is best now: what a scheduler of single servers makes
+of a group.
 
-Each member keeps the policies against those that are placed, read as kindly as can be: while a spread has too
-few domains, a new one is taken, and a follower's anchors go first to where one is missing.
-Nothing is taken back.
+Each member keeps the policies against those that are placed, read as kindly as can be: while a
+spread has too few domains, a new one is taken, and a follower's anchors go first to where one is
+missing. Nothing is taken back.
 """
 
 import collections
@@ -24,7 +25,8 @@ from nova_sched.groups import definition
 
 
 def place(problem, order=None):
-    """A placement, int32 [M], or None if a member has no host; members in ``order``, else in the group's.
+    """A placement, int32 [M], or None if a member has no host; members in ``order``, else in the
+    group's.
 
     A policy may be broken in it: only the last member of a spread, or of an anchor, can tell.
     """
@@ -32,7 +34,8 @@ def place(problem, order=None):
 
 
 def best_order(problem):
-    """Members' numbers: anchors before their followers, then who has the fewest hosts, then the largest."""
+    """Members' numbers: anchors before their followers, then who has the fewest hosts, then the
+    largest."""
     depth = np.zeros(problem.member_count, dtype=int)
     for _ in problem.rules:
         for rule in problem.rules:
@@ -51,22 +54,30 @@ def _fits(problem, kind):
     """bool [H]: the kind passes the mask, and one of its ways fits."""
     fits = np.zeros(problem.host_count, dtype=bool)
     for way in np.unique(problem.demand[kind], axis=0):
-        fits |= np.logical_and.reduce([problem.free[:, one] >= asked for one, asked in enumerate(way)])
+        fits |= np.logical_and.reduce(
+            [problem.free[:, one] >= asked for one, asked in enumerate(way)]
+        )
     return fits & problem.mask[kind]
 
 
 class _Walk:
-    """One walk through a group: what is free, and how many of each rule's members are in each domain."""
+    """One walk through a group: what is free, and how many of each rule's members are in each
+    domain."""
 
     def __init__(self, problem):
         self._problem = problem
         self._free = problem.free.copy()
         self._fits = [_fits(problem, kind) for kind in range(len(problem.demand))]
         self._counts = [
-            (np.zeros(problem.size(rule.level), dtype=int), np.zeros(problem.size(rule.level), dtype=int))
+            (
+                np.zeros(problem.size(rule.level), dtype=int),
+                np.zeros(problem.size(rule.level), dtype=int),
+            )
             for rule in problem.rules
         ]
-        self._sides = collections.defaultdict(list)  # by member: which rules count it, and on which side
+        self._sides = collections.defaultdict(
+            list
+        )  # by member: which rules count it, and on which side
         for number, rule in enumerate(problem.rules):
             if rule.is_required:
                 others = rule.b
@@ -116,11 +127,14 @@ class _Walk:
         for other, fits in enumerate(self._fits):
             fits[host] &= (self._problem.demand[other] <= self._free[host]).all(axis=1).any()
         for number, side in self._sides[member]:
-            self._counts[number][side][self._problem.domains[self._problem.rules[number].level][host]] += 1
+            self._counts[number][side][
+                self._problem.domains[self._problem.rules[number].level][host]
+            ] += 1
 
 
 def _allowed(rule, side, first, second, outsiders):
-    """Domains where the next member of a side may be, and those where it had better be; None: all of them."""
+    """Domains where the next member of a side may be, and those where it had better be; None: all
+    of them."""
     if rule.kind == definition.AFFINITY:
         return (first > 0 if first.any() else None), None
     if rule.kind == definition.ANTI_AFFINITY:

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What trials of joint plans come to: shares of groups placed, times, scores, answers to why not."""
+"""What trials of joint plans come to: shares of groups placed, times, scores, answers to why
+not."""
 
 import statistics
 
@@ -31,12 +32,18 @@ TABLES = PLACED, TIMES, REPAIRS, SCORES, ANSWERS, RACKS, ENGINE
 def rows(made):
     """Rows of every table, each a dict with the table's columns."""
     yield from _each(made, lambda one: f'{one.case.share:.0%} of the vCPUs in use', _placed)
-    yield from _each(made, lambda one: f'{one.case.hosts:,} hosts, {one.case.members} members', _placed)
+    yield from _each(
+        made, lambda one: f'{one.case.hosts:,} hosts, {one.case.members} members', _placed
+    )
     yield from _each(made, lambda one: one.shape, _placed)
     yield _placed('all', made)
-    yield from _each(made, lambda one: f'{one.case.hosts:,} hosts, {one.case.members} members', _times)
+    yield from _each(
+        made, lambda one: f'{one.case.hosts:,} hosts, {one.case.members} members', _times
+    )
     yield from _repairs(made)
-    yield from _each([one for one in made if one.improved_cost], lambda one: f'{one.case.members}', _scores)
+    yield from _each(
+        [one for one in made if one.improved_cost], lambda one: f'{one.case.members}', _scores
+    )
     yield from _each(
         [one for one in made if one.why is not None], lambda one: f'{one.case.members}', _answers
     )
@@ -144,7 +151,8 @@ def _answers(what, made):
 
 
 def _below(cost, better):
-    """By which share a score is lower than another; None where they differ in what comes before scores."""
+    """By which share a score is lower than another; None where they differ in what comes before
+    scores."""
     (preferred, moves, loss, *_), (best_preferred, best_moves, best_loss, *_) = cost, better
     if (preferred, moves) != (best_preferred, best_moves) or not best_loss:
         return None

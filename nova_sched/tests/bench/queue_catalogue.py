@@ -9,12 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a catalogue costs RabbitMQ: queues made, subscriptions changed, memory, at 1,000 to 50,000 queues.
+"""What a catalogue costs RabbitMQ: queues made, subscriptions changed, memory, at 1,000 to 50,000
+queues.
 
-Each row has a broker of its own, and the changes are those of our consumers. A change is a subscription that
-begins or ends; another priority is both. What it costs is the processors' time, of the consumer and of the
-broker, while there is one consumer. Client and broker share the machine. The broker collects no statistics
-but in one row: what RabbitMQ's management plug-in has it keep for each subscription takes memory.
+Each row has a broker of its own, and the changes are those of our consumers. A change is a
+subscription that begins or ends; another priority is both. What it costs is the processors' time,
+of the consumer and of the broker, while there is one consumer. Client and broker share the
+machine. The broker collects no statistics but in one row: what RabbitMQ's management plug-in has
+it keep for each subscription takes memory.
 
 A row alone: `python -m nova_sched.tests.bench.queue_catalogue --queues 10000 --type quorum`.
 """
@@ -38,7 +40,10 @@ FIELDS = (
     'us ours,us broker,KiB a queue,KiB a subscription,p50 ms,p99 ms'
 ).split(',')
 SIZES = 1_000, 10_000, 50_000
-QUORUM_SIZES = 1_000, 5_000  # RabbitMQ takes three file handles for each, and lets nobody in without any left
+QUORUM_SIZES = (
+    1_000,
+    5_000,
+)  # RabbitMQ takes three file handles for each, and lets nobody in without any left
 CONSUMERS = 20
 MOST = 50_000  # subscriptions of all consumers
 PHASES = 1, 2, None  # priorities
@@ -66,11 +71,16 @@ def _row(queue_type, size, statistics=False):
         again_s = _seconds(lambda: broker.declare(queues))
         full_kib = _memory_kib(server)
         alone, ours_s, brokers_s = _changes(url, queue_type, [queues])
-        # No more than so many at the same time: each has the queues that follow those of the one before.
+        # No more than so many at the same time: each has the queues that follow those of the one
+        # before.
         share = min(size, MOST // CONSUMERS)
-        shares = [[queues[(at * share + n) % size] for n in range(share)] for at in range(CONSUMERS)]
+        shares = [
+            [queues[(at * share + n) % size] for n in range(share)] for at in range(CONSUMERS)
+        ]
         memory = []
-        together, _, _ = _changes(url, queue_type, shares, lambda: memory.append(_memory_kib(server)))
+        together, _, _ = _changes(
+            url, queue_type, shares, lambda: memory.append(_memory_kib(server))
+        )
         latency = _latency(broker, queues)
         broker.close()
     return {
@@ -99,13 +109,16 @@ def _end_statistics(server):
 def _changes(url, queue_type, shares, meanwhile=lambda: None):
     """Each consumer begins with its queues, has another priority for all, and ends all.
 
-    Returns the changes a second of all, and the processors' time for one, of consumers and of the broker.
-    Each consumer is a process, as on compute nodes. ``meanwhile`` is called while all are subscribed.
+    Returns the changes a second of all, and the processors' time for one, of consumers and of the
+    broker. Each consumer is a process, as on compute nodes. ``meanwhile`` is called while all are
+    subscribed.
     """
     processes = multiprocessing.get_context('spawn')
     together, ours_s = processes.Barrier(len(shares) + 1), processes.Value('d', 0.0)
     consumers = [
-        processes.Process(target=_consume, args=(url, queue_type, share, together, ours_s), daemon=True)
+        processes.Process(
+            target=_consume, args=(url, queue_type, share, together, ours_s), daemon=True
+        )
         for share in shares
     ]
     for consumer in consumers:
@@ -156,14 +169,21 @@ def _consumer(broker, deliver):
 
 def _broker_cpu_s():
     """Seconds of all processors that the broker has used."""
-    times = [one.cpu_times() for one in psutil.Process().children(recursive=True) if 'beam' in one.name()]
+    times = [
+        one.cpu_times()
+        for one in psutil.Process().children(recursive=True)
+        if 'beam' in one.name()
+    ]
     return sum(one.user + one.system for one in times)
 
 
 def _latency(broker, queues, count=300):
-    """Seconds from before a message is sent until it is delivered, to a consumer of 1,000 of the queues."""
+    """Seconds from before a message is sent until it is delivered, to a consumer of 1,000 of the
+    queues."""
     came = []
-    consumer = _consumer(broker, lambda found: (came.append(time.perf_counter()), consumer.ack(found)))
+    consumer = _consumer(
+        broker, lambda found: (came.append(time.perf_counter()), consumer.ack(found))
+    )
     queues = queues[:1_000]
     consumer.follow(dict.fromkeys(queues, 1))
     sent = []

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which queues one node satisfies, and how much it wants their jobs: a look after each change of the node."""
+"""Which queues one node satisfies, and how much it wants their jobs: a look after each change of
+the node."""
 
 import dataclasses
 import itertools
@@ -38,7 +39,8 @@ def name(kind, number):
 
 
 def catalogue(flavors, specials):
-    """Flavors of different sizes, a few with a trait of their own; special things of all kinds by turns."""
+    """Flavors of different sizes, a few with a trait of their own; special things of all kinds by
+    turns."""
     aliases = {f'dev{number}': ('legacy', ({'vendor_id': '10de', 'product_id': f'{number:04x}'},))
                for number in range(specials)}  # fmt: skip
     kinds = itertools.islice(itertools.cycle(KINDS), specials)

@@ -46,7 +46,9 @@ def rows(budget_s=2.0, nodes=1_000):
                 scheduler.report(reports.report(objects.from_primitive(primitive)))
                 counts[worker] += 1
 
-        threads = [threading.Thread(target=report, args=(worker,)) for worker in range(len(counts))]
+        threads = [
+            threading.Thread(target=report, args=(worker,)) for worker in range(len(counts))
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Claims a second of schedulers that share one database, against its bare driver in as many processes."""
+"""Claims a second of schedulers that share one database, against its bare driver in as many
+processes."""
 
 import statistics
 import time
@@ -27,7 +28,8 @@ BATCH = 32
 MANY, FEW = 1_000, 50  # nodes that take all that comes, and nodes that are nearly full
 ENDLESS, LEFT = 10**7, 64  # claims that each of them takes
 TURN_S = 0.2
-# Batches that a scheduler makes before it looks what became of them: meanwhile others pick the same places.
+# Batches that a scheduler makes before it looks what became of them: meanwhile others pick the
+# same places.
 TURN_OF_FEW = 2
 
 
@@ -44,7 +46,8 @@ def by_turns(crowd, size, room, budget_s, least=5):
 
 
 class Scarce:
-    """A few nodes that are filled to the last place again and again; the bare driver fills others."""
+    """A few nodes that are filled to the last place again and again; the bare driver fills
+    others."""
 
     def __init__(self, store, ours, others):
         self._store, self._reports, self._others = store, ours, others
@@ -56,7 +59,9 @@ class Scarce:
         while time.perf_counter() < end or rounds < least:
             rounds += 1
             self._total += LEFT
-            self._store.report([_sized(report, self._total) for report in self._reports], time.time())
+            self._store.report(
+                [_sized(report, self._total) for report in self._reports], time.time()
+            )
             ours, others = Room(names(self._reports), LEFT), Room(names(self._others), ENDLESS)
             placed, turns = 0, crowd.turn('ours', BATCH, TURN_OF_FEW, ours)
             made['bare'].append(crowd.turn('bare', BATCH, TURN_OF_FEW, others))
@@ -92,13 +97,16 @@ class Shared:
                 if count == 1:
                     yield self._single(by_turns(crowd, 1, many, budget_s))
                 batches = by_turns(crowd, BATCH, many, budget_s)
-                yield self._row(f'claims on {self._name}, {BATCH} in a transaction', count, batches)
+                yield self._row(
+                    f'claims on {self._name}, {BATCH} in a transaction', count, batches
+                )
                 last = f'the last {LEFT * FEW:,} places of {FEW} nodes, {self._name}'
                 yield self._row(last, count, scarce.by_turns(crowd, budget_s))
 
     def _single(self, made):
         ours, floor = (
-            [sample for (turn,) in made[side] for sample in turn.samples] for side in ('ours', 'bare')
+            [sample for (turn,) in made[side] for sample in turn.samples]
+            for side in ('ours', 'bare')
         )
         return {
             'what': f'claim on {self._name}, 1 in a transaction',
@@ -129,13 +137,17 @@ def names(reports):
 
 def rate(turns):
     """Claims placed a second, while any of the processes was at work."""
-    seconds = sum(max(one.end for one in together) - min(one.start for one in together) for together in turns)
+    seconds = sum(
+        max(one.end for one in together) - min(one.start for one in together) for together in turns
+    )
     return sum(one.placed for together in turns for one in together) / seconds
 
 
 def _sized(report, total):
     """The node with room for ``total`` claims, and nothing but claims in use."""
-    return fleet.changed(report, inventories=dict.fromkeys(RESOURCES, fleet.Inventory(total)), used={})
+    return fleet.changed(
+        report, inventories=dict.fromkeys(RESOURCES, fleet.Inventory(total)), used={}
+    )
 
 
 POSTGRESQL = Shared('PostgreSQL', postgresql.server)

@@ -9,14 +9,16 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How a benchmark measures: many short runs of ours and of the floor by turns, and their medians."""
+"""How a benchmark measures: many short runs of ours and of the floor by turns, and their
+medians."""
 
 import statistics
 import time
 
 
 def by_turns(functions, budget_s=2.0, least=20):
-    """Seconds of each call, by name: the functions run in turn, so that a busy moment hits all of them."""
+    """Seconds of each call, by name: the functions run in turn, so that a busy moment hits all of
+    them."""
     samples = {name: [] for name in functions}
     for function in functions.values():
         function()

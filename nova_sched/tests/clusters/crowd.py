@@ -14,10 +14,10 @@
     python -m nova_sched.tests.clusters.crowd --cluster galera --requests 5000
     python -m nova_sched.tests.clusters.crowd --cluster rabbitmq --requests 5000
 
-On ``galera`` each scheduler writes to a server of its own, by turns: what one claims, the servers of the
-others must certify. Each server is killed once and cut off once. Of ``rabbitmq``, whose queues are quorum
-queues, one node is killed and another one cut off. Schedulers are killed all the time beside. Ends with
-status 1 if anything was wrong.
+On ``galera`` each scheduler writes to a server of its own, by turns: what one claims, the servers
+of the others must certify. Each server is killed once and cut off once. Of ``rabbitmq``, whose
+queues are quorum queues, one node is killed and another one cut off. Schedulers are killed all the
+time beside. Ends with status 1 if anything was wrong.
 """
 
 import contextlib
@@ -79,8 +79,8 @@ def run_on_galera(cluster, broker, home, requests, tell=stage.tell, **how):
     cut_off = [CutOffNode(cluster, node, AWAY_S) for node in (third, second, first)]
     outages = tuple(itertools.chain(*zip(killed, cut_off, strict=True)))
     with on_galera(cluster, broker, home) as (cloud, name):
-        # Where a transaction is undone for another server's while MariaDB reads a trigger, each later write
-        # to the table fails as if the trigger were wrong.
+        # Where a transaction is undone for another server's while MariaDB reads a trigger, each
+        # later write to the table fails as if the trigger were wrong.
         plan = crowd.Plan(requests, outages=outages, triggers=False, **how)
         outcome = crowd.run(cloud, plan, tell, settled=cluster.settle)
         outcome.figures['undone for others'] = cluster.conflicts()
@@ -99,7 +99,9 @@ def run_on_rabbitmq(cluster, server, home, requests, tell=stage.tell, **how):
 
 
 def main():
-    parser = stage.arguments(__doc__.splitlines()[0], schedulers=4, callers=64, requests=5_000, seed=0)
+    parser = stage.arguments(
+        __doc__.splitlines()[0], schedulers=4, callers=64, requests=5_000, seed=0
+    )
     parser.add_argument('--cluster', choices=('galera', 'rabbitmq'), default='galera')
     chosen = parser.parse_args()
     stage.prepare()

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Outages of one node of a cluster for a storm: it is killed, or cut off from the others, and comes back."""
+"""Outages of one node of a cluster for a storm: it is killed, or cut off from the others, and
+comes back."""
 
 import time
 
@@ -29,7 +30,8 @@ class KilledNode:
 
 
 class CutOffNode:
-    """A node of a ``cluster`` that runs for ``away_s`` seconds, and neither hears nor reaches the others."""
+    """A node of a ``cluster`` that runs for ``away_s`` seconds, and neither hears nor reaches the
+    others."""
 
     def __init__(self, cluster, node, away_s):
         self._cluster, self._node, self._away_s = cluster, node, away_s

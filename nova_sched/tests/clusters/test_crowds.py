@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Crowds of callers while nodes of clusters are killed and cut off; ``crowd`` does the same on any scale."""
+"""Crowds of callers while nodes of clusters are killed and cut off; ``crowd`` does the same on any
+scale."""
 
 import pytest
 
@@ -32,6 +33,8 @@ def test_a_crowd_on_galera(galera, rabbitmq, tmp_path):
 
 
 def test_a_crowd_on_a_cluster_of_rabbitmq(rabbitmq_cluster, postgresql, tmp_path):
-    outcome = crowd.run_on_rabbitmq(rabbitmq_cluster, postgresql, tmp_path, REQUESTS, schedulers=SCHEDULERS)
+    outcome = crowd.run_on_rabbitmq(
+        rabbitmq_cluster, postgresql, tmp_path, REQUESTS, schedulers=SCHEDULERS
+    )
     assert wrong(outcome.faults) == {}
     assert any(len(answer['sent_s']) > 1 for answer in outcome.answers)

@@ -9,12 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Two writes that must not both happen, each on its own server of a Galera cluster, at the same time.
+"""Two writes that must not both happen, each on its own server of a Galera cluster, at the same
+time.
 
-A lock holds on its own server alone. What decides between servers is certification: of two transactions that
-did not see each other, the second one is undone if both write one row. So whatever two writes are judged by,
-both must write. Here the second server is held up, so that it commits before it knows of the first write, and
-nothing but certification can tell.
+A lock holds on its own server alone. What decides between servers is certification: of two
+transactions that did not see each other, the second one is undone if both write one row. So
+whatever two writes are judged by, both must write. Here the second server is held up, so that it
+commits before it knows of the first write, and nothing but certification can tell.
 """
 
 import contextlib
@@ -35,10 +36,29 @@ from nova_sched.tests.builders import NOW, claim, uuid_of
 from nova_sched.tests.fixtures import mariadb
 from nova_sched.tests.integration.messages import hear, just_before
 from nova_sched.tests.unit.claims import battery
-from nova_sched.tests.unit.claims.battery import HOST, OTHER, THIRD, A, B, C, confirmed, node, place, ready
+from nova_sched.tests.unit.claims.battery import (
+    HOST,
+    OTHER,
+    THIRD,
+    A,
+    B,
+    C,
+    confirmed,
+    node,
+    place,
+    ready,
+)
 from nova_sched.tests.unit.claims.battery_fences import RACK, TOKEN, WEB_INSIDE, inside
 from nova_sched.tests.unit.claims.battery_groups import GROUP, NEAR, join, member
-from nova_sched.tests.unit.claims.battery_top_groups import DB, LB, built, create, plan, planned, record
+from nova_sched.tests.unit.claims.battery_top_groups import (
+    DB,
+    LB,
+    built,
+    create,
+    plan,
+    planned,
+    record,
+)
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.db import ledger as jobs
 from nova_sched.tests.unit.db.ledger import entry, hold, limited
@@ -54,7 +74,9 @@ class Pair:
     def __init__(self, cluster, name):
         self._cluster, self._name = cluster, name
         self._first, self._second, _ = cluster.nodes
-        self.engines = [db_engine.create(server.url(name)) for server in (self._first, self._second)]
+        self.engines = [
+            db_engine.create(server.url(name)) for server in (self._first, self._second)
+        ]
         schema.upgrade(self.engines[0])
         cluster.settle()
         hear(self.engines[1])
@@ -72,8 +94,8 @@ class Pair:
         self._cluster.settle()
 
     def at_once(self, first, second):
-        """What the second write returns; the first one is done meanwhile, and its server does not know of it
-        before it sends the second one."""
+        """What the second write returns; the first one is done meanwhile, and its server does not
+        know of it before it sends the second one."""
         self.engines[1].connect().close()  # a new connection sends a COMMIT of its own
         with (
             self._held_up() as ahead,
@@ -82,7 +104,8 @@ class Pair:
             return second(self.engines[1])
 
     def later(self, first, second):
-        """What the second write returns; it begins after the first one, of which its server knows later."""
+        """What the second write returns; it begins after the first one, of which its server knows
+        later."""
         with self._held_up() as ahead:
             ahead(first)
             return second(self.engines[1])
@@ -93,8 +116,8 @@ class Pair:
 
     @contextlib.contextmanager
     def _held_up(self):
-        """A function that does the first write, which the second server gets when it has counted one more in
-        a status variable; without one, a moment later."""
+        """A function that does the first write, which the second server gets when it has counted
+        one more in a status variable; without one, a moment later."""
         over, waiting = threading.Event(), []
 
         def let_go(until, before):
@@ -105,12 +128,15 @@ class Pair:
             session.cursor().execute('UNLOCK TABLES')
 
         def ahead(first, until=None):
-            # A server applies the writes of others in their order, and waits where a table is locked.
+            # A server applies the writes of others in their order, and waits where a table is
+            # locked.
             session.cursor().execute('FLUSH TABLES barrier WITH READ LOCK')
             with self._session(self._first) as cursor:
                 cursor.execute('UPDATE barrier SET number = number + 1')
             first(self.engines[0])
-            there, here = (int(one.status('wsrep_last_committed')) for one in (self._first, self._second))
+            there, here = (
+                int(one.status('wsrep_last_committed')) for one in (self._first, self._second)
+            )
             assert here < there
             before = until and self._second.status(until)
             waiting.append(threading.Thread(target=let_go, args=(until, before)))
@@ -127,7 +153,10 @@ class Pair:
 
     @contextlib.contextmanager
     def _session(self, server):
-        with contextlib.closing(mariadb.connect(server.port)) as session, session.cursor() as cursor:
+        with (
+            contextlib.closing(mariadb.connect(server.port)) as session,
+            session.cursor() as cursor,
+        ):
             session.select_db(self._name)
             yield cursor
             session.commit()
@@ -160,7 +189,9 @@ def claims(*made, **words):
     def prepare(store):
         ready(store, HOST, OTHER, THIRD, vcpus=4, **words)
         for one in made:
-            assert (store.commit([one])[0] if isinstance(one, Placement) else place(store, one)).won
+            assert (
+                store.commit([one])[0] if isinstance(one, Placement) else place(store, one)
+            ).won
 
     return on_store(prepare)
 
@@ -211,7 +242,10 @@ CLAIMS = [
         id='two nodes for one instance',
     ),
     pytest.param(
-        claims(), on_store(builds), commits(NEW_THERE), id='it is built, and claimed for as a new one'
+        claims(),
+        on_store(builds),
+        commits(NEW_THERE),
+        id='it is built, and claimed for as a new one',
     ),
     pytest.param(
         claims(claim(A, node())),
@@ -349,7 +383,8 @@ def test_what_one_server_has_told_another_one_knows(pair):
     """A caller is told of a claim by one scheduler, and confirms it at another one."""
     pair.ready(claims())
     assert pair.later(
-        commits(Placement((claim(A, node()),))), on_store(lambda store: store.confirm([A], [node()]))
+        commits(Placement((claim(A, node()),))),
+        on_store(lambda store: store.confirm([A], [node()])),
     )
     pair.settle()
     assert battery.kept(SqlClaimStore(pair.engines[1])) == {(A, node()): CONFIRMED}
@@ -364,7 +399,8 @@ def test_a_transaction_waits_for_what_other_servers_have_committed(galera, optio
 
 
 def test_the_last_two_behind_a_fence_go_at_once(pair):
-    """Each sees the other one behind it. The fence stays, until the next look for fences of nobody."""
+    """Each sees the other one behind it. The fence stays, until the next look for fences of
+    nobody."""
     web, db = WEB_INSIDE, planned(DB, OTHER, fences=(TOKEN,))
     pair.ready(claims(plan(web, db, fences=(RACK,))))
     goes = [on_store(lambda store, key=one.key: store.release([key])) for one in (web, db)]

@@ -34,7 +34,8 @@ SETTINGS = {'claims.refresh_interval': 0.2, 'claims.retry_interval': 0.05, 'defa
 
 
 def eventually(is_so, patience_s=PATIENCE_S):
-    """What ``is_so`` returns as soon as that is true; a cast, or what others do, takes its time."""
+    """What ``is_so`` returns as soon as that is true; a cast, or what others do, takes its
+    time."""
     until = time.monotonic() + patience_s
     while not (found := is_so()):
         if time.monotonic() > until:
@@ -44,7 +45,8 @@ def eventually(is_so, patience_s=PATIENCE_S):
 
 
 class Daemon:
-    """One scheduler process's insides, its database in a file, and clients that call it over its bus."""
+    """One scheduler process's insides, its database in a file, and clients that call it over its
+    bus."""
 
     def __init__(self, url, folder):
         self.bus = rpc.transport(CONF, url)
@@ -75,20 +77,27 @@ class Daemon:
         """Hosts that have reported one compute node each; ``fields`` are ComputeNode's."""
         report = self.stats.update_resource_stats
         at_once(
-            lambda host: report(host, compute_node(host, **fields), instances, inventories, cell_uuid), hosts
+            lambda host: report(
+                host, compute_node(host, **fields), instances, inventories, cell_uuid
+            ),
+            hosts,
         )
 
     def add_nine(self):
         """The recorded hosts: their nodes with their instances, services and aggregates."""
         told = golden('filter-matrix')['instances_by_host']
         report, serve = self.stats.update_resource_stats, self.stats.update_service
-        at_once(lambda node: report(node.host, node, told.get(node.host, [])), recorded('ComputeNodeList'))
+        at_once(
+            lambda node: report(node.host, node, told.get(node.host, [])),
+            recorded('ComputeNodeList'),
+        )
         at_once(lambda one: serve(one.host, _without_age(one)), recorded('ServiceList'))
         self.scheduler.update_aggregates(recorded('AggregateList'))
         eventually(lambda: len(self.table('aggregates')) == len(recorded('AggregateList')))
 
     def clear(self):
-        """Take away what tests have brought: nodes with their claims, aggregates, instance lists."""
+        """Take away what tests have brought: nodes with their claims, aggregates, instance
+        lists."""
         at_once(lambda row: self.stats.remove_node(row[1], row[2]), self.table('nodes'))
         usual = objects.Service(disabled=False, disabled_reason=None, forced_down=False)
         at_once(lambda row: self.stats.update_service(row[0], usual), self.table('services'))
@@ -106,15 +115,27 @@ class Daemon:
 
     def boot(self, *names, **words):
         """Chosen host of each of these instances, by their names."""
-        placed = self.scheduler.select_destinations(spec(**words), [uuid_of(name) for name in names])
+        placed = self.scheduler.select_destinations(
+            spec(**words), [uuid_of(name) for name in names]
+        )
         return [found[0].service_host for found in placed]
 
     def hosts_of(self, name):
         """host -> state of each of the instance's claims, as `claims.show` tells."""
         return {claim.host: claim.state for claim in self.claims.show(uuid_of(name))}
 
-    def raw(self, method, version='4.5', namespace=None, fanout=False, context=None, monitor_s=None, **args):
-        """A call (or with ``fanout`` a cast) by oslo.messaging alone: plain values out, plain values in."""
+    def raw(
+        self,
+        method,
+        version='4.5',
+        namespace=None,
+        fanout=False,
+        context=None,
+        monitor_s=None,
+        **args,
+    ):
+        """A call (or with ``fanout`` a cast) by oslo.messaging alone: plain values out, plain
+        values in."""
         target = messaging.Target(
             exchange=rpc.EXCHANGE, topic=rpc.TOPIC, version=version, namespace=namespace
         )
@@ -128,7 +149,9 @@ class Daemon:
     def replay(self, message, context=None, fanout=False):
         """Send a recorded message as it stands."""
         version, method = message['version'], message['method']
-        return self.raw(method, version, message.get('namespace'), fanout, context, **message['args'])
+        return self.raw(
+            method, version, message.get('namespace'), fanout, context, **message['args']
+        )
 
     def decisions(self, request_id):
         """What is kept of the decisions about a request, as soon as anything is."""
@@ -140,7 +163,8 @@ class Daemon:
             return sorted(session.execute(f'SELECT * FROM {name}').fetchall(), key=repr)
 
     def state(self):
-        """All that the daemon knows, in memory and in the database, but for when it heard of it."""
+        """All that the daemon knows, in memory and in the database, but for when it heard of
+        it."""
         # The one look inside: what no caller can see must not change either.
         known = self.service.scheduler.call(_picture, self.service.scheduler._cluster)
         tables = 'claims reports services aggregates host_instances candidates candidate_requests'.split()
@@ -150,16 +174,27 @@ class Daemon:
 
 def _without_age(service):
     """The recorded service: its last sign of life was long ago."""
-    return objects.Service(host=service.host, disabled=service.disabled, forced_down=service.forced_down)
+    return objects.Service(
+        host=service.host, disabled=service.disabled, forced_down=service.forced_down
+    )
 
 
 def _picture(cluster):
     # As values, not as text: what was read from the database has its mappings in another order.
     nodes = {
-        node.uuid: (node.report, dict(node.claims), dict(node.foreign), node.told, _word_on(node.service))
+        node.uuid: (
+            node.report,
+            dict(node.claims),
+            dict(node.foreign),
+            node.told,
+            _word_on(node.service),
+        )
         for node in cluster
     }
-    used = {name: resource.used[: len(nodes)].tolist() for name, resource in cluster.hosts.resources.items()}
+    used = {
+        name: resource.used[: len(nodes)].tolist()
+        for name, resource in cluster.hosts.resources.items()
+    }
     places = {instance: frozenset(rows) for instance, rows in cluster.hosts.places.items()}
     return nodes, used, places
 
@@ -201,7 +236,8 @@ def daemon(started):
 
 @pytest.fixture(scope='module')
 def two_hosts(started):
-    """The daemon with two hosts and a server; at the end, after all that was sent to it, it still works."""
+    """The daemon with two hosts and a server; at the end, after all that was sent to it, it still
+    works."""
     started.add('a', 'b', instances=[])
     started.boot('running')
     yield started
@@ -210,7 +246,8 @@ def two_hosts(started):
 
 @pytest.fixture
 def steady(two_hosts, caplog):
-    """The same; whatever a test sends it, it stays as it was, and nothing has gone wrong inside."""
+    """The same; whatever a test sends it, it stays as it was, and nothing has gone wrong
+    inside."""
     before = two_hosts.state()
     caplog.clear()
     yield two_hosts

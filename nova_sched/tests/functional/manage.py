@@ -17,7 +17,8 @@ from nova_sched.tests.options import settings
 
 
 def runner(noun, tmp_path, capsys):
-    """What runs a verb of a noun, as ``run('show', UUID)``; it returns exit status, output, errors."""
+    """What runs a verb of a noun, as ``run('show', UUID)``; it returns exit status, output,
+    errors."""
     file = tmp_path / 'nova_sched.conf'
     file.write_text('')
 

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A cloud of queues in one process: scheduler, manager, agents with workers, and a conductor's router."""
+"""A cloud of queues in one process: scheduler, manager, agents with workers, and a conductor's
+router."""
 
 import pytest
 
@@ -56,7 +57,8 @@ class QueueCloud(Cloud):
         self.engine.dispose()
 
     def worker(self, *hosts, **options):
-        """Agents with workers; they have reported, and are subscribed to the queue of the larger flavor."""
+        """Agents with workers; they have reported, and are subscribed to the queue of the larger
+        flavor."""
         before = self.consumers()['large']
         for host in hosts:
             self.agent(host, **options)

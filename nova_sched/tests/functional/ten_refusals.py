@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Ten requests that no host can take, each for a cause of its own; as a program it prints what is told.
+"""Ten requests that no host can take, each for a cause of its own; as a program it prints what is
+told.
 
 python -m nova_sched.tests.functional.ten_refusals
 """
@@ -74,7 +75,9 @@ def group():
 def two_cells():
     """A guest of two NUMA cells."""
     cells = [
-        objects.InstanceNUMACell(id=number, cpuset={2 * number, 2 * number + 1}, pcpuset=set(), memory=512)
+        objects.InstanceNUMACell(
+            id=number, cpuset={2 * number, 2 * number + 1}, pcpuset=set(), memory=512
+        )
         for number in range(2)
     ]
     return objects.InstanceNUMATopology(cells=cells, emulator_threads_policy=None)
@@ -93,7 +96,8 @@ def two_devices():
 
 
 class Refusal(NamedTuple):
-    """A request, in the words of ``spec``; the rule that must remove the last hosts, and what it must say."""
+    """A request, in the words of ``spec``; the rule that must remove the last hosts, and what it
+    must say."""
 
     cause: str
     words: dict[str, Any]
@@ -152,9 +156,12 @@ TEN = (
 
 
 def build(daemon):
-    """Eight hosts in four zones: each a quarter used, two switched off, two with one device, one isolated."""
+    """Eight hosts in four zones: each a quarter used, two switched off, two with one device, one
+    isolated."""
     used = {'memory_mb_used': 4096, 'local_gb_used': 20}
-    card = objects.PciDevicePool(vendor_id='8086', product_id='1572', numa_node=0, tags={}, count=1)
+    card = objects.PciDevicePool(
+        vendor_id='8086', product_id='1572', numa_node=0, tags={}, count=1
+    )
     daemon.add(*ZONES['north'], numa_topology=ONE_CELL, **used)
     daemon.add(*ZONES['pair'], pci_device_pools=objects.PciDevicePoolList(objects=[card]), **used)
     daemon.add(*ZONES['lab'], *ZONES['vault'], **used)
@@ -170,7 +177,8 @@ def build(daemon):
 
 
 def refuse(daemon, refusal):
-    """Send one of the ten. Returns the error that its caller sees, and the record that is kept of it."""
+    """Send one of the ten. Returns the error that its caller sees, and the record that is kept of
+    it."""
     request_id = f'req-{uuid_of(refusal.cause)}'
     context = RequestContext(request_id=request_id, overwrite=False)
     error = outcome(

@@ -43,7 +43,9 @@ def write(folder, interval):
 @pytest.fixture
 def conf(tmp_path):
     """The configuration: reports each second, an empty database."""
-    CONF([], project='nova_sched', default_config_files=[write(tmp_path, 1)], default_config_dirs=[])
+    CONF(
+        [], project='nova_sched', default_config_files=[write(tmp_path, 1)], default_config_dirs=[]
+    )
     CONF.set_override('connection', f'sqlite:///{tmp_path}/claims.sqlite', group='database')
     CONF.set_override('store', 'memory', group='claims')
     CONF.set_override('report_timeout', 1, group='agent')
@@ -186,7 +188,10 @@ def test_what_is_reported_is_what_is_sold(cloud):
         pytest.param({'cpu_dedicated_set': '0-4'}, DEDICATED, 2, id='dedicated CPUs'),
         pytest.param({}, DEDICATED, 4, id='shared CPUs for dedicated ones'),
         pytest.param(
-            {'resources': {'CUSTOM_GOLD': 3}}, {'resources__CUSTOM_GOLD': '1'}, 3, id='custom resources'
+            {'resources': {'CUSTOM_GOLD': 3}},
+            {'resources__CUSTOM_GOLD': '1'},
+            3,
+            id='custom resources',
         ),
         pytest.param({'traits': ['CUSTOM_X']}, {'trait__CUSTOM_X': 'required'}, 4, id='a trait'),
         pytest.param({}, {'trait__CUSTOM_X': 'required'}, 0, id='no trait'),
@@ -208,7 +213,9 @@ def test_scheduler_and_agent_agree_on_how_many_fit(cloud, options, extra_specs, 
     [
         pytest.param({}, 'VCPU: 2 asked, 1 available', id='CPUs'),
         pytest.param(DEDICATED, 'PCPU: 2 asked, the node has 1 in all', id='dedicated CPUs'),
-        pytest.param({'resources__CUSTOM_GOLD': '2'}, 'CUSTOM_GOLD: 2 asked', id='custom resources'),
+        pytest.param(
+            {'resources__CUSTOM_GOLD': '2'}, 'CUSTOM_GOLD: 2 asked', id='custom resources'
+        ),
     ],
 )
 def test_a_host_refuses_what_it_has_no_room_for(cloud, asks, shortage):
@@ -224,7 +231,8 @@ def test_a_host_refuses_what_it_has_no_room_for(cloud, asks, shortage):
 
 def test_a_refused_server_goes_to_the_next_alternate(cloud, caplog):
     cloud.scheduler()
-    # The scheduler prefers the first by its ratio, and learns nothing of what comes to be there meanwhile.
+    # The scheduler prefers the first by its ratio, and learns nothing of what comes to be there
+    # meanwhile.
     first = cloud.agent('cmp1', cpu_allocation_ratio=4.0)
     second = cloud.agent('cmp2')
     until(lambda: cloud.takes() and len(cloud.ranking()) == 2)
@@ -269,7 +277,11 @@ def test_a_scheduler_that_restarts(cloud, conf, caplog, store):
     until(lambda: cloud.takes(vcpus=5))
     assert cloud.states(before) == []
     assert not cloud.takes(vcpus=6)
-    lines = [record.getMessage() for record in caplog.records if record.name == 'nova_sched.agent.reporter']
+    lines = [
+        record.getMessage()
+        for record in caplog.records
+        if record.name == 'nova_sched.agent.reporter'
+    ]
     assert [line.partition(';')[0] for line in lines] == [
         'Reporting node cmp1 each 1 s, and each change at once',
         'Node cmp1 cannot be reported',
@@ -279,7 +291,11 @@ def test_a_scheduler_that_restarts(cloud, conf, caplog, store):
 
 def disputes(caplog):
     """What was said of differences between node and scheduler."""
-    return [record.getMessage() for record in caplog.records if record.name == 'nova_sched.agent.dispute']
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.name == 'nova_sched.agent.dispute'
+    ]
 
 
 AGREED = 'Node cmp1 and the scheduler count the same again'
@@ -308,9 +324,13 @@ def test_a_size_that_was_not_claimed_is_told_once(cloud, caplog, vcpus, text):
 @pytest.mark.parametrize(
     'end',
     [
-        pytest.param(lambda cloud, stray: AgentClient(cloud.bus, 'cmp1').destroy(stray), id='it goes'),
         pytest.param(
-            lambda cloud, stray: cloud.claims.instance_claim(asked(vcpus=3), stray, 'cmp1', 'cmp1'),
+            lambda cloud, stray: AgentClient(cloud.bus, 'cmp1').destroy(stray), id='it goes'
+        ),
+        pytest.param(
+            lambda cloud, stray: cloud.claims.instance_claim(
+                asked(vcpus=3), stray, 'cmp1', 'cmp1'
+            ),
             id='it gets a claim',
         ),
     ],
@@ -412,7 +432,9 @@ def test_a_node_of_another_host_is_refused_and_the_agent_goes_on(cloud, caplog, 
     until(lambda: 'The scheduler refuses' in caplog.text)
     until(lambda: cloud.instances('cmp2') == [])
     time.sleep(2.5)  # some more reports
-    refusals = [record.getMessage() for record in caplog.records if 'refuses' in record.getMessage()]
+    refusals = [
+        record.getMessage() for record in caplog.records if 'refuses' in record.getMessage()
+    ]
     owned = 'host cmp2 reports it, but it belongs to host cmp1, which is up'
     assert refusals == [f'The scheduler refuses: Report of node cmp2 refused, host: {owned}']
 
@@ -420,19 +442,31 @@ def test_a_node_of_another_host_is_refused_and_the_agent_goes_on(cloud, caplog, 
 @pytest.mark.parametrize(
     'call, error',
     [
-        pytest.param(lambda agent: agent.build(None, str(uuid.uuid4())), errors.InvalidRequest, id='no spec'),
+        pytest.param(
+            lambda agent: agent.build(None, str(uuid.uuid4())), errors.InvalidRequest, id='no spec'
+        ),
         pytest.param(lambda agent: agent.build(asked(), 'x'), errors.InvalidRequest, id='no UUID'),
-        pytest.param(lambda agent: agent.finish(str(uuid.uuid4())), errors.NotFound, id='not here'),
         pytest.param(
-            lambda agent: agent.resize(None, str(uuid.uuid4())), errors.InvalidRequest, id='no size'
+            lambda agent: agent.finish(str(uuid.uuid4())), errors.NotFound, id='not here'
         ),
         pytest.param(
-            lambda agent: agent.confirm_resize(str(uuid.uuid4())), errors.NotFound, id='no resize to confirm'
+            lambda agent: agent.resize(None, str(uuid.uuid4())),
+            errors.InvalidRequest,
+            id='no size',
         ),
         pytest.param(
-            lambda agent: agent.revert_resize(str(uuid.uuid4())), errors.NotFound, id='no resize to revert'
+            lambda agent: agent.confirm_resize(str(uuid.uuid4())),
+            errors.NotFound,
+            id='no resize to confirm',
         ),
-        pytest.param(lambda agent: agent.revert_resize('x'), errors.InvalidRequest, id='no UUID to revert'),
+        pytest.param(
+            lambda agent: agent.revert_resize(str(uuid.uuid4())),
+            errors.NotFound,
+            id='no resize to revert',
+        ),
+        pytest.param(
+            lambda agent: agent.revert_resize('x'), errors.InvalidRequest, id='no UUID to revert'
+        ),
         pytest.param(lambda agent: agent.destroy(5), errors.InvalidRequest, id='a number'),
     ],
 )

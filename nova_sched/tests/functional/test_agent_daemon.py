@@ -94,10 +94,16 @@ def test_it_goes_on_without_a_scheduler_until_it_is_told_to_end(daemon):
 @pytest.mark.parametrize(
     'line, why',
     [
-        pytest.param('cpu_dedicated_set = 99999', 'no CPUs [99999]', id='a machine that has not that'),
-        pytest.param('instances_path = /no/such', 'there is no directory /no/such', id='a missing directory'),
+        pytest.param(
+            'cpu_dedicated_set = 99999', 'no CPUs [99999]', id='a machine that has not that'
+        ),
+        pytest.param(
+            'instances_path = /no/such', 'there is no directory /no/such', id='a missing directory'
+        ),
         pytest.param('report_interval = soon', 'report_interval', id='a word for a number'),
-        pytest.param('[DEFAULT]\ntransport_url = strange://', 'transport_url', id='a bus of no known kind'),
+        pytest.param(
+            '[DEFAULT]\ntransport_url = strange://', 'transport_url', id='a bus of no known kind'
+        ),
     ],
 )
 def test_a_daemon_that_cannot_work_says_why(daemon, line, why):

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""An agent that builds for a job, and a real scheduler: an instance counts once, whatever comes when."""
+"""An agent that builds for a job, and a real scheduler: an instance counts once, whatever comes
+when."""
 
 import pytest
 
@@ -27,7 +28,8 @@ ASKED = spec(vcpus=2, memory_mb=64, root_gb=1)
 
 
 class Worker:
-    """One compute node: its agent, whose reports go when the test says so, and what a worker does with it."""
+    """One compute node: its agent, whose reports go when the test says so, and what a worker does
+    with it."""
 
     def __init__(self, daemon, root, host):
         self.agent = agent_of(root, two_cells(root), host=host, cpu_allocation_ratio=1.0)
@@ -38,7 +40,9 @@ class Worker:
         """Send what a look has found, or look now; the scheduler's answer."""
         facts = facts or self.agent.look()
         listed, node = sorted(facts.instances), facts.node
-        self.told = self._daemon.stats.update_resource_stats(node.host, node, listed, facts.inventories)
+        self.told = self._daemon.stats.update_resource_stats(
+            node.host, node, listed, facts.inventories
+        )
         self.agent.told(facts)
         return self.told
 
@@ -55,7 +59,8 @@ class Worker:
         return self._daemon.claims.confirm_claim(ONE, self._host)
 
     def counts(self):
-        """What the scheduler counts on the node, by its last answer: use, and what of it nobody claimed."""
+        """What the scheduler counts on the node, by its last answer: use, and what of it nobody
+        claimed."""
         used = {name: amount for name, amount in self.told['counted']['used'].items() if amount}
         return used, self.told['foreign'], self.told['claims']
 
@@ -114,7 +119,8 @@ def test_a_report_from_before_comes_late(worker, steps):
 
 
 def test_another_report_goes_before_it_is_kept(worker):
-    """Without the word that it is built, that would be the second without it: its claim would end."""
+    """Without the word that it is built, that would be the second without it: its claim would
+    end."""
     worker.begin()
     before = worker.agent.look()
     worker.agent.built(ONE)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Whole lives of servers: scheduler and agents on a bus, and what claims there are after each event."""
+"""Whole lives of servers: scheduler and agents on a bus, and what claims there are after each
+event."""
 
 import time
 import uuid
@@ -57,7 +58,11 @@ class Life:
     def is_so(self, held, a=0, b=0):
         """Soon there are these claims, and so many CPUs are in use on the hosts."""
         cpus = {'a': a, 'b': b}
-        until(lambda: self.held() == held and all(self.used(host) == cpus[host] for host in self.agents))
+        until(
+            lambda: (
+                self.held() == held and all(self.used(host) == cpus[host] for host in self.agents)
+            )
+        )
 
     def stays_so(self, held, a=0, b=0):
         """And so it is after some reports."""
@@ -99,7 +104,9 @@ def test_a_resize_that_is_confirmed(life):
     life.stays_so({})
 
 
-@pytest.mark.parametrize('left', [False, True], ids=['the source has it still', 'the source has it again'])
+@pytest.mark.parametrize(
+    'left', [False, True], ids=['the source has it still', 'the source has it again']
+)
 def test_a_resize_that_is_taken_back(life, left):
     life.move(4, 'resize')
     life.is_so(BOTH, a=2, b=4)
@@ -113,7 +120,8 @@ def test_a_resize_that_is_taken_back(life, left):
 
 
 def test_a_resize_that_is_taken_back_on_its_host_first(life):
-    """The report that does not list it any more ends the claim: there is nothing to take back then."""
+    """The report that does not list it any more ends the claim: there is nothing to take back
+    then."""
     life.move(4, 'resize')
     life.is_so(BOTH, a=2, b=4)
     life.host('b').revert_resize(life.server)
@@ -200,7 +208,9 @@ def test_shelve_and_unshelve(life):
     'architecture, refusal',
     [
         pytest.param('x86_64', None, id='an image that runs there'),
-        pytest.param('aarch64', 'ImagePropertiesFilter removed the last 1', id='one that does not'),
+        pytest.param(
+            'aarch64', 'ImagePropertiesFilter removed the last 1', id='one that does not'
+        ),
     ],
 )
 def test_a_rebuild_claims_nothing_and_checks_the_image(life, architecture, refusal):

@@ -29,7 +29,10 @@ from nova_sched.tests.functional.harness import PATIENCE_S
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.api.callers import ADMIN, BLUE, RED, configuration
 
-SERVER = {'type': 'OS::Nova::Server', 'properties': {'flavor': {'vcpus': 2, 'ram': 512, 'disk': 0}}}
+SERVER = {
+    'type': 'OS::Nova::Server',
+    'properties': {'flavor': {'vcpus': 2, 'ram': 512, 'disk': 0}},
+}
 
 
 # As text: its errors have lines.
@@ -68,7 +71,9 @@ class Caller:
         data = None if body is None else json.dumps(body)
         connection = http.client.HTTPConnection('127.0.0.1', self._port, timeout=PATIENCE_S)
         with contextlib.closing(connection):
-            connection.request(method, path, data, {**who, 'Content-Type': 'application/json', **words})
+            connection.request(
+                method, path, data, {**who, 'Content-Type': 'application/json', **words}
+            )
             answer = connection.getresponse()
             text = answer.read()
             return answer.status, answer.headers, json.loads(text) if text else None
@@ -95,7 +100,10 @@ def call(started, tmp_path_factory):
 def managed(bus, folder):
     """A manager of queues with a database of its own."""
     queue_service.in_process.cache_clear()
-    where = {'database.connection': f'sqlite:///{folder}/db.sqlite', 'queues.transport_url': 'fake://'}
+    where = {
+        'database.connection': f'sqlite:///{folder}/db.sqlite',
+        'queues.transport_url': 'fake://',
+    }
     with settings(where):
         manager = queue_service.QueueService(CONF, bus)
         manager.start()
@@ -125,7 +133,9 @@ def test_the_life_of_a_group(call, hosts):
     assert call('GET', at, who=ADMIN, If_None_Match=tag)[0] == 304
 
     status, _, plan = call('GET', f'{at}/plan', who=ADMIN)
-    assert [one['domains']['host'] for one in plan['members']] == [one['host'] for one in seen['members']]
+    assert [one['domains']['host'] for one in plan['members']] == [
+        one['host'] for one in seen['members']
+    ]
 
     status, _, tried = call('PUT', f'{at}?dry_run=true', {'template': template(3)}, If_Match=tag)
     assert (status, tried['dry_run'], len(tried['members'])) == (200, True, 3)
@@ -174,7 +184,9 @@ def test_a_template_is_checked(call, hosts):
 
 def test_projects_see_their_own(call, hosts):
     made = [
-        call('POST', '/v1/groups', {'name': f'g{number}', 'template': template(1)}, who=who)[2]['uuid']
+        call('POST', '/v1/groups', {'name': f'g{number}', 'template': template(1)}, who=who)[2][
+            'uuid'
+        ]
         for number, who in enumerate([RED, RED, RED, BLUE])
     ]
     assert [one['uuid'] for one in call('GET', '/v1/groups')[2]['groups']] == made[:3]

@@ -45,7 +45,12 @@ class Api(Daemon):
         self._database = f'sqlite:///{root}/db.sqlite'
 
     def configure(self, *lines):
-        head = ['[DEFAULT]', f'transport_url = {self._url}', '[database]', f'connection = {self._database}']
+        head = [
+            '[DEFAULT]',
+            f'transport_url = {self._url}',
+            '[database]',
+            f'connection = {self._database}',
+        ]
         plain = ['[api]', 'auth_strategy = noauth', 'port = 0', 'shutdown_timeout = 10']
         self.file.write_text('\n'.join([*head, *plain, *lines]))
 
@@ -83,10 +88,14 @@ def test_it_needs_nothing_else(daemon):
     port = daemon.port()
     assert ask(port, '/v1/groups') == (200, {'groups': [], 'links': []})
     assert ask(port, '/v1/flavors') == (200, {'version': 0, 'flavors': []})
-    assert [one['name'] for one in ask(port, '/v1/queues', OPERATOR)[1]['queues']] == ['fallback', 'results']
+    assert [one['name'] for one in ask(port, '/v1/queues', OPERATOR)[1]['queues']] == [
+        'fallback',
+        'results',
+    ]
     with socket.create_connection(('127.0.0.1', port), timeout=20) as late:
         late.sendall(HEAD.encode() + BODY[:10])
-        # Told, and answered, once the others are served: so the half of the late one has been read by then.
+        # Told, and answered, once the others are served: so the half of the late one has been read
+        # by then.
         assert ask(port, '/v1')[0] == 200
         daemon.tell(signal.SIGTERM)
         _until_closed(port)
@@ -145,7 +154,12 @@ def test_under_another_wsgi_server(tmp_path, url, status, said):
     """Which imports ``application`` and calls it; no bus is needed for that."""
     daemon = Api(tmp_path, url)
     daemon.configure()
-    environ = {'PATH_INFO': '/v1', 'REQUEST_METHOD': 'GET', 'wsgi.url_scheme': 'http', 'HTTP_HOST': 'x'}
+    environ = {
+        'PATH_INFO': '/v1',
+        'REQUEST_METHOD': 'GET',
+        'wsgi.url_scheme': 'http',
+        'HTTP_HOST': 'x',
+    }
     call = f'application({environ}, print)'
     found = subprocess.run(
         [sys.executable, '-W', 'ignore', '-c', f'{IMPORT}\n{call}'],

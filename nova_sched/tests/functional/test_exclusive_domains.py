@@ -9,9 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A host that comes to an exclusive domain is closed to others with the message that brings it there.
+"""A host that comes to an exclusive domain is closed to others with the message that brings it
+there.
 
-Two schedulers share a database. Neither looks at it by itself, so neither sweeps. Neither hears the other.
+Two schedulers share a database. Neither looks at it by itself, so neither sweeps. Neither hears
+the other.
 """
 
 import pytest
@@ -92,7 +94,11 @@ def comes_back(cloud, name, host):
 def test_an_aggregate_brings_a_host(cloud):
     cloud.add('apart')
     fences = {row[1]: row for row in cloud.table('nodes')}
-    racks = [objects.Aggregate(id=7, uuid=uuid_of('r1'), name='r1', hosts=['apart'], metadata={'rack': 'r1'})]
+    racks = [
+        objects.Aggregate(
+            id=7, uuid=uuid_of('r1'), name='r1', hosts=['apart'], metadata={'rack': 'r1'}
+        )
+    ]
     cloud.scheduler.update_aggregates(racks)
     eventually(lambda: {row[1]: row for row in cloud.table('nodes')} != fences)
     is_closed(cloud, 'apart')

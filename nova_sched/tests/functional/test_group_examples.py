@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The worked examples of the manual on a simulated fleet: planned, built member by member, changed, deleted.
+"""The worked examples of the manual on a simulated fleet: planned, built member by member,
+changed, deleted.
 
 After each step all policies are judged by the tests' own checker, from what the answers say.
 """
@@ -37,10 +38,15 @@ ALIAS = '{"name": "nic", "vendor_id": "8086", "product_id": "1572"}'
 OPTIONS = {
     'topology.orders': ['host < power_feed'],
     'pci.alias': [ALIAS],
-    'filter_scheduler.enabled_filters': ['ComputeFilter', 'NUMATopologyFilter', 'PciPassthroughFilter'],
+    'filter_scheduler.enabled_filters': [
+        'ComputeFilter',
+        'NUMATopologyFilter',
+        'PciPassthroughFilter',
+    ],
 }
 
-# Three zones of two rooms, each with three racks of four hosts; the power feeds go across the racks.
+# Three zones of two rooms, each with three racks of four hosts; the power feeds go across the
+# racks.
 HOSTS = [
     {
         'host': f'z{zone}m{room}r{rack}h{number}',
@@ -102,7 +108,9 @@ def cloud(tmp_path_factory):
         tree = {'PCPU': {'total': 16}, 'VCPU': {'total': 16}, 'MEMORY_MB': {'total': 65536}}
         at_once(
             lambda node: daemon.stats.update_resource_stats(
-                node.host, node, inventories={node.uuid: {'inventories': tree | {'DISK_GB': {'total': 1000}}}}
+                node.host,
+                node,
+                inventories={node.uuid: {'inventories': tree | {'DISK_GB': {'total': 1000}}}},
             ),
             nodes,
         )
@@ -129,13 +137,17 @@ def text(name):
 
 
 def check(group, definition):
-    """What the answer says of each member breaks no policy and asks no host for more than it has."""
+    """What the answer says of each member breaks no policy and asks no host for more than it
+    has."""
     assert {one.path for one in group.members} == definition.members.keys()
     placement = {one.path: one.host for one in group.members}
     needs = {
-        path: checker.Need(ways=[_amounts(member.flavor)]) for path, member in definition.members.items()
+        path: checker.Need(ways=[_amounts(member.flavor)])
+        for path, member in definition.members.items()
     }
-    domains = {level: {one['host']: one.get(level, one['host']) for one in HOSTS} for level in LEVELS}
+    domains = {
+        level: {one['host']: one.get(level, one['host']) for one in HOSTS} for level in LEVELS
+    }
     free = {'vcpus': 16, 'memory_mb': 65536, 'dedicated': 16, 'devices': 4}
     cluster = checker.Cluster(free={one['host']: free for one in HOSTS}, domains=domains)
     assert checker.violations(placement, needs, definition.policies, cluster) == []
@@ -177,7 +189,9 @@ def test_an_example_from_its_plan_to_its_end(cloud, name):
 
     paths = list(definition.members)
     planned = {one.path: one.host for one in group.members}
-    assert build(cloud, group, definition, paths[::2]) == {path: planned[path] for path in paths[::2]}
+    assert build(cloud, group, definition, paths[::2]) == {
+        path: planned[path] for path in paths[::2]
+    }
     check(cloud.groups.plan(group.uuid), definition)
     build(cloud, group, definition, paths[1::2])
     group = cloud.groups.show(group.uuid)

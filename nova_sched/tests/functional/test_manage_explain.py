@@ -43,7 +43,10 @@ def test_a_dry_run(manage, hosts):
     assert (found['outcome'], found['placed'][0]['host'] in 'ab') == ('placed', True)
     status, out, _ = manage('dry-run', '--vcpus', '9')
     assert status == 0
-    assert '1 instance, refused: There are not enough hosts available. Of 3 hosts, ResourceCapacity' in out
+    assert (
+        '1 instance, refused: There are not enough hosts available. Of 3 hosts, ResourceCapacity'
+        in out
+    )
     assert hosts.state() == before
 
 

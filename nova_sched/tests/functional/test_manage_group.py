@@ -61,7 +61,9 @@ def test_create(cloud, manage, template):
     )
     assert (status, err) == (0, '')
     assert 'Members     3: 3 planned' in out
-    assert 'the plan expires in 119 min' in ' '.join(out.split()) or 'the plan expires in 2 h' in out
+    assert (
+        'the plan expires in 119 min' in ' '.join(out.split()) or 'the plan expires in 2 h' in out
+    )
     (made,) = cloud.groups.list(project_id='p')
     assert (made.name, made.user_id) == ('shop', 'u')
 

@@ -47,7 +47,9 @@ def test_what_waits_where(cloud, manage):
     placing.start()
     until(lambda: cloud.queues.facts()[-1]['ready'])
     found = json.loads(manage('--waiting', '--format', 'json'))
-    rows = [[cell.strip() for cell in line.split('|')[1:-1]] for line in manage().splitlines()[3:-1]]
+    rows = [
+        [cell.strip() for cell in line.split('|')[1:-1]] for line in manage().splitlines()[3:-1]
+    ]
     cloud.router.delete(uuid_of('server'))
     placing.join()
     assert found == [{'name': 'small', 'queue': 'flavor.small', 'ready': 1, 'consumers': 0}]
@@ -70,7 +72,9 @@ class Pages:
         return [{'queue': name} for name in later[:limit]]
 
 
-@pytest.mark.parametrize('count', [0, 1, queue.PAGE - 1, queue.PAGE, queue.PAGE + 1, 2 * queue.PAGE])
+@pytest.mark.parametrize(
+    'count', [0, 1, queue.PAGE - 1, queue.PAGE, queue.PAGE + 1, 2 * queue.PAGE]
+)
 def test_all_of_them_page_by_page(count):
     found = [row['queue'] for row in queue.everything(Pages(count))]
     assert found == [f'flavor.{number:04}' for number in range(count)]

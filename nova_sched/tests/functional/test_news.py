@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Two schedulers on one database: each learns of the other's work at once, and none depends on it."""
+"""Two schedulers on one database: each learns of the other's work at once, and none depends on
+it."""
 
 import contextlib
 
@@ -143,7 +144,9 @@ def test_a_service(two):
 
 def test_figures_are_in_the_list(two):
     two.one.boot('counted')
-    rows = eventually(lambda: [row for row in two.one.table('schedulers') if '"placed": 0' not in row[-1]])
+    rows = eventually(
+        lambda: [row for row in two.one.table('schedulers') if '"placed": 0' not in row[-1]]
+    )
     assert {row[1] for row in rows} == {harness.HOST}
     assert len(two.one.table('schedulers')) == 2
 

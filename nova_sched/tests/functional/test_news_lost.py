@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Schedulers where news cannot be told, and some that end; no other daemon is on the bus meanwhile."""
+"""Schedulers where news cannot be told, and some that end; no other daemon is on the bus
+meanwhile."""
 
 import threading
 

@@ -39,6 +39,8 @@ def test_all_of_it_in_one_process(tmp_path):
         'queue results: 0 wait, 1 take from it',
         'queue tiny: 0 wait, 2 take from it',
     ]
-    places = [re.fullmatch(r'server (\d) runs on host (one|two)', line).group(1) for line in lines[3:7]]
+    places = [
+        re.fullmatch(r'server (\d) runs on host (one|two)', line).group(1) for line in lines[3:7]
+    ]
     assert places == ['1', '2', '3', '4']
     assert lines[7:] == ['Project demo: 1 servers asked, 4 of 4 used', '4 servers are deleted']

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Agents that take jobs from queues, with a manager, a scheduler and a router: all of it in one process."""
+"""Agents that take jobs from queues, with a manager, a scheduler and a router: all of it in one
+process."""
 
 import contextlib
 import json
@@ -166,7 +167,9 @@ def test_what_a_driver_cannot_build_another_node_does(cloud, options, tmp_path):
         'if (host, sys.argv[1]) == ("cmp1", "create"): sys.exit("no image")\n'
     )
     options.set_override('driver', 'exec', group='queues')
-    options.set_override('exec_command', f'{sys.executable} {shlex.quote(str(script))}', group='queues')
+    options.set_override(
+        'exec_command', f'{sys.executable} {shlex.quote(str(script))}', group='queues'
+    )
     cloud.start_agents('cmp1')
     with pytest.raises(errors.SchedError):
         cloud.place()
@@ -197,4 +200,7 @@ def test_a_build_that_was_confirmed_just_before_the_end_stays(cloud, tmp_path):
     (left,) = json.loads(kept.read_text())['instances']
     kept.write_text(json.dumps({'instances': [left | {'hidden': True}]}))
     cloud.start_agents('cmp1')
-    assert (cloud.states(instance), cloud.instances('cmp1')) == ([('cmp1', 'confirmed')], [instance])
+    assert (cloud.states(instance), cloud.instances('cmp1')) == (
+        [('cmp1', 'confirmed')],
+        [instance],
+    )

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The queue model from end to end, in one process: what a conductor asks for, and what is there then."""
+"""The queue model from end to end, in one process: what a conductor asks for, and what is there
+then."""
 
 import concurrent.futures
 
@@ -17,7 +18,13 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.functional.queue_cloud import FALLBACK_AFTER_S, OPTIONS, SMALL, QueueCloud, refused
+from nova_sched.tests.functional.queue_cloud import (
+    FALLBACK_AFTER_S,
+    OPTIONS,
+    SMALL,
+    QueueCloud,
+    refused,
+)
 from nova_sched.tests.functional.test_agent import conf, until
 from nova_sched.tests.options import settings
 
@@ -30,7 +37,9 @@ USED = {'servers': 1, 'class:VCPU': 2, 'class:MEMORY_MB': 16}
 
 @pytest.fixture
 def cloud(conf, tmp_path, request):
-    with settings({**OPTIONS, 'queues.fallback_after': getattr(request, 'param', FALLBACK_AFTER_S)}):
+    with settings(
+        {**OPTIONS, 'queues.fallback_after': getattr(request, 'param', FALLBACK_AFTER_S)}
+    ):
         made = QueueCloud(conf, tmp_path)
         yield made
         made.close()
@@ -73,9 +82,12 @@ def test_several_servers_fill_the_cloud_and_no_more(cloud):
     assert cloud.place('now it fits') == placed[0][0].service_host
 
 
-@pytest.mark.parametrize('dropped', [False, True], ids=['taken by nobody', 'its flavor is dropped'])
+@pytest.mark.parametrize(
+    'dropped', [False, True], ids=['taken by nobody', 'its flavor is dropped']
+)
 def test_what_waits_for_a_busy_node_reaches_it_by_the_scheduler(cloud, dropped):
-    """A job that no worker takes in time, or whose queue ends, goes to the scheduler; the node has room."""
+    """A job that no worker takes in time, or whose queue ends, goes to the scheduler; the node has
+    room."""
     with settings({'queues.slots': 1, 'queues.fake_seconds': 1.5 if dropped else 3.0}):
         cloud.worker('a')
     with concurrent.futures.ThreadPoolExecutor() as callers:
@@ -198,7 +210,9 @@ def test_what_a_manager_refuses(cloud):
         'small',
         ['large', 'small'],
     )
-    assert isinstance(refused(cloud.queues.flavor_create, {**SMALL, 'vcpus': 3}), errors.FlavorExists)
+    assert isinstance(
+        refused(cloud.queues.flavor_create, {**SMALL, 'vcpus': 3}), errors.FlavorExists
+    )
     assert isinstance(refused(cloud.queues.flavor_create, 'small'), errors.InvalidRequest)
     assert isinstance(refused(cloud.queues.flavor_create, {'name': 'x'}), errors.InvalidRequest)
     assert isinstance(refused(cloud.queues.flavor_delete, 'nobody'), errors.FlavorNotFound)

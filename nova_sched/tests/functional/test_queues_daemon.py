@@ -45,8 +45,12 @@ def test_it_works_until_it_is_told_to_end(daemon, database):
     'line, why',
     [
         pytest.param('specials = gpu', '[queues] specials', id='a special thing of no kind'),
-        pytest.param('specials = pci:gpu', 'there is no such alias', id='an alias that is not there'),
-        pytest.param('transport_url = strange://', 'transport_url', id='a broker of no known kind'),
+        pytest.param(
+            'specials = pci:gpu', 'there is no such alias', id='an alias that is not there'
+        ),
+        pytest.param(
+            'transport_url = strange://', 'transport_url', id='a broker of no known kind'
+        ),
         pytest.param('fallback_after = soon', 'fallback_after', id='a word for a number'),
     ],
 )

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Bad input: a typed error that says what and where; the daemon goes on, and nothing has changed."""
+"""Bad input: a typed error that says what and where; the daemon goes on, and nothing has
+changed."""
 
 import json
 import uuid
@@ -39,12 +40,21 @@ SPECS = [
     pytest.param(None, 'InvalidRequest', 'spec_obj', id='none'),
     pytest.param('boot it', 'InvalidRequest', 'not str', id='text'),
     pytest.param({}, 'InvalidRequest', 'not dict', id='a plain dict'),
-    pytest.param(primitive(compute_node()), 'InvalidRequest', 'not ComputeNode', id='another object'),
-    pytest.param({'nova_object.name': 'RequestSpec'}, 'MalformedObject', 'missing', id='a name only'),
-    pytest.param({**primitive(spec()), DATA: []}, 'MalformedObject', DATA, id='data is a list'),
-    pytest.param(primitive(spec(), VERSION), 'MalformedObject', VERSION, id='a version that is none'),
     pytest.param(
-        primitive(spec(), '2.0'), 'IncompatibleObject', 'RequestSpec of version 2.0', id='newer major'
+        primitive(compute_node()), 'InvalidRequest', 'not ComputeNode', id='another object'
+    ),
+    pytest.param(
+        {'nova_object.name': 'RequestSpec'}, 'MalformedObject', 'missing', id='a name only'
+    ),
+    pytest.param({**primitive(spec()), DATA: []}, 'MalformedObject', DATA, id='data is a list'),
+    pytest.param(
+        primitive(spec(), VERSION), 'MalformedObject', VERSION, id='a version that is none'
+    ),
+    pytest.param(
+        primitive(spec(), '2.0'),
+        'IncompatibleObject',
+        'RequestSpec of version 2.0',
+        id='newer major',
     ),
     pytest.param(
         primitive(spec(), flavor=primitive(spec().flavor, '2.0')),
@@ -59,15 +69,26 @@ SPECS = [
         id='a number that is none',
     ),
     pytest.param(
-        primitive(spec(), image=5), 'MalformedObject', 'RequestSpec.image', id='no object where one is'
+        primitive(spec(), image=5),
+        'MalformedObject',
+        'RequestSpec.image',
+        id='no object where one is',
     ),
     pytest.param(
-        primitive(spec(), scheduler_hints=[1]), 'MalformedObject', 'scheduler_hints', id='hints are a list'
+        primitive(spec(), scheduler_hints=[1]),
+        'MalformedObject',
+        'scheduler_hints',
+        id='hints are a list',
     ),
     pytest.param(primitive(spec(), drop=['flavor']), 'InvalidRequest', 'flavor', id='no flavor'),
-    pytest.param(primitive(spec(memory_mb=-1)), 'InvalidRequest', 'flavor.memory_mb', id='negative memory'),
     pytest.param(
-        primitive(spec(vcpus=2**63)), 'InvalidRequest', 'flavor.vcpus', id='more CPUs than there are atoms'
+        primitive(spec(memory_mb=-1)), 'InvalidRequest', 'flavor.memory_mb', id='negative memory'
+    ),
+    pytest.param(
+        primitive(spec(vcpus=2**63)),
+        'InvalidRequest',
+        'flavor.vcpus',
+        id='more CPUs than there are atoms',
     ),
     pytest.param(
         primitive(spec(extra_specs={'resources:VCPU': 'two'})),
@@ -93,9 +114,14 @@ SPECS = [
         'scheduler_hints',
         id='its name',
     ),
-    pytest.param(primitive(spec(project_id='p' * 256)), 'InvalidRequest', 'project_id', id='a long project'),
     pytest.param(
-        primitive(spec(user_id='zero\x00')), 'InvalidRequest', 'user_id', id='a user no database takes'
+        primitive(spec(project_id='p' * 256)), 'InvalidRequest', 'project_id', id='a long project'
+    ),
+    pytest.param(
+        primitive(spec(user_id='zero\x00')),
+        'InvalidRequest',
+        'user_id',
+        id='a user no database takes',
     ),
     pytest.param(
         primitive(spec(), instance_group=primitive(GROUP, uuid='all of them')),
@@ -148,7 +174,9 @@ def test_a_spec(steady, method, given, name, where):
 )
 def test_instance_uuids(steady, given, words):
     refused_as(
-        lambda: steady.raw('select_destinations', spec_obj=primitive(spec()), instance_uuids=given),
+        lambda: steady.raw(
+            'select_destinations', spec_obj=primitive(spec()), instance_uuids=given
+        ),
         'InvalidRequest',
         'instance_uuids',
         words,
@@ -160,7 +188,9 @@ def test_instance_uuids(steady, given, words):
     [
         pytest.param({}, 'InvalidRequest', 'flavor', id='nothing'),
         pytest.param('boot', 'MalformedObject', 'request_spec', id='text'),
-        pytest.param({'instance_type': 7}, 'MalformedObject', 'flavor', id='a flavor that is none'),
+        pytest.param(
+            {'instance_type': 7}, 'MalformedObject', 'flavor', id='a flavor that is none'
+        ),
         pytest.param(
             {'instance_type': primitive(spec().flavor), 'num_instances': 10_000},
             'InvalidRequest',
@@ -183,7 +213,9 @@ def test_the_dicts_of_4_0(steady, request_spec, name, words):
 @pytest.mark.parametrize(
     'namespace, method, arguments, where',
     [
-        pytest.param('stats', 'update_service', {'name': 'a', 'service': 'up'}, 'service', id='service'),
+        pytest.param(
+            'stats', 'update_service', {'name': 'a', 'service': 'up'}, 'service', id='service'
+        ),
         pytest.param(
             'stats',
             'update_service',
@@ -198,10 +230,16 @@ def test_the_dicts_of_4_0(steady, request_spec, name, words):
             'message.disabled_reason: it holds',
             id='a reason that no database takes',
         ),
-        pytest.param('stats', 'remove_node', {'name': {}, 'nodename': 'a'}, 'name', id='a node of no host'),
+        pytest.param(
+            'stats', 'remove_node', {'name': {}, 'nodename': 'a'}, 'name', id='a node of no host'
+        ),
         pytest.param('claims', 'show', {'instance_uuid': {'x': 1}}, 'instance_uuid', id='show'),
-        pytest.param('claims', 'confirm_claim', {'instance_uuid': ONE, 'host': []}, 'host', id='confirm'),
-        pytest.param('claims', 'abort_claim', {'instance_uuid': 'all'}, 'instance_uuid', id='abort'),
+        pytest.param(
+            'claims', 'confirm_claim', {'instance_uuid': ONE, 'host': []}, 'host', id='confirm'
+        ),
+        pytest.param(
+            'claims', 'abort_claim', {'instance_uuid': 'all'}, 'instance_uuid', id='abort'
+        ),
         pytest.param(
             'claims',
             'claim_alternate',
@@ -216,7 +254,9 @@ def test_the_dicts_of_4_0(steady, request_spec, name, words):
             id='alternate',
         ),
         *(
-            pytest.param('claims', 'resize_claim', {**RESIZE, 'move': move}, f'move: {text}', id=row)
+            pytest.param(
+                'claims', 'resize_claim', {**RESIZE, 'move': move}, f'move: {text}', id=row
+            )
             for move, text, row in [
                 ('teleport', "'teleport'", 'a move that there is not'),
                 (None, 'None', 'a move that nobody names'),
@@ -227,18 +267,38 @@ def test_the_dicts_of_4_0(steady, request_spec, name, words):
                 (True, 'True', 'a move that is true'),
             ]
         ),
-        pytest.param('claims', 'resize_claim', {**RESIZE, 'host': 7}, 'host', id='resize on a number'),
-        pytest.param('claims', 'resize_claim', {**RESIZE, 'nodename': None}, 'nodename', id='on no node'),
         pytest.param(
-            'claims', 'resize_claim', {**RESIZE, 'instance_uuid': [ONE]}, 'instance_uuids', id='resize a list'
+            'claims', 'resize_claim', {**RESIZE, 'host': 7}, 'host', id='resize on a number'
         ),
-        pytest.param('claims', 'revert_claim', {'instance_uuid': 'last'}, 'instance_uuid', id='revert'),
-        pytest.param('claims', 'revert_claim', {'instance_uuid': None}, 'instance_uuid', id='revert none'),
-        pytest.param('candidates', 'claim_candidate', {'uuid': 'best'}, 'uuid', id='a candidate by its rank'),
+        pytest.param(
+            'claims', 'resize_claim', {**RESIZE, 'nodename': None}, 'nodename', id='on no node'
+        ),
+        pytest.param(
+            'claims',
+            'resize_claim',
+            {**RESIZE, 'instance_uuid': [ONE]},
+            'instance_uuids',
+            id='resize a list',
+        ),
+        pytest.param(
+            'claims', 'revert_claim', {'instance_uuid': 'last'}, 'instance_uuid', id='revert'
+        ),
+        pytest.param(
+            'claims', 'revert_claim', {'instance_uuid': None}, 'instance_uuid', id='revert none'
+        ),
+        pytest.param(
+            'candidates', 'claim_candidate', {'uuid': 'best'}, 'uuid', id='a candidate by its rank'
+        ),
         pytest.param('candidates', 'claim_candidate', {'uuid': [ONE]}, 'uuid', id='candidates'),
-        pytest.param('candidates', 'select_candidates', {**SPEC, 'count': 0}, 'count', id='no candidate'),
-        pytest.param('candidates', 'select_candidates', {**SPEC, 'count': True}, 'count', id='a yes'),
-        pytest.param('candidates', 'select_candidates', {**SPEC, 'count': 'all'}, 'count', id='a word'),
+        pytest.param(
+            'candidates', 'select_candidates', {**SPEC, 'count': 0}, 'count', id='no candidate'
+        ),
+        pytest.param(
+            'candidates', 'select_candidates', {**SPEC, 'count': True}, 'count', id='a yes'
+        ),
+        pytest.param(
+            'candidates', 'select_candidates', {**SPEC, 'count': 'all'}, 'count', id='a word'
+        ),
         pytest.param(
             'candidates',
             'select_candidates',
@@ -266,19 +326,35 @@ def aggregate(**data):
 @pytest.mark.parametrize(
     'method, arguments, words',
     [
-        pytest.param('update_aggregates', {'aggregates': 'all'}, 'aggregates', id='aggregates are a word'),
-        pytest.param('update_aggregates', {'aggregates': [1]}, 'not int', id='an aggregate is a number'),
         pytest.param(
-            'update_aggregates', {'aggregates': [aggregate(drop=['id'])]}, 'aggregate.id', id='no id'
+            'update_aggregates', {'aggregates': 'all'}, 'aggregates', id='aggregates are a word'
         ),
         pytest.param(
-            'update_aggregates', {'aggregates': [aggregate(id=2**40)]}, 'aggregate.id', id='a large id'
+            'update_aggregates', {'aggregates': [1]}, 'not int', id='an aggregate is a number'
         ),
         pytest.param(
-            'update_aggregates', {'aggregates': [aggregate(name='')]}, 'aggregate.name', id='no name'
+            'update_aggregates',
+            {'aggregates': [aggregate(drop=['id'])]},
+            'aggregate.id',
+            id='no id',
         ),
         pytest.param(
-            'update_aggregates', {'aggregates': [aggregate(uuid='x')]}, 'Aggregate.uuid', id='no UUID'
+            'update_aggregates',
+            {'aggregates': [aggregate(id=2**40)]},
+            'aggregate.id',
+            id='a large id',
+        ),
+        pytest.param(
+            'update_aggregates',
+            {'aggregates': [aggregate(name='')]},
+            'aggregate.name',
+            id='no name',
+        ),
+        pytest.param(
+            'update_aggregates',
+            {'aggregates': [aggregate(uuid='x')]},
+            'Aggregate.uuid',
+            id='no UUID',
         ),
         pytest.param(
             'update_aggregates',
@@ -288,13 +364,22 @@ def aggregate(**data):
         ),
         pytest.param('delete_aggregate', {'aggregate': 1}, 'aggregate', id='delete a number'),
         pytest.param(
-            'update_instance_info', {'host_name': 'a', 'instance_info': 3}, 'instance_info', id='a number'
+            'update_instance_info',
+            {'host_name': 'a', 'instance_info': 3},
+            'instance_info',
+            id='a number',
         ),
         pytest.param(
-            'update_instance_info', {'host_name': 'a', 'instance_info': [{}]}, 'instance_info', id='a dict'
+            'update_instance_info',
+            {'host_name': 'a', 'instance_info': [{}]},
+            'instance_info',
+            id='a dict',
         ),
         pytest.param(
-            'update_instance_info', {'host_name': [], 'instance_info': []}, 'host_name', id='no host'
+            'update_instance_info',
+            {'host_name': [], 'instance_info': []},
+            'host_name',
+            id='no host',
         ),
         pytest.param(
             'update_instance_info',
@@ -324,7 +409,9 @@ def aggregate(**data):
 )
 def test_casts_are_refused_in_the_log(steady, caplog, method, arguments, words):
     steady.raw(method, '4.2', fanout=True, **arguments)
-    eventually(lambda: any(words in message and 'refused' in message for message in caplog.messages))
+    eventually(
+        lambda: any(words in message and 'refused' in message for message in caplog.messages)
+    )
 
 
 def test_all_that_was_sent_is_json():

@@ -34,17 +34,29 @@ NODES = [
         id='newer major',
     ),
     pytest.param(
-        primitive(compute_node('a'), vcpus='all'), 'MalformedObject', 'ComputeNode.vcpus', id='a word'
+        primitive(compute_node('a'), vcpus='all'),
+        'MalformedObject',
+        'ComputeNode.vcpus',
+        id='a word',
     ),
     pytest.param(primitive(compute_node('a'), drop=['uuid']), 'BadReport', 'uuid', id='no UUID'),
     pytest.param(
-        primitive(compute_node('a'), uuid='me'), 'MalformedObject', 'ComputeNode.uuid', id='no such UUID'
+        primitive(compute_node('a'), uuid='me'),
+        'MalformedObject',
+        'ComputeNode.uuid',
+        id='no such UUID',
     ),
     pytest.param(
-        primitive(compute_node('a'), uuid=NODE_A.upper()), 'BadReport', 'is no UUID', id='a UUID in capitals'
+        primitive(compute_node('a'), uuid=NODE_A.upper()),
+        'BadReport',
+        'is no UUID',
+        id='a UUID in capitals',
     ),
     pytest.param(
-        primitive(compute_node('b')), 'BadReport', "it says 'b', but 'a' sent it", id='of another host'
+        primitive(compute_node('b')),
+        'BadReport',
+        "it says 'b', but 'a' sent it",
+        id='of another host',
     ),
     pytest.param(
         primitive(compute_node('a'), drop=['memory_mb']),
@@ -59,7 +71,10 @@ NODES = [
         id='negative total',
     ),
     pytest.param(
-        primitive(compute_node('a'), local_gb_used=-1), 'BadReport', 'local_gb_used', id='negative use'
+        primitive(compute_node('a'), local_gb_used=-1),
+        'BadReport',
+        'local_gb_used',
+        id='negative use',
     ),
     pytest.param(
         primitive(compute_node('a'), memory_mb=2**60),
@@ -68,7 +83,10 @@ NODES = [
         id='more than there can be',
     ),
     pytest.param(
-        primitive(compute_node('a'), vcpus_used=10**6), 'BadReport', 'VCPU used', id='use beyond reason'
+        primitive(compute_node('a'), vcpus_used=10**6),
+        'BadReport',
+        'VCPU used',
+        id='use beyond reason',
     ),
     pytest.param(
         primitive(compute_node('a'), cpu_allocation_ratio=math.nan),
@@ -83,10 +101,16 @@ NODES = [
         id='infinite ratio',
     ),
     pytest.param(
-        primitive(compute_node('a'), disk_allocation_ratio=-1.0), 'BadReport', 'ratio', id='negative ratio'
+        primitive(compute_node('a'), disk_allocation_ratio=-1.0),
+        'BadReport',
+        'ratio',
+        id='negative ratio',
     ),
     pytest.param(
-        primitive(compute_node('a'), vcpus=math.nan), 'MalformedObject', 'ComputeNode.vcpus', id='NaN total'
+        primitive(compute_node('a'), vcpus=math.nan),
+        'MalformedObject',
+        'ComputeNode.vcpus',
+        id='NaN total',
     ),
     pytest.param(
         primitive(compute_node('a', stats={'num_instances': 'few'})),
@@ -136,7 +160,9 @@ NODES = [
 @pytest.mark.parametrize('stats, name, words', NODES)
 def test_a_node(steady, stats, name, words):
     refused_as(
-        lambda: steady.raw('update_resource_stats', '1.0', 'stats', name='a', stats=stats), name, words
+        lambda: steady.raw('update_resource_stats', '1.0', 'stats', name='a', stats=stats),
+        name,
+        words,
     )
 
 
@@ -146,14 +172,22 @@ TREES = [
     pytest.param({'root': {}}, "inventories['root']", id='a name that is no UUID'),
     pytest.param({NODE_A: 'all'}, 'map a UUID to a provider', id='a provider that is none'),
     pytest.param(
-        {uuid_of('gpu'): {'inventories': VCPU}}, f'no provider {NODE_A}', id='without the node itself'
-    ),
-    pytest.param({NODE_A: {'parent_provider_uuid': uuid_of('x')}}, 'parent_provider_uuid', id='an orphan'),
-    pytest.param(
-        {NODE_A: {'inventories': ['VCPU']}}, 'mapping of resource classes', id='inventories are a list'
+        {uuid_of('gpu'): {'inventories': VCPU}},
+        f'no provider {NODE_A}',
+        id='without the node itself',
     ),
     pytest.param(
-        {NODE_A: {'inventories': {'v cpu': {'total': 1}}}}, 'resource classes', id='no resource class'
+        {NODE_A: {'parent_provider_uuid': uuid_of('x')}}, 'parent_provider_uuid', id='an orphan'
+    ),
+    pytest.param(
+        {NODE_A: {'inventories': ['VCPU']}},
+        'mapping of resource classes',
+        id='inventories are a list',
+    ),
+    pytest.param(
+        {NODE_A: {'inventories': {'v cpu': {'total': 1}}}},
+        'resource classes',
+        id='no resource class',
     ),
     pytest.param({NODE_A: {'inventories': {'VCPU': 4}}}, 'mapping with a total', id='a number'),
     pytest.param({NODE_A: {'inventories': {'VCPU': {'reserved': 1}}}}, 'total', id='no total'),
@@ -163,10 +197,16 @@ TREES = [
         id='negative total',
     ),
     pytest.param(
-        {NODE_A: {'inventories': {'VCPU': {'total': math.nan}}}}, '[VCPU].total: nan', id='NaN total'
+        {NODE_A: {'inventories': {'VCPU': {'total': math.nan}}}},
+        '[VCPU].total: nan',
+        id='NaN total',
     ),
-    pytest.param({NODE_A: {'inventories': {'VCPU': {'total': True}}}}, '[VCPU].total: True', id='true total'),
-    pytest.param({NODE_A: {'inventories': {'VCPU': {'total': 10**30}}}}, '[VCPU].total', id='endless total'),
+    pytest.param(
+        {NODE_A: {'inventories': {'VCPU': {'total': True}}}}, '[VCPU].total: True', id='true total'
+    ),
+    pytest.param(
+        {NODE_A: {'inventories': {'VCPU': {'total': 10**30}}}}, '[VCPU].total', id='endless total'
+    ),
     pytest.param(
         {NODE_A: {'inventories': {'VCPU': {'total': 1, 'reserved': 2}}}},
         'VCPU reserved',
@@ -183,10 +223,14 @@ TREES = [
         id='ratio inf',
     ),
     pytest.param(
-        {NODE_A: {'inventories': {'VCPU': {'total': 1, 'step_size': 0}}}}, 'VCPU units', id='step 0'
+        {NODE_A: {'inventories': {'VCPU': {'total': 1, 'step_size': 0}}}},
+        'VCPU units',
+        id='step 0',
     ),
     pytest.param(
-        {NODE_A: {'inventories': {'VCPU': {'total': 1, 'size': 2}}}}, 'unknown keys', id='unknown key'
+        {NODE_A: {'inventories': {'VCPU': {'total': 1, 'size': 2}}}},
+        'unknown keys',
+        id='unknown key',
     ),
     pytest.param({NODE_A: {'traits': 'HW_X'}}, 'list of traits', id='traits are a word'),
     pytest.param({NODE_A: {'traits': ['hw x']}}, 'list of traits', id='a trait that is none'),
@@ -207,7 +251,10 @@ TREES = [
 def test_inventories(steady, inventories, words):
     arguments = {'name': 'a', 'stats': primitive(compute_node('a')), 'inventories': inventories}
     refused_as(
-        lambda: steady.raw('update_resource_stats', '1.0', 'stats', **arguments), 'BadReport', 'node a', words
+        lambda: steady.raw('update_resource_stats', '1.0', 'stats', **arguments),
+        'BadReport',
+        'node a',
+        words,
     )
 
 
@@ -218,15 +265,23 @@ def test_inventories(steady, inventories, words):
         pytest.param({'name': ''}, 'host', id='a host without a name'),
         pytest.param({'name': 'a\nb'}, 'host', id='a host on two lines'),
         pytest.param({'instances': 'all'}, 'instances', id='instances are a word'),
-        pytest.param({'instances': ['x']}, "instances: 'x' is no UUID", id='an instance without UUID'),
+        pytest.param(
+            {'instances': ['x']}, "instances: 'x' is no UUID", id='an instance without UUID'
+        ),
         pytest.param({'instances': {'a': 1}}, 'instances', id='instances are a mapping'),
-        pytest.param({'cell_uuid': 'here'}, "cell_uuid: 'here' is no UUID", id='a cell without UUID'),
+        pytest.param(
+            {'cell_uuid': 'here'}, "cell_uuid: 'here' is no UUID", id='a cell without UUID'
+        ),
     ],
 )
 def test_what_goes_with_a_node(steady, arguments, words):
     stats = primitive(compute_node('a'), drop=['host'])
     arguments = {'name': 'a', 'stats': stats, **arguments}
-    refused_as(lambda: steady.raw('update_resource_stats', '1.0', 'stats', **arguments), 'BadReport', words)
+    refused_as(
+        lambda: steady.raw('update_resource_stats', '1.0', 'stats', **arguments),
+        'BadReport',
+        words,
+    )
 
 
 def test_a_node_that_two_hosts_report(steady):

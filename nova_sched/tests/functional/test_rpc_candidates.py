@@ -55,7 +55,11 @@ def test_hosts_are_offered_best_first_and_nothing_is_claimed(three):
 
 @pytest.mark.parametrize(
     'count, found',
-    [pytest.param(None, 3, id='all'), pytest.param(2, 2, id='some'), pytest.param(9, 3, id='many')],
+    [
+        pytest.param(None, 3, id='all'),
+        pytest.param(2, 2, id='some'),
+        pytest.param(9, 3, id='many'),
+    ],
 )
 def test_the_caller_says_how_many(three, count, found):
     with settings({'candidates.max': 3}):
@@ -73,14 +77,21 @@ def test_instances_that_nobody_names_are_made_up(three):
     offered = three.candidates.select_candidates(spec(num_instances=2, instance_uuid=ONE), count=1)
     assert hosts(offered) == [['a'], ['b']]
     claims = [three.candidates.claim_candidate(found[0].uuid) for found in offered]
-    assert [claim.instance_uuid for claim in claims] == [found[0].instance_uuid for found in offered]
+    assert [claim.instance_uuid for claim in claims] == [
+        found[0].instance_uuid for found in offered
+    ]
     assert claims[0].instance_uuid == ONE != claims[1].instance_uuid
 
 
 def test_a_candidate_is_claimed(three):
     _, second, _ = offer(three, memory_mb=1024, vcpus=2)
     claim = three.candidates.claim_candidate(second.uuid)
-    assert (claim.instance_uuid, claim.host, claim.nodename, claim.state) == (ONE, 'b', 'b', 'pending')
+    assert (claim.instance_uuid, claim.host, claim.nodename, claim.state) == (
+        ONE,
+        'b',
+        'b',
+        'pending',
+    )
     assert claim.resources == {'VCPU': 2, 'MEMORY_MB': 1024}
     assert three.hosts_of('one') == {'b': 'pending'}
 
@@ -103,7 +114,9 @@ def test_one_that_does_not_fit_any_more_says_what_is_short(three):
     best, second, _ = offer(three)
     three.claims.instance_claim(spec(vcpus=2), TWO, 'a', 'a')
     before = three.table('claims'), three.table('nodes')
-    with pytest.raises(errors.ComputeResourcesUnavailable, match='VCPU: 1 asked, 0 available') as short:
+    with pytest.raises(
+        errors.ComputeResourcesUnavailable, match='VCPU: 1 asked, 0 available'
+    ) as short:
         three.candidates.claim_candidate(best.uuid)
     assert short.value.node == uuid_of('node a')
     assert (three.table('claims'), three.table('nodes')) == before
@@ -144,7 +157,9 @@ def test_one_that_has_expired(three):
     three.candidates.claim_candidate(best.uuid)
 
     def gone():
-        return isinstance(outcome(three.candidates.claim_candidate, best.uuid), errors.CandidateNotFound)
+        return isinstance(
+            outcome(three.candidates.claim_candidate, best.uuid), errors.CandidateNotFound
+        )
 
     eventually(gone)
 
@@ -170,4 +185,6 @@ def test_credentials_of_a_cell_are_not_kept(three):
     kept = [row for row in three.table('candidate_requests') if uuid_of('cell') in repr(row)]
     assert len(kept) == 1
     assert SECRET not in repr(three.state())
-    assert all(SECRET.encode() not in path.read_bytes() for path in three.database.parent.iterdir())
+    assert all(
+        SECRET.encode() not in path.read_bytes() for path in three.database.parent.iterdir()
+    )

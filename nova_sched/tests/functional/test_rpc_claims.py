@@ -25,7 +25,12 @@ ONE, TWO = uuid_of('one'), uuid_of('two')
 def test_a_claim_on_a_node_that_the_caller_names(daemon):
     daemon.add('a', 'b')
     claim = daemon.claims.instance_claim(spec(vcpus=2, memory_mb=1024), ONE, 'b', 'b')
-    assert (claim.instance_uuid, claim.host, claim.nodename, claim.state) == (ONE, 'b', 'b', 'pending')
+    assert (claim.instance_uuid, claim.host, claim.nodename, claim.state) == (
+        ONE,
+        'b',
+        'b',
+        'pending',
+    )
     assert claim.compute_node_uuid == uuid_of('node b')
     assert claim.resources == {'VCPU': 2, 'MEMORY_MB': 1024}
     assert json.loads(claim.allocation_request)['allocations'] == {
@@ -139,7 +144,12 @@ def test_a_new_instance_that_runs_there_keeps_its_claim(daemon):
 
 def test_a_caller_of_the_version_before_is_served(daemon):
     daemon.add('a')
-    arguments = {'spec_obj': objects.to_primitive(spec()), 'instance_uuid': ONE, 'host': 'a', 'nodename': 'a'}
+    arguments = {
+        'spec_obj': objects.to_primitive(spec()),
+        'instance_uuid': ONE,
+        'host': 'a',
+        'nodename': 'a',
+    }
     daemon.raw('instance_claim', '1.0', 'claims', **arguments)
     assert daemon.hosts_of('one') == {'a': 'pending'}
 
@@ -152,17 +162,33 @@ def test_show_of_nothing_is_nothing(daemon):
     'method, arguments, error, text',
     [
         pytest.param(
-            'confirm_claim', (ONE, 'a'), errors.ClaimNotFound, f'instance {ONE} on host a', id='confirm'
+            'confirm_claim',
+            (ONE, 'a'),
+            errors.ClaimNotFound,
+            f'instance {ONE} on host a',
+            id='confirm',
         ),
         pytest.param(
-            'confirm_claim', (ONE, 'x'), errors.ClaimNotFound, 'on host x', id='confirm, unknown host'
+            'confirm_claim',
+            (ONE, 'x'),
+            errors.ClaimNotFound,
+            'on host x',
+            id='confirm, unknown host',
         ),
         pytest.param('abort_claim', (ONE,), errors.ClaimNotFound, f'instance {ONE}', id='abort'),
         pytest.param(
-            'instance_claim', (spec(), ONE, 'a', 'x'), errors.NodeNotFound, 'x on host a', id='claim'
+            'instance_claim',
+            (spec(), ONE, 'a', 'x'),
+            errors.NodeNotFound,
+            'x on host a',
+            id='claim',
         ),
         pytest.param(
-            'instance_claim', (spec(), ONE, 'x', 'a'), errors.NodeNotFound, 'a on host x', id='claim, host'
+            'instance_claim',
+            (spec(), ONE, 'x', 'a'),
+            errors.NodeNotFound,
+            'a on host x',
+            id='claim, host',
         ),
         pytest.param(
             'claim_alternate',

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The conductor's dance: build, fail, claim the next alternate, give up: on one scheduling pass."""
+"""The conductor's dance: build, fail, claim the next alternate, give up: on one scheduling
+pass."""
 
 import pytest
 from oslo_context.context import RequestContext
@@ -23,7 +24,8 @@ ONE = uuid_of('one')
 
 
 class Computes:
-    """Hosts where builds fail until told otherwise; notes where each instance's claims were at the time."""
+    """Hosts where builds fail until told otherwise; notes where each instance's claims were at the
+    time."""
 
     def __init__(self, daemon, works_on=()):
         self.works_on = set(works_on)
@@ -34,7 +36,9 @@ class Computes:
         claims = {claim.host: claim.state for claim in self._daemon.claims.show(instance_uuid)}
         self.seen.append((selection.service_host, claims))
         if selection.service_host not in self.works_on:
-            raise errors.ComputeResourcesUnavailable(selection.compute_node_uuid, 'the build failed')
+            raise errors.ComputeResourcesUnavailable(
+                selection.compute_node_uuid, 'the build failed'
+            )
 
 
 @pytest.fixture
@@ -112,12 +116,16 @@ def test_of_several_instances_each_has_its_own_dance(daemon, passes):
     def build(instance_uuid, selection):
         if instance_uuid == ONE and not first:
             first.append(selection.service_host)
-            raise errors.ComputeResourcesUnavailable(selection.compute_node_uuid, 'the build failed')
+            raise errors.ComputeResourcesUnavailable(
+                selection.compute_node_uuid, 'the build failed'
+            )
 
     found = daemon.conductor.boot(spec(), [ONE, uuid_of('two')], build)
     hosts = [selection.service_host for selection in found]
     assert len({*first, *hosts}) == 3
-    assert [daemon.hosts_of(name) for name in ('one', 'two')] == [{host: 'pending'} for host in hosts]
+    assert [daemon.hosts_of(name) for name in ('one', 'two')] == [
+        {host: 'pending'} for host in hosts
+    ]
     assert passes() == 2
 
 
@@ -141,7 +149,9 @@ def test_every_alternate_is_an_object_that_a_claim_can_be_made_from(daemon):
     daemon.add('a', 'b', 'c')
     (found,) = daemon.scheduler.select_destinations(spec(), [ONE])
     assert {type(selection) for selection in found} == {objects.Selection}
-    assert [selection.nodename for selection in found] == [selection.service_host for selection in found]
+    assert [selection.nodename for selection in found] == [
+        selection.service_host for selection in found
+    ]
 
 
 # A move.
@@ -188,7 +198,9 @@ def test_a_move_has_the_name_that_it_was_given(at_home):
 
 
 def test_a_resize_in_place_if_that_is_allowed(at_home):
-    where = at_home.conductor.move(larger(ignore_hosts=['b', 'c', 'd']), ONE, Computes(at_home, 'a').build)
+    where = at_home.conductor.move(
+        larger(ignore_hosts=['b', 'c', 'd']), ONE, Computes(at_home, 'a').build
+    )
     assert (where.service_host, moves(at_home)) == ('a', {'a': (None, 4)})
     at_home.claims.revert_claim(ONE)
     assert moves(at_home) == {'a': (None, 2)}

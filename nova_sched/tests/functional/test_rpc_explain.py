@@ -36,7 +36,9 @@ def context(name):
 def select(daemon, name, **words):
     """Place one server for a request of this name."""
     return outcome(
-        lambda: daemon.scheduler.select_destinations(spec(**words), [uuid_of(name)], context=context(name))
+        lambda: daemon.scheduler.select_destinations(
+            spec(**words), [uuid_of(name)], context=context(name)
+        )
     )
 
 
@@ -46,7 +48,12 @@ def test_a_dry_run_claims_nothing(daemon):
     before = daemon.state()
     found = daemon.explain.dry_run(spec(vcpus=2))
     assert daemon.state() == before
-    assert (found['outcome'], found['reason'], found['hosts'], found['found']) == ('placed', None, 3, 1)
+    assert (found['outcome'], found['reason'], found['hosts'], found['found']) == (
+        'placed',
+        None,
+        3,
+        1,
+    )
     (placed,) = found['placed']
     assert {placed['host'], placed['alternates'][0]['host']} == {'a', 'b'}
     weights = {one['weigher']: one for one in placed['weights']}
@@ -90,7 +97,12 @@ def test_why_not(daemon):
         'ComputeFilter': 'it is disabled',
     }
     (other,) = daemon.explain.why_not(spec(), 'b')['nodes']
-    assert (other['passes'], other['rank'], other['of'], other['best']['host']) == (True, 1, 1, 'b')
+    assert (other['passes'], other['rank'], other['of'], other['best']['host']) == (
+        True,
+        1,
+        1,
+        'b',
+    )
 
 
 def test_why_not_a_host_that_nobody_knows(daemon):
@@ -102,7 +114,9 @@ def test_why_not_a_host_that_nobody_knows(daemon):
 def test_capacity(daemon):
     daemon.add('a', 'b', vcpus=8)
     daemon.add('c', vcpus=5)
-    fast = objects.Aggregate(id=1, name='fast', hosts=['a'], metadata={'availability_zone': 'west'})
+    fast = objects.Aggregate(
+        id=1, name='fast', hosts=['a'], metadata={'availability_zone': 'west'}
+    )
     daemon.scheduler.update_aggregates([fast])
     eventually(lambda: daemon.table('aggregates'))
     before = daemon.state()
@@ -129,7 +143,10 @@ def test_a_refusal_is_kept(daemon):
         'refused',
         error.reason,
     )
-    assert (record['asked']['instances'], record['asked']['resources']['VCPU']) == ([uuid_of('large')], 99)
+    assert (record['asked']['instances'], record['asked']['resources']['VCPU']) == (
+        [uuid_of('large')],
+        99,
+    )
     # A second try of the same request is another decision.
     select(daemon, 'large', vcpus=98)
     eventually(lambda: len(daemon.decisions('req-large')) == 2)
@@ -146,13 +163,18 @@ def test_a_success_is_kept_if_it_is_sampled(daemon):
     with settings({'explain.sample': 1.0}):
         select(daemon, 'sampled')
     (record,) = daemon.decisions('req-sampled')
-    assert (record['outcome'], record['placed'][0]['instance_uuid']) == ('placed', uuid_of('sampled'))
+    assert (record['outcome'], record['placed'][0]['instance_uuid']) == (
+        'placed',
+        uuid_of('sampled'),
+    )
     assert daemon.explain.show('req-not') == []
 
 
 def test_the_next_process_knows_it_too(bus_url, tmp_path):
     asked = translate.requests(spec(), [uuid_of('nowhere')])
-    with running(bus_url, tmp_path) as first:  # called past the bus, where other daemons listen as well
+    with running(
+        bus_url, tmp_path
+    ) as first:  # called past the bus, where other daemons listen as well
         outcome(lambda: first.service.scheduler.place(asked, context=context('nowhere')))
     with running(bus_url, tmp_path) as second:
         (record,) = second.service.scheduler.decision_log.show('req-nowhere')
@@ -173,7 +195,9 @@ def test_questions_beside_decisions(daemon):
     'method, arguments, name, words',
     [
         pytest.param('dry_run', {}, 'InvalidRequest', 'arguments of dry_run', id='no spec'),
-        pytest.param('dry_run', {'spec_obj': 'boot'}, 'InvalidRequest', 'spec_obj', id='a word for a spec'),
+        pytest.param(
+            'dry_run', {'spec_obj': 'boot'}, 'InvalidRequest', 'spec_obj', id='a word for a spec'
+        ),
         pytest.param(
             'dry_run',
             {'spec_obj': primitive(spec(), drop=['flavor'])},
@@ -196,14 +220,24 @@ def test_questions_beside_decisions(daemon):
             id='less than none',
         ),
         pytest.param(
-            'capacity', {'spec_obj': {'x': 1}}, 'InvalidRequest', 'spec_obj', id='a dict for a spec'
+            'capacity',
+            {'spec_obj': {'x': 1}},
+            'InvalidRequest',
+            'spec_obj',
+            id='a dict for a spec',
         ),
         pytest.param(
-            'why_not', {'spec_obj': primitive(spec()), 'host': []}, 'InvalidRequest', 'host', id='no host'
+            'why_not',
+            {'spec_obj': primitive(spec()), 'host': []},
+            'InvalidRequest',
+            'host',
+            id='no host',
         ),
         pytest.param('why_not', {'host': 'a'}, 'InvalidRequest', 'spec_obj', id='a host alone'),
         pytest.param('show', {'request_id': 7}, 'InvalidRequest', 'request_id', id='a number'),
-        pytest.param('show', {'request_id': 'x' * 300}, 'InvalidRequest', 'request_id', id='a long name'),
+        pytest.param(
+            'show', {'request_id': 'x' * 300}, 'InvalidRequest', 'request_id', id='a long name'
+        ),
         pytest.param('show', {}, 'InvalidRequest', 'request_id', id='nothing'),
     ],
 )

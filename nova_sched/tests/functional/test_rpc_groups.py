@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `groups`: whole groups are planned, built member by member, changed, and forgotten."""
+"""The namespace `groups`: whole groups are planned, built member by member, changed, and
+forgotten."""
 
 import json
 
@@ -163,7 +164,9 @@ def test_members_are_built_one_by_one_where_they_were_planned(cloud):
         assert racks == {best.service_host[:2]}  # the others hold the other racks
     found = cloud.groups.show(made.uuid)
     assert (found.status, states(found)) == ('building', ['pending'] * 3)
-    assert [one.instance_uuid for one in found.members] == [uuid_of(f'server {n}') for n in range(3)]
+    assert [one.instance_uuid for one in found.members] == [
+        uuid_of(f'server {n}') for n in range(3)
+    ]
     assert len(cloud.table('claims')) == 3
     for number, path in enumerate(PATHS):
         cloud.claims.confirm_claim(uuid_of(f'server {number}'), places(made)[path])
@@ -175,7 +178,9 @@ def test_members_are_built_one_by_one_where_they_were_planned(cloud):
     'words, why',
     [
         pytest.param(
-            {'vcpus': 1}, 'flavor.vcpus was planned to be 2, but 1 is asked for', id='another flavor'
+            {'vcpus': 1},
+            'flavor.vcpus was planned to be 2, but 1 is asked for',
+            id='another flavor',
         ),
         pytest.param({'availability_zone': 'nova'}, 'availability_zone', id='another zone'),
         pytest.param({'project_id': THEIRS}, 'There is no top group', id='not theirs'),
@@ -324,14 +329,21 @@ def test_a_template_is_checked(cloud):
     assert found['contradiction'] is None
     with pytest.raises(errors.TemplateError) as refused:
         cloud.groups.validate(TEMPLATE, {'level': 'shelf'})
-    assert (refused.value.line, refused.value.where) == (18, 'resources.app.properties.policies.0.level')
+    assert (refused.value.line, refused.value.where) == (
+        18,
+        'resources.app.properties.policies.0.level',
+    )
 
 
 @pytest.mark.parametrize(
     'flavor, why',
     [
-        pytest.param("{vcpus: 3, ram: 512, extra_specs: {'hw:numa_nodes': 2}}", 'hw:numa_nodes', id='cells'),
-        pytest.param("{vcpus: 3, ram: 512, extra_specs: {'resources:X': many}}", 'resources', id='resources'),
+        pytest.param(
+            "{vcpus: 3, ram: 512, extra_specs: {'hw:numa_nodes': 2}}", 'hw:numa_nodes', id='cells'
+        ),
+        pytest.param(
+            "{vcpus: 3, ram: 512, extra_specs: {'resources:X': many}}", 'resources', id='resources'
+        ),
     ],
 )
 def test_a_member_that_nova_would_refuse_is_named(cloud, flavor, why):

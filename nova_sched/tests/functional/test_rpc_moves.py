@@ -89,7 +89,9 @@ def test_a_move_has_its_name_until_it_is_settled(running, move):
     [
         pytest.param('resize', [HERE, THERE], id='resize'),
         pytest.param('migration', [HERE, ('b', 'confirmed', 'migration', 4, 20)], id='migration'),
-        pytest.param('live-migration', [('b', 'confirmed', 'live-migration', 4, 20)], id='live migration'),
+        pytest.param(
+            'live-migration', [('b', 'confirmed', 'live-migration', 4, 20)], id='live migration'
+        ),
         pytest.param('evacuation', [('b', 'confirmed', 'evacuation', 4, 20)], id='evacuation'),
     ],
 )
@@ -128,7 +130,9 @@ def test_a_resize_in_place_holds_what_both_sizes_need(running):
 @pytest.mark.parametrize(
     'settle, size',
     [
-        pytest.param(lambda daemon: daemon.claims.confirm_claim(ONE, 'a'), (4, 20), id='confirmed'),
+        pytest.param(
+            lambda daemon: daemon.claims.confirm_claim(ONE, 'a'), (4, 20), id='confirmed'
+        ),
         pytest.param(lambda daemon: daemon.claims.revert_claim(ONE), (2, 10), id='reverted'),
     ],
 )
@@ -156,11 +160,16 @@ def test_a_resize_in_place_that_fails_goes_elsewhere_as_a_resize(running):
     [
         pytest.param(lambda daemon: daemon.claims.abort_claim(ONE), id='no claim'),
         pytest.param(lambda daemon: None, id='no move'),
-        pytest.param(lambda daemon: daemon.claims.instance_claim(spec(), ONE, 'b', 'b'), id='no known move'),
         pytest.param(
-            lambda daemon: (resize(daemon), daemon.claims.confirm_claim(ONE, 'b')), id='confirmed before'
+            lambda daemon: daemon.claims.instance_claim(spec(), ONE, 'b', 'b'), id='no known move'
         ),
-        pytest.param(lambda daemon: (resize(daemon), daemon.claims.revert_claim(ONE)), id='reverted before'),
+        pytest.param(
+            lambda daemon: (resize(daemon), daemon.claims.confirm_claim(ONE, 'b')),
+            id='confirmed before',
+        ),
+        pytest.param(
+            lambda daemon: (resize(daemon), daemon.claims.revert_claim(ONE)), id='reverted before'
+        ),
         pytest.param(
             lambda daemon: (resize(daemon, 'a'), daemon.claims.confirm_claim(ONE, 'a')),
             id='confirmed in place before',
@@ -178,7 +187,9 @@ def test_a_resize_in_place_that_fails_goes_elsewhere_as_a_resize(running):
 def test_there_is_nothing_to_take_back(running, before):
     before(running)
     state = running.state()
-    with pytest.raises(errors.ClaimNotFound, match=f'no claim of a move or resize of instance {ONE}'):
+    with pytest.raises(
+        errors.ClaimNotFound, match=f'no claim of a move or resize of instance {ONE}'
+    ):
         running.claims.revert_claim(ONE)
     assert running.state() == state
 
@@ -201,7 +212,9 @@ def test_confirming_the_source_settles_nothing(running):
     'host, size, short',
     [
         pytest.param('b', {'vcpus': 9}, 'VCPU: 9 asked, the node has 8 in all', id='elsewhere'),
-        pytest.param('a', {'vcpus': 9, 'root_gb': 10}, 'VCPU: 9 asked, the node has 8 in all', id='in place'),
+        pytest.param(
+            'a', {'vcpus': 9, 'root_gb': 10}, 'VCPU: 9 asked, the node has 8 in all', id='in place'
+        ),
         pytest.param(
             'a',
             {'vcpus': 4, 'root_gb': 95},
@@ -242,7 +255,9 @@ def test_a_choice_counts_what_both_sizes_need_together(running, size, holds):
     [
         pytest.param({'vcpus': 9}, '9 vCPUs asked, the host has 8 in all', id='CPUs'),
         pytest.param(
-            {'vcpus': 2, 'root_gb': 95}, '105 GiB of disk asked, the host has 100 in all', id='both disks'
+            {'vcpus': 2, 'root_gb': 95},
+            '105 GiB of disk asked, the host has 100 in all',
+            id='both disks',
         ),
     ],
 )
@@ -258,6 +273,8 @@ def test_a_choice_passes_over_the_host_that_cannot_take_both_sizes(daemon):
     daemon.add('a', 'b', disk_allocation_ratio=4.0)
     daemon.claims.instance_claim(spec(root_gb=60), ONE, 'a', 'a')
     daemon.add('a', instances=[ONE], disk_allocation_ratio=4.0)
-    daemon.claims.instance_claim(spec(vcpus=7), uuid_of('two'), 'b', 'b')  # the other host is preferred
+    daemon.claims.instance_claim(
+        spec(vcpus=7), uuid_of('two'), 'b', 'b'
+    )  # the other host is preferred
     (found,) = daemon.scheduler.select_destinations(spec(root_gb=70), [ONE])
     assert [one.service_host for one in found] == ['b']

@@ -20,13 +20,26 @@ from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import DATA, primitive, running, spec
 from nova_sched.tests.options import settings
 from nova_sched.tests.pieces import node_fields, spec_fields
-from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, mixed, pool, shared, wanted
+from nova_sched.tests.unit.hardware.builders import (
+    cell,
+    dedicated,
+    machine,
+    mixed,
+    pool,
+    shared,
+    wanted,
+)
 from nova_sched.tests.unit.hardware.builders import request as device
 
 ONE, TWO, THREE = map(uuid_of, ['one', 'two', 'three'])
 HAS = machine(
     cell(
-        0, [0, 1], range(2, 6), pages=[(4, 1_000_000), (2048, 100)], memory_mb=8192, physnets=frozenset('a')
+        0,
+        [0, 1],
+        range(2, 6),
+        pages=[(4, 1_000_000), (2048, 100)],
+        memory_mb=8192,
+        physnets=frozenset('a'),
     ),
     cell(1, [6, 7], range(8, 12), pages=[(4, 1_000_000), (2048, 100)], memory_mb=8192),
     pools=[pool(1, 0, dev_type='type-PCI'), pool(1, 1, dev_type='type-PCI')],
@@ -46,11 +59,14 @@ def started(bus_url, tmp_path_factory):
 
 
 def asks(pieces=PAIR, **words):
-    """A spec as a conductor sends it for these pieces; dedicated CPUs are a resource class of their own."""
+    """A spec as a conductor sends it for these pieces; dedicated CPUs are a resource class of
+    their own."""
     guest = pieces.guest
     pinned = sum(len(one.pcpuset) for one in guest.cells) if guest else 0
     extra_specs = {'hw:cpu_policy': 'dedicated'} if pinned else {}
-    return spec(**{'vcpus': pinned or 1, 'extra_specs': extra_specs, **spec_fields(pieces), **words})
+    return spec(
+        **{'vcpus': pinned or 1, 'extra_specs': extra_specs, **spec_fields(pieces), **words}
+    )
 
 
 def boot(daemon, uuid, *args, **words):
@@ -82,7 +98,9 @@ def test_the_next_one_sees_them_gone(daemon):
             for one in one}  # fmt: skip
     assert sorted(hosts) in (['a', 'a', 'b'], ['a', 'b', 'b'])
     assert len(held) == 3
-    assert {(one.vendor_id, one.count) for claim in claims for one in claim.pci_device_pools} == {('8086', 1)}
+    assert {(one.vendor_id, one.count) for claim in claims for one in claim.pci_device_pools} == {
+        ('8086', 1)
+    }
     assert {one.numa_topology.cells[0].pagesize for one in claims} == {2048}
 
 
@@ -92,12 +110,15 @@ def test_the_refusal_says_what_is_short(daemon):
         boot(daemon, uuid)
     with pytest.raises(errors.NoValidHost) as refused:
         boot(daemon, THREE)
-    assert 'PciPassthroughFilter removed the last 1: nic: 1 devices asked, 0 free that match' in str(
-        refused.value
+    assert (
+        'PciPassthroughFilter removed the last 1: nic: 1 devices asked, 0 free that match'
+        in str(refused.value)
     )
     with pytest.raises(errors.NoValidHost) as refused:
         boot(daemon, THREE, wanted(dedicated(3)))
-    assert 'guest cell 0 needs 3 free dedicated CPUs, the best host cell has 2' in str(refused.value)
+    assert 'guest cell 0 needs 3 free dedicated CPUs, the best host cell has 2' in str(
+        refused.value
+    )
 
 
 def test_several_at_once_or_none(daemon):
@@ -125,7 +146,9 @@ def test_several_at_once_or_none(daemon):
     'pieces, limits',
     [
         pytest.param(PAIR, (4.0, 1.5, None), id='ratios'),
-        pytest.param(wanted(dedicated(1), physnets=frozenset('a')), (4.0, 1.5, ['a']), id='networks'),
+        pytest.param(
+            wanted(dedicated(1), physnets=frozenset('a')), (4.0, 1.5, ['a']), id='networks'
+        ),
         pytest.param(wanted(requests=[device(1)]), None, id='devices alone'),
         pytest.param(wanted(), None, id='neither'),
     ],
@@ -140,7 +163,11 @@ def test_limits_travel_with_the_answer(daemon, pieces, limits):
         return_alternates=False,
     )
     data = answer[0][0][DATA]['limits'][DATA]
-    assert {name for name, value in data.items() if value is None} >= {'vcpu', 'memory_mb', 'disk_gb'}
+    assert {name for name, value in data.items() if value is None} >= {
+        'vcpu',
+        'memory_mb',
+        'disk_gb',
+    }
     if limits is None:
         assert data['numa_topology'] is None
         return
@@ -168,7 +195,9 @@ def test_a_claim_that_does_not_fit_says_all_that_is_short(daemon):
     daemon.add('a', **node_fields(HAS))
     before = daemon.state()
     with pytest.raises(errors.ComputeResourcesUnavailable) as short:
-        daemon.claims.instance_claim(asks(wanted(mixed(3, 1)), vcpus=99, extra_specs={}), ONE, 'a', 'a')
+        daemon.claims.instance_claim(
+            asks(wanted(mixed(3, 1)), vcpus=99, extra_specs={}), ONE, 'a', 'a'
+        )
     assert short.value.shortages == (
         'VCPU: 99 asked, the node has 8 in all; guest cell 0 needs 3 shared CPUs, the best host cell has 2'
     )
@@ -223,7 +252,11 @@ def test_shared_cpus_have_cells_too(daemon):
     daemon.add('a', cpu_allocation_ratio=2.0, **node_fields(HAS))
     for uuid in (ONE, TWO, THREE):
         boot(daemon, uuid, wanted(shared(2)), vcpus=2)
-    cells = [one.id for uuid in (ONE, TWO, THREE) for one in daemon.claims.show(uuid)[0].numa_topology.cells]
+    cells = [
+        one.id
+        for uuid in (ONE, TWO, THREE)
+        for one in daemon.claims.show(uuid)[0].numa_topology.cells
+    ]
     assert sorted(cells) in ([0, 0, 1], [0, 1, 1])
 
 
@@ -231,7 +264,10 @@ def test_the_database_holds_them_as_plain_json(daemon):
     daemon.add('a', **node_fields(HAS))
     boot(daemon, ONE)
     texts = [
-        text for row in daemon.table('claims') for text in row if isinstance(text, str) and '"cells"' in text
+        text
+        for row in daemon.table('claims')
+        for text in row
+        if isinstance(text, str) and '"cells"' in text
     ]
     (plain,) = map(json.loads, texts)
     assert set(plain) >= {'cells', 'devices'}

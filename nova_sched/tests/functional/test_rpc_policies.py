@@ -26,7 +26,9 @@ AWAY = 'the policy of the server group is affinity, and a member is on its way f
 
 def member(policy, most=1, **words):
     """A RequestSpec of a member; who the others are, the scheduler knows by their claims."""
-    group = objects.InstanceGroup(uuid=uuid_of(f'group of {policy}'), policy=policy, members=[], hosts=[])
+    group = objects.InstanceGroup(
+        uuid=uuid_of(f'group of {policy}'), policy=policy, members=[], hosts=[]
+    )
     if most > 1:
         group._rules = {'max_server_per_host': str(most)}
     return spec(instance_group=group, **words)
@@ -69,9 +71,12 @@ def candidate(daemon, policy):
 
 @pytest.mark.parametrize('door', [claimed, resized, alternate, candidate])
 @pytest.mark.parametrize(
-    'policy, there, reason', [pytest.param(APART, 'b', FULL, id=APART), pytest.param(NEAR, 'a', FAR, id=NEAR)]
+    'policy, there, reason',
+    [pytest.param(APART, 'b', FULL, id=APART), pytest.param(NEAR, 'a', FAR, id=NEAR)],
 )
-def test_a_member_that_would_break_the_policy_is_refused_with_the_reason(trio, door, policy, there, reason):
+def test_a_member_that_would_break_the_policy_is_refused_with_the_reason(
+    trio, door, policy, there, reason
+):
     run(trio, policy, ONE, there)
     with pytest.raises(errors.ComputeResourcesUnavailable) as refused:
         door(trio, policy)
@@ -83,7 +88,8 @@ def test_a_member_that_would_break_the_policy_is_refused_with_the_reason(trio, d
 @pytest.mark.parametrize('door', [claimed, resized, alternate])
 @pytest.mark.parametrize('policy, there', [(APART, 'a'), (NEAR, 'b')])
 def test_a_member_that_keeps_the_policy_is_not(trio, door, policy, there):
-    """The same doors, the other member out of the way; for affinity they are where it goes to already."""
+    """The same doors, the other member out of the way; for affinity they are where it goes to
+    already."""
     if policy == APART or door is claimed:
         run(trio, policy, ONE, there)
     assert door(trio, policy).host == 'b'
@@ -92,7 +98,9 @@ def test_a_member_that_keeps_the_policy_is_not(trio, door, policy, there):
 def test_more_than_one_on_a_host(trio):
     for name in ('one', 'two'):
         run(trio, APART, uuid_of(name), 'a', most=2)
-    with pytest.raises(errors.ComputeResourcesUnavailable, match='allows 2 members on a host') as refused:
+    with pytest.raises(
+        errors.ComputeResourcesUnavailable, match='allows 2 members on a host'
+    ) as refused:
         trio.claims.instance_claim(member(APART, most=2), uuid_of('three'), 'a', 'a')
     assert refused.value.shortages.endswith('and the host has 2')
 
@@ -131,7 +139,8 @@ def test_members_that_must_be_near_wait_until_another_one_has_moved(trio, settle
 
 
 @pytest.mark.parametrize(
-    'policy, there, reason', [pytest.param(APART, 'b', FULL, id=APART), pytest.param(NEAR, 'a', FAR, id=NEAR)]
+    'policy, there, reason',
+    [pytest.param(APART, 'b', FULL, id=APART), pytest.param(NEAR, 'a', FAR, id=NEAR)],
 )
 @pytest.mark.parametrize('force', ['force_hosts', 'force_nodes'])
 def test_a_forced_host_breaks_no_policy(trio, policy, there, reason, force):

@@ -50,13 +50,17 @@ def test_every_recorded_call_is_answered_in_the_form_of_its_version(nine_idle, c
         assert nine_idle.table('claims') == before
         return
     if message['args'].get('return_objects'):
-        assert {one['nova_object.version'] for selections in answer for one in selections} == {'1.1'}
+        assert {one['nova_object.version'] for selections in answer for one in selections} == {
+            '1.1'
+        }
         most = 3 if message['args']['return_alternates'] else 1
         assert all(1 <= len(selections) <= most for selections in answer)
     else:
         assert all(set(one) == {'host', 'nodename', 'limits'} for one in answer)
     assert len(answer) == (len(names) or num_instances(message['args']))
-    assert len(nine_idle.table('claims')) == len(before) + (0 if is_rebuild(message) else len(names))
+    assert len(nine_idle.table('claims')) == len(before) + (
+        0 if is_rebuild(message) else len(names)
+    )
 
 
 def num_instances(arguments):

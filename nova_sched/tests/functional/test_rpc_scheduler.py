@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace that Nova's scheduler answers, 4.0 to 4.5: every form of its call, and every cast."""
+"""The namespace that Nova's scheduler answers, 4.0 to 4.5: every form of its call, and every
+cast."""
 
 import json
 
@@ -52,7 +53,9 @@ def test_alternates_are_one_less_than_the_tries(daemon, attempts, hosts, alterna
 
 def test_no_alternates_unless_asked_for(daemon):
     daemon.add('a', 'b')
-    (found,) = daemon.scheduler.select_destinations(spec(), [uuid_of('one')], return_alternates=False)
+    (found,) = daemon.scheduler.select_destinations(
+        spec(), [uuid_of('one')], return_alternates=False
+    )
     assert len(found) == 1
 
 
@@ -100,12 +103,18 @@ def test_the_same_call_twice_is_one_claim(daemon):
 def test_update_aggregates_in_all_its_forms(daemon, aggregates):
     daemon.add('a')
     zone = objects.Aggregate(
-        id=7, uuid=uuid_of('zone'), name='zone', hosts=['a'], metadata={'availability_zone': 'north'}
+        id=7,
+        uuid=uuid_of('zone'),
+        name='zone',
+        hosts=['a'],
+        metadata={'availability_zone': 'north'},
     )
     form = {'object': zone, 'list': [zone], 'AggregateList': objects.AggregateList(objects=[zone])}
     daemon.scheduler.update_aggregates(form[aggregates])
     eventually(lambda: daemon.table('aggregates'))
-    (found,) = daemon.scheduler.select_destinations(spec(availability_zone='north'), [uuid_of('one')])
+    (found,) = daemon.scheduler.select_destinations(
+        spec(availability_zone='north'), [uuid_of('one')]
+    )
     assert found[0].availability_zone == 'north'
 
 
@@ -127,7 +136,9 @@ def test_a_deleted_aggregate_is_gone(daemon):
         pytest.param('update_aggregates', 'aggregates', id='update_aggregates'),
         pytest.param('update_aggregates-list-object', 'aggregates', id='with a list object'),
         pytest.param('update_instance_info-one', 'host_instances', id='update_instance_info'),
-        pytest.param('update_instance_info-host-start', 'host_instances', id='at the start of a host'),
+        pytest.param(
+            'update_instance_info-host-start', 'host_instances', id='at the start of a host'
+        ),
         pytest.param('sync_instance_info', 'host_instances', id='sync_instance_info'),
     ],
 )
@@ -169,5 +180,8 @@ def test_a_claims_life_by_the_casts_of_its_host(daemon):
 
 
 def test_ping(daemon):
-    assert daemon.raw('ping', '1.0', 'baseapi', arg='hello') == {'service': 'scheduler', 'arg': 'hello'}
+    assert daemon.raw('ping', '1.0', 'baseapi', arg='hello') == {
+        'service': 'scheduler',
+        'arg': 'hello',
+    }
     assert daemon.raw('get_backdoor_port', '1.1', 'baseapi') is None

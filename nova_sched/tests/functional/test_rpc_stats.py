@@ -41,7 +41,9 @@ def test_a_report_is_answered_with_what_was_accepted(daemon):
         'counted': {
             'capacity': {'VCPU': 8, 'MEMORY_MB': 16384, 'DISK_GB': 100},
             'used': {'VCPU': 3, 'MEMORY_MB': 4096, 'DISK_GB': 10},
-            'sizes': [{'resources': {'VCPU': 2, 'MEMORY_MB': 1024}, 'instances': [uuid_of('one')]}],
+            'sizes': [
+                {'resources': {'VCPU': 2, 'MEMORY_MB': 1024}, 'instances': [uuid_of('one')]}
+            ],
         },
         'stale': False,
         'boot': None,
@@ -63,7 +65,8 @@ def test_an_older_report_changes_nothing(daemon):
 
 
 @pytest.mark.parametrize(
-    'which', [{'boot': 1}, {'sequence': 1}, {'boot': 'one', 'sequence': 2}, {'boot': 0, 'sequence': 1}]
+    'which',
+    [{'boot': 1}, {'sequence': 1}, {'boot': 'one', 'sequence': 2}, {'boot': 0, 'sequence': 1}],
 )
 def test_which_report_it_is_must_be_said_in_numbers(daemon, which):
     refused = outcome(lambda: daemon.raw('update_resource_stats', '1.1', 'stats', name='a',
@@ -83,7 +86,9 @@ def test_claims_of_one_size_are_told_together(daemon):
 
 def test_what_is_reserved_is_not_counted_as_capacity(daemon):
     tree = {
-        uuid_of('node a'): {'inventories': {'VCPU': {'total': 8, 'reserved': 2, 'allocation_ratio': 1.5}}}
+        uuid_of('node a'): {
+            'inventories': {'VCPU': {'total': 8, 'reserved': 2, 'allocation_ratio': 1.5}}
+        }
     }
     answer = daemon.stats.update_resource_stats('a', compute_node('a'), inventories=tree)
     assert answer['counted']['capacity']['VCPU'] == 9
@@ -153,7 +158,9 @@ def test_the_cell_of_a_node_that_names_none_is_the_callers(daemon):
     daemon.add('b')
     wanted = objects.Destination(cell=objects.CellMapping(uuid=CELL), host='b')
     assert daemon.boot('one', requested_destination=wanted) == ['b']
-    elsewhere = objects.Destination(cell=objects.CellMapping(uuid=uuid_of('another cell')), host='a')
+    elsewhere = objects.Destination(
+        cell=objects.CellMapping(uuid=uuid_of('another cell')), host='a'
+    )
     with pytest.raises(errors.NoValidHost):
         daemon.boot('two', requested_destination=elsewhere)
 
@@ -214,5 +221,7 @@ def test_one_host_with_several_nodes(daemon):
     for name in ('n1', 'n2'):
         daemon.stats.update_resource_stats('a', compute_node('a', nodename=name, vcpus=1))
     assert daemon.boot('one', 'two') == ['a', 'a']
-    nodes = {claim.nodename for name in ('one', 'two') for claim in daemon.claims.show(uuid_of(name))}
+    nodes = {
+        claim.nodename for name in ('one', 'two') for claim in daemon.claims.show(uuid_of(name))
+    }
     assert nodes == {'n1', 'n2'}

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What looks odd and is no mistake: newer and older senders, strange contexts, nodes that change hands."""
+"""What looks odd and is no mistake: newer and older senders, strange contexts, nodes that change
+hands."""
 
 import pytest
 
@@ -38,7 +39,11 @@ def test_a_node_is_taken_over_from_a_host_that_is_down(daemon, reason):
     with settings({'default.service_down_time': 1} if reason == 'silent' else {}):
         if reason == 'silent':
             eventually(
-                lambda: not isinstance(outcome(daemon.stats.update_resource_stats, 'heir', moved), Exception)
+                lambda: (
+                    not isinstance(
+                        outcome(daemon.stats.update_resource_stats, 'heir', moved), Exception
+                    )
+                )
             )
         else:
             daemon.stats.update_service('a', objects.Service(forced_down=True))
@@ -53,7 +58,9 @@ def test_a_node_is_taken_over_from_a_host_that_is_down(daemon, reason):
     [
         pytest.param({'request_id': 'x' * 5_000_000}, id='a long request id'),
         pytest.param({'request_id': ['x']}, id='a request id that is a list'),
-        pytest.param({'roles': 5, 'is_admin': 'perhaps', 'unknown': {'deeply': ['nested']}}, id='nonsense'),
+        pytest.param(
+            {'roles': 5, 'is_admin': 'perhaps', 'unknown': {'deeply': ['nested']}}, id='nonsense'
+        ),
     ],
 )
 def test_a_strange_context_does_not_matter(daemon, context):
@@ -72,7 +79,9 @@ def test_a_newer_minor_version_is_read_as_far_as_it_is_known(daemon):
         name='a',
         stats=primitive(compute_node('a'), '1.99', cores_of_2030=7),
     )
-    newer = primitive(spec(), '1.99', mood='good', flavor=primitive(spec().flavor, '1.7', colour='green'))
+    newer = primitive(
+        spec(), '1.99', mood='good', flavor=primitive(spec().flavor, '1.7', colour='green')
+    )
     ((chosen,),) = daemon.raw(
         'select_destinations', spec_obj=newer, instance_uuids=[ONE], return_objects=True
     )
@@ -81,14 +90,21 @@ def test_a_newer_minor_version_is_read_as_far_as_it_is_known(daemon):
 
 def test_unknown_hints_are_ignored(daemon):
     daemon.add('a')
-    assert daemon.boot('one', scheduler_hints={'moon_phase': ['full'], 'query': ['["=", "$x", "y"]']}) == [
-        'a'
-    ]
+    assert daemon.boot(
+        'one', scheduler_hints={'moon_phase': ['full'], 'query': ['["=", "$x", "y"]']}
+    ) == ['a']
 
 
 def test_a_node_without_what_older_computes_do_not_know(daemon):
     (old,) = [node for node in recorded('ComputeNodeList') if node.host == 'cmp01'][:1]
-    for name in ('stats', 'numa_topology', 'pci_device_pools', 'supported_hv_specs', 'metrics', 'cpu_info'):
+    for name in (
+        'stats',
+        'numa_topology',
+        'pci_device_pools',
+        'supported_hv_specs',
+        'metrics',
+        'cpu_info',
+    ):
         delattr(old, name)
     assert daemon.stats.update_resource_stats(old.host, old)['node'] == old.uuid
 

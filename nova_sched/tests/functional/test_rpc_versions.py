@@ -21,15 +21,23 @@ from nova_sched.tests.functional.harness import error_name, outcome
     [
         pytest.param(None, '4.6', 'select_destinations', 'UnsupportedVersion', id='a newer minor'),
         pytest.param(None, '5.0', 'select_destinations', 'UnsupportedVersion', id='a newer major'),
-        pytest.param(None, '3.0', 'select_destinations', 'UnsupportedVersion', id='an older major'),
-        pytest.param('stats', '1.2', 'update_resource_stats', 'UnsupportedVersion', id='newer stats'),
-        pytest.param('stats', '4.5', 'update_resource_stats', 'UnsupportedVersion', id='stats is not 4.x'),
+        pytest.param(
+            None, '3.0', 'select_destinations', 'UnsupportedVersion', id='an older major'
+        ),
+        pytest.param(
+            'stats', '1.2', 'update_resource_stats', 'UnsupportedVersion', id='newer stats'
+        ),
+        pytest.param(
+            'stats', '4.5', 'update_resource_stats', 'UnsupportedVersion', id='stats is not 4.x'
+        ),
         pytest.param('claims', '1.3', 'show', 'UnsupportedVersion', id='a newer minor of claims'),
         pytest.param('claims', '2.0', 'show', 'UnsupportedVersion', id='newer claims'),
         pytest.param('baseapi', '1.2', 'ping', 'UnsupportedVersion', id='newer baseapi'),
         pytest.param('nobody', '1.0', 'ping', 'UnsupportedVersion', id='unknown namespace'),
         pytest.param(None, '4.5', 'live_migration', 'NoSuchMethod', id='unknown method'),
-        pytest.param(None, '4.5', 'update_resource_stats', 'NoSuchMethod', id='method of another namespace'),
+        pytest.param(
+            None, '4.5', 'update_resource_stats', 'NoSuchMethod', id='method of another namespace'
+        ),
         pytest.param('claims', '1.0', '_claim', 'NoSuchMethod', id='private method'),
         pytest.param('stats', '1.0', '__init__', 'NoSuchMethod', id='special method'),
         pytest.param('stats', '1.0', 'target', 'NoSuchMethod', id='attribute that is no method'),
@@ -48,12 +56,22 @@ def test_every_minor_of_4_is_served(daemon, version):
 @pytest.mark.parametrize(
     'namespace, method, arguments, why',
     [
-        pytest.param('stats', 'update_resource_stats', {}, "missing a required argument: 'name'", id='none'),
         pytest.param(
-            'stats', 'remove_node', {'name': 'a'}, "missing a required argument: 'nodename'", id='one less'
+            'stats', 'update_resource_stats', {}, "missing a required argument: 'name'", id='none'
         ),
         pytest.param(
-            'claims', 'show', {'uuid': 1}, "missing a required argument: 'instance_uuid'", id='another name'
+            'stats',
+            'remove_node',
+            {'name': 'a'},
+            "missing a required argument: 'nodename'",
+            id='one less',
+        ),
+        pytest.param(
+            'claims',
+            'show',
+            {'uuid': 1},
+            "missing a required argument: 'instance_uuid'",
+            id='another name',
         ),
         pytest.param(
             'stats',

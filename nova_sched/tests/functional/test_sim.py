@@ -61,9 +61,14 @@ def outcome(result):
 @pytest.mark.parametrize(
     'arrivals, words, found',
     [
-        pytest.param([], {}, {'placed': 0, 'refused': 0, 'failed': 0, 'running': 0}, id='nothing to do'),
         pytest.param(
-            [arrival(5)], {'nodes': 3}, {'placed': 5, 'refused': 0, 'failed': 0, 'running': 5}, id='all fit'
+            [], {}, {'placed': 0, 'refused': 0, 'failed': 0, 'running': 0}, id='nothing to do'
+        ),
+        pytest.param(
+            [arrival(5)],
+            {'nodes': 3},
+            {'placed': 5, 'refused': 0, 'failed': 0, 'running': 5},
+            id='all fit',
         ),
         pytest.param(
             [arrival(9), arrival(8)],
@@ -90,7 +95,10 @@ def outcome(result):
             id='every build fails everywhere',
         ),
         pytest.param(
-            [arrival(8, time_s, lifetime_s=STEP_S * 2) for time_s in (0.0, STEP_S * 2, STEP_S * 4)],
+            [
+                arrival(8, time_s, lifetime_s=STEP_S * 2)
+                for time_s in (0.0, STEP_S * 2, STEP_S * 4)
+            ],
             {'nodes': 1},
             {'placed': 24, 'refused': 0, 'failed': 0, 'running': 8},
             id='who leaves makes room',
@@ -121,7 +129,9 @@ def test_a_failed_build_goes_to_an_alternate(scheduler):
 
 def test_a_real_trace(scheduler):
     arrivals = [one for one in trace.load() if len(one) < 12][:60]
-    result = play(scheduler, arrivals, nodes=12, zones=3, racks=2, vcpus=16, memory_gib=32, failing=0.05)
+    result = play(
+        scheduler, arrivals, nodes=12, zones=3, racks=2, vcpus=16, memory_gib=32, failing=0.05
+    )
     tally = result.tally
     assert (tally.requests, tally.servers) == (60, sum(map(len, arrivals)))
     assert tally.placed + tally.refused + tally.failed == tally.servers
@@ -161,7 +171,8 @@ def test_a_scheduler_elsewhere_forgets_the_fleet(scheduler):
 
 
 def test_a_lost_claim_is_found(scheduler):
-    """The audit reads the store itself: what somebody took out of it behind the fleet's back is missed."""
+    """The audit reads the store itself: what somebody took out of it behind the fleet's back is
+    missed."""
     made = scheduler[0]
     result = play(scheduler, [arrival(4)], nodes=2)
     claim = made.store.claims()[0]
@@ -226,13 +237,24 @@ def test_the_command_shows_a_summary(service_backend):
     'arguments, status, why',
     [
         pytest.param([], 2, 'say --embedded', id='no scheduler'),
-        pytest.param(['--embedded', '--nodes', '0'], 2, '0 is no whole number from 1', id='no node'),
-        pytest.param(['--embedded', '--failing', '2'], 2, '2 is no number from 0 to 1', id='no share'),
         pytest.param(
-            ['--config-file', 'x', '--state-dir', 'y'], 2, 'is for --embedded', id='state elsewhere'
+            ['--embedded', '--nodes', '0'], 2, '0 is no whole number from 1', id='no node'
         ),
-        pytest.param(['--config-file', 'missing.conf'], 1, 'missing.conf', id='no such configuration'),
-        pytest.param(['--embedded', '--trace', 'missing.csv'], 1, 'No such file', id='no such trace'),
+        pytest.param(
+            ['--embedded', '--failing', '2'], 2, '2 is no number from 0 to 1', id='no share'
+        ),
+        pytest.param(
+            ['--config-file', 'x', '--state-dir', 'y'],
+            2,
+            'is for --embedded',
+            id='state elsewhere',
+        ),
+        pytest.param(
+            ['--config-file', 'missing.conf'], 1, 'missing.conf', id='no such configuration'
+        ),
+        pytest.param(
+            ['--embedded', '--trace', 'missing.csv'], 1, 'No such file', id='no such trace'
+        ),
         pytest.param(['--embedded', '--state-dir', '.'], 1, 'is not empty', id='used state'),
     ],
 )

@@ -33,31 +33,57 @@ def play(tmp_path, model, arrivals, words=None, options=None, **facts):
     """The Tally of a run on a small fleet; the demand is just what the arrivals ask for."""
     made = plan(**(words or {}))
     able = made.nodes * made.shape.vcpus
-    wanted = {'zoned': 0.0, 'build_s': 1.0, 'slots': 8, 'fullness': load.peak_vcpus(arrivals) / able}
+    wanted = {
+        'zoned': 0.0,
+        'build_s': 1.0,
+        'slots': 8,
+        'fullness': load.peak_vcpus(arrivals) / able,
+    }
     with settings(options or {}):
-        run = comparison.Run(comparison.Settings(made, **(wanted | facts)), arrivals, CONF, tmp_path)
+        run = comparison.Run(
+            comparison.Settings(made, **(wanted | facts)), arrivals, CONF, tmp_path
+        )
         return getattr(comparison, model)(run, lambda tally, now_s: None)
 
 
 def outcome(tally):
-    return {'placed': tally.placed, 'refused': tally.refused, 'failed': tally.failed, 'left': tally.left}
+    return {
+        'placed': tally.placed,
+        'refused': tally.refused,
+        'failed': tally.failed,
+        'left': tally.left,
+    }
 
 
 @pytest.mark.parametrize(
     'arrivals, words, facts, found',
     [
         pytest.param([arrival(5)], {}, {}, {'placed': 5}, id='all fit'),
-        pytest.param([arrival(5, lifetime_s=60.0)], {}, {}, {'placed': 5, 'left': 5}, id='all leave again'),
         pytest.param(
-            [arrival(5, flavor=LARGE)], {'nodes': 4}, {}, {'placed': 4, 'refused': 1}, id='one has no room'
+            [arrival(5, lifetime_s=60.0)], {}, {}, {'placed': 5, 'left': 5}, id='all leave again'
+        ),
+        pytest.param(
+            [arrival(5, flavor=LARGE)],
+            {'nodes': 4},
+            {},
+            {'placed': 4, 'refused': 1},
+            id='one has no room',
         ),
         pytest.param([arrival(3)], {'failing': 1.0}, {}, {'failed': 3}, id='no build succeeds'),
-        pytest.param([arrival(3)], {'disabled': 1.0}, {}, {}, id='nobody asks for nodes that are disabled'),
+        pytest.param(
+            [arrival(3)], {'disabled': 1.0}, {}, {}, id='nobody asks for nodes that are disabled'
+        ),
         pytest.param([arrival(5)], {'zones': 3}, {'zoned': 1.0}, {'placed': 5}, id='all in zones'),
-        pytest.param([arrival(5)], {}, {'by_rule': 1.0}, {'placed': 5}, id='by rule the scheduler decides'),
+        pytest.param(
+            [arrival(5)], {}, {'by_rule': 1.0}, {'placed': 5}, id='by rule the scheduler decides'
+        ),
         pytest.param([arrival(5)], {}, {'database': False}, {'placed': 5}, id='claims in memory'),
         pytest.param(
-            [arrival(12)], {}, {'prefill': 0.5, 'fullness': 1.0}, {'placed': 12}, id='half full before'
+            [arrival(12)],
+            {},
+            {'prefill': 0.5, 'fullness': 1.0},
+            {'placed': 12},
+            id='half full before',
         ),
     ],
 )
@@ -68,7 +94,9 @@ def test_both_models_place_the_same(tmp_path, model, arrivals, words, facts, fou
     assert tally.violations == []
 
 
-@pytest.mark.parametrize('by_rule', [pytest.param(0.0, id='from queues'), pytest.param(1.0, id='by rule')])
+@pytest.mark.parametrize(
+    'by_rule', [pytest.param(0.0, id='from queues'), pytest.param(1.0, id='by rule')]
+)
 @BOTH
 def test_each_server_waits_for_its_claim_and_then_for_its_build(tmp_path, model, by_rule):
     tally = play(tmp_path, model, [arrival(5)], by_rule=by_rule)
@@ -80,7 +108,9 @@ def test_each_server_waits_for_its_claim_and_then_for_its_build(tmp_path, model,
 def test_the_jobs_of_a_batch_are_sent_one_after_the_other(tmp_path):
     tally = play(tmp_path, 'queues', [arrival(4)], {'nodes': 4})
     first = min(tally.waits_s)
-    assert sorted(tally.waits_s) == pytest.approx([first + number * COMMAND_S for number in range(4)])
+    assert sorted(tally.waits_s) == pytest.approx(
+        [first + number * COMMAND_S for number in range(4)]
+    )
 
 
 def test_a_small_server_of_a_burst_waits_for_a_free_slot(tmp_path):
@@ -104,12 +134,15 @@ def test_a_small_server_of_a_burst_waits_for_a_free_slot(tmp_path):
 def test_weights_work_in_both_models(tmp_path, model, options, in_use):
     """Fourteen servers that come one after the other need two of four nodes, or use all."""
     arrivals = [arrival(1, time_s=400.0 * number) for number in range(14)]
-    tally = play(tmp_path, model, arrivals, {'nodes': 4}, options, steps=100, build_s=0.1, hours=2.0)
+    tally = play(
+        tmp_path, model, arrivals, {'nodes': 4}, options, steps=100, build_s=0.1, hours=2.0
+    )
     assert (tally.placed, tally.samples[-1].nodes_in_use) == (14, in_use)
 
 
 def test_the_broker_spreads_as_the_scheduler_would(tmp_path):
-    """With a step for each server that a node takes, no host is liked better than the one that is served."""
+    """With a step for each server that a node takes, no host is liked better than the one that is
+    served."""
     arrivals = [arrival(1, time_s=400.0 * number) for number in range(14)]
     tally = play(tmp_path, 'queues', arrivals, {'nodes': 4}, steps=100, build_s=0.1, hours=2.0)
     assert tally.ranks == [(0, 4)] * 14
@@ -117,7 +150,9 @@ def test_the_broker_spreads_as_the_scheduler_would(tmp_path):
 
 def test_with_one_step_nobody_is_preferred(tmp_path):
     arrivals = [arrival(1, flavor=TWO, time_s=400.0 * number) for number in range(8)]
-    tally = play(tmp_path, 'queues', arrivals, {'nodes': 4}, PACKING, steps=1, build_s=0.1, hours=1.0)
+    tally = play(
+        tmp_path, 'queues', arrivals, {'nodes': 4}, PACKING, steps=1, build_s=0.1, hours=1.0
+    )
     assert (tally.placed, tally.samples[-1].nodes_in_use) == (8, 4)
     assert tally.mean_rank > 0.2
 
@@ -145,7 +180,17 @@ def run_command(*options):
 
 
 def test_the_same_seed_gives_the_same_run():
-    options = ['--model', 'both', '--nodes', '4', '--hours', '0.2', '--format', 'json', '--memory-store']
+    options = [
+        '--model',
+        'both',
+        '--nodes',
+        '4',
+        '--hours',
+        '0.2',
+        '--format',
+        'json',
+        '--memory-store',
+    ]
     first, second = (run_command(*options) for _ in range(2))
     assert (first.returncode, second.returncode) == (0, 0), first.stderr
     one, other = (_without_real_time(json.loads(run.stdout)) for run in (first, second))
@@ -163,7 +208,9 @@ def _without_real_time(found):
 @pytest.mark.parametrize(
     'options, why',
     [
-        pytest.param(['--model', 'both', '--embedded'], 'leave --embedded out', id='two schedulers'),
+        pytest.param(
+            ['--model', 'both', '--embedded'], 'leave --embedded out', id='two schedulers'
+        ),
         pytest.param(['--model', 'push'], 'invalid choice', id='no such model'),
         pytest.param([], '--model', id='no scheduler at all'),
     ],

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Ten requests that no host can take: each is told its true cause, in words that its user may read."""
+"""Ten requests that no host can take: each is told its true cause, in words that its user may
+read."""
 
 import pytest
 
@@ -22,7 +23,10 @@ from nova_sched.tests.options import settings
 
 @pytest.fixture(scope='module')
 def cloud(bus_url, tmp_path_factory):
-    with settings(ten_refusals.SETTINGS), running(bus_url, tmp_path_factory.mktemp('ten')) as daemon:
+    with (
+        settings(ten_refusals.SETTINGS),
+        running(bus_url, tmp_path_factory.mktemp('ten')) as daemon,
+    ):
         ten_refusals.build(daemon)
         yield daemon
 
@@ -38,7 +42,10 @@ def test_the_true_cause_is_named(cloud, refusal):
     assert [host for host in hosts if host in error.reason] == []
     # The operator gets the same, and the names.
     assert record['reason'] == error.reason
-    assert (record['filters'][-1]['filter'], record['filters'][-1]['why']) == (refusal.rule, refusal.why)
+    assert (record['filters'][-1]['filter'], record['filters'][-1]['why']) == (
+        refusal.rule,
+        refusal.why,
+    )
     assert set(record['filters'][-1]['removed']) <= set(hosts)
     record['time'] = tables.moment(record['time'])
     assert ' '.join(error.reason.split()) in ' '.join(accounts.decisions([record]).split())

@@ -9,4 +9,5 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Spoiled messages for every door: `python -m nova_sched.tests.fuzz --messages 100000 --processes 2`."""
+"""Spoiled messages for every door: `python -m nova_sched.tests.fuzz --messages 100000 --processes
+2`."""

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The command: sends so many spoiled messages, by several processes, and prints one line at the end."""
+"""The command: sends so many spoiled messages, by several processes, and prints one line at the
+end."""
 
 import argparse
 import concurrent.futures

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Spoils a message by its structure: values, keys, types, sizes, depth; always alike for one seed."""
+"""Spoils a message by its structure: values, keys, types, sizes, depth; always alike for one
+seed."""
 
 import copy
 import json
@@ -160,7 +161,8 @@ def odd(rng):
 
 
 def spoilt(rng, message, pool):
-    """The message with one to four things spoilt; ``pool`` are sound values of others to put into it.
+    """The message with one to four things spoilt; ``pool`` are sound values of others to put into
+    it.
 
     The message itself is changed, and perhaps returned.
     """
@@ -207,18 +209,24 @@ def _alike(rng, message, found, pool):
     if isinstance(value, bool) or value is None:
         inside[key] = rng.choice((True, False, None))
     elif isinstance(value, (int, float)):
-        inside[key] = rng.choice((value + 1, value - 1, -value, value * 2**31, float(value), str(value), 0))
+        inside[key] = rng.choice(
+            (value + 1, value - 1, -value, value * 2**31, float(value), str(value), 0)
+        )
     elif isinstance(value, str):
         inside[key] = _text(rng, value)
     elif isinstance(value, list):
-        inside[key] = rng.choice((value * 2, value[::-1], value[:1], [*value, odd(rng)], {'0': value}))
+        inside[key] = rng.choice(
+            (value * 2, value[::-1], value[:1], [*value, odd(rng)], {'0': value})
+        )
     else:
         value[rng.choice(('', 'x', 'get_param', 'name', *list(value)[:5]))] = odd(rng)
 
 
 def _text(rng, text):
     cut = rng.randrange(len(text) + 1)
-    piece = rng.choice(('', '\0', ',', '/', '\ud800', '"', '{', '0', '-', '%', 'é', ' ', text[:20]))
+    piece = rng.choice(
+        ('', '\0', ',', '/', '\ud800', '"', '{', '0', '-', '%', 'é', ' ', text[:20])
+    )
     if text.startswith(('{', '[')):  # JSON within text
         try:
             inner = json.loads(text)
@@ -230,14 +238,25 @@ def _text(rng, text):
                 rng.choice((_replace, _drop, _borrow))(rng, inner, found, found)
                 return json.dumps(inner)
     return rng.choice(
-        (text[:cut] + piece + text[cut:], text[:cut], text[cut:], text.upper(), text * 3, text[:cut] * 300)
+        (
+            text[:cut] + piece + text[cut:],
+            text[:cut],
+            text[cut:],
+            text.upper(),
+            text * 3,
+            text[:cut] * 300,
+        )
     )
 
 
 def _rename(rng, message, found, pool):
     inside, key = rng.choice(found)
     if isinstance(inside, dict):
-        name = _text(rng, key) if rng.random() < 0.5 else str(rng.choice(list(rng.choice(found)[0]) or ['']))
+        name = (
+            _text(rng, key)
+            if rng.random() < 0.5
+            else str(rng.choice(list(rng.choice(found)[0]) or ['']))
+        )
         inside[name] = inside.pop(key)
     elif len(inside) > 1:
         other = rng.randrange(len(inside))
@@ -248,7 +267,13 @@ def _wrap(rng, message, found, pool):
     inside, key = rng.choice(found)
     value = inside[key]
     inside[key] = rng.choice(
-        ([value], {'a': value}, [value, value], json.dumps(value, default=str), {'get_param': value})
+        (
+            [value],
+            {'a': value},
+            [value, value],
+            json.dumps(value, default=str),
+            {'get_param': value},
+        )
     )
 
 
@@ -261,7 +286,9 @@ def _spec(rng, message, found, pool):
     into = rng.choice(specs)
     for _ in range(rng.choice((1, 2, 3))):
         name = rng.choice(tuple(EXTRA_SPECS))
-        into[name if rng.random() < 0.8 else name.replace(':', '_')] = rng.choice(EXTRA_SPECS[name])
+        into[name if rng.random() < 0.8 else name.replace(':', '_')] = rng.choice(
+            EXTRA_SPECS[name]
+        )
     return None
 
 
@@ -269,14 +296,17 @@ def _amount(rng, message, found, pool):
     """A number of what a cloud counts."""
     numbers = [(inside, key) for inside, key in found if type(inside[key]) is int]
     inside, key = rng.choice(numbers or found)
-    inside[key] = rng.choice((0, 1, 2, 3, 64, 4096, 65536, 65537, 10**6, 10**9, 2**31 - 1, 2**31, 2**63 - 1))
+    inside[key] = rng.choice(
+        (0, 1, 2, 3, 64, 4096, 65536, 65537, 10**6, 10**9, 2**31 - 1, 2**31, 2**63 - 1)
+    )
 
 
 HOW = (_replace, _replace, _drop, _borrow, _alike, _alike, _alike, _rename, _wrap, _spec, _amount)
 
 
 def spoilt_bytes(rng, data):
-    """Text or a document as bytes, with a piece of it changed, dropped, doubled or put elsewhere."""
+    """Text or a document as bytes, with a piece of it changed, dropped, doubled or put
+    elsewhere."""
     for _ in range(rng.choice((1, 1, 2, 4))):
         begin = rng.randrange(len(data) + 1)
         end = min(len(data), begin + rng.choice((1, 1, 2, 5, 50)))
@@ -287,6 +317,10 @@ def spoilt_bytes(rng, data):
              b'!!binary ', b'\n', b'\t', b'<<: ', b'? ', b'|\n', b'%YAML', b'---\n', piece * 3)
         )  # fmt: skip
         data = rng.choice(
-            (data[:begin] + bits + data[end:], data[:begin] + data[end:], data[:at] + piece + data[at:])
+            (
+                data[:begin] + bits + data[end:],
+                data[:begin] + data[end:],
+                data[:at] + piece + data[at:],
+            )
         )
     return data

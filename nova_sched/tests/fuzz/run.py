@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Sends spoiled messages, and judges what becomes of each: an answer, or a documented error, at once."""
+"""Sends spoiled messages, and judges what becomes of each: an answer, or a documented error, at
+once."""
 
 import collections
 import contextlib
@@ -43,7 +44,12 @@ OTHERS = {
 }
 MOST_ROWS = 3000  # with more of them a world ends early
 
-DOCUMENTED = (errors.SchedError, failures.NoValidHost, messaging.UnsupportedVersion, messaging.NoSuchMethod)
+DOCUMENTED = (
+    errors.SchedError,
+    failures.NoValidHost,
+    messaging.UnsupportedVersion,
+    messaging.NoSuchMethod,
+)
 # What is no message's fault: the database here is sound, and so is the configuration.
 BROKEN = (
     errors.StoreUnavailable,
@@ -63,7 +69,9 @@ class Tally:
     messages: int = 0
     accepted: int = 0
     refused: collections.Counter = dataclasses.field(default_factory=collections.Counter)
-    faults: dict = dataclasses.field(default_factory=dict)  # what went wrong -> the first case, and how often
+    faults: dict = dataclasses.field(
+        default_factory=dict
+    )  # what went wrong -> the first case, and how often
     slowest_s: float = 0.0
     slowest: str = ''
     memory_mb: list = dataclasses.field(default_factory=list)  # after each world
@@ -83,7 +91,8 @@ class Tally:
 
     @property
     def growth_mb(self):
-        """By how much memory has grown since the first tenth of the run, or since the third world."""
+        """By how much memory has grown since the first tenth of the run, or since the third
+        world."""
         warm = max(len(self.memory_mb) // 10, min(2, len(self.memory_mb) - 1))
         return self.memory_mb[-1] - self.memory_mb[warm]
 
@@ -108,8 +117,11 @@ class Listener(logging.Handler):
 
 
 def _trace(error):
-    """An error's class and the last lines of ours that it came through: alike for what has one cause."""
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if 'nova_sched' in one.filename]
+    """An error's class and the last lines of ours that it came through: alike for what has one
+    cause."""
+    frames = [
+        one for one in traceback.extract_tb(error.__traceback__) if 'nova_sched' in one.filename
+    ]
     frames = [one for one in frames if '/tests/' not in one.filename] or frames
     last = ' < '.join(
         f'{one.filename.rpartition("/nova_sched/")[2]}:{one.lineno}' for one in frames[-2:][::-1]
@@ -135,7 +147,8 @@ def message(sound, bits, known):
 
 
 def meant(text, known):
-    """The message of a text, about the things that are ``known`` to a world instead of their stand-ins."""
+    """The message of a text, about the things that are ``known`` to a world instead of their
+    stand-ins."""
     for stand_in, real in known.items():
         text = text.replace(stand_in, real)
     return json.loads(text)
@@ -183,11 +196,22 @@ def _request(rng, given):
     else:
         name = rng.choice(('query', 'headers', 'path', 'method', 'media'))
         if name in ('query', 'headers'):
-            names = [*given[name], 'limit', 'marker', 'dry_run', 'If-Match', 'If-None-Match', 'X-Roles', 'x']
+            names = [
+                *given[name],
+                'limit',
+                'marker',
+                'dry_run',
+                'If-Match',
+                'If-None-Match',
+                'X-Roles',
+                'x',
+            ]
             given[name][rng.choice(names)] = _word(rng)
         elif name == 'path':
             given['path'] = (
-                mutation.spoilt_bytes(rng, given['path'].encode()).decode('latin-1').replace('?', '')
+                mutation.spoilt_bytes(rng, given['path'].encode())
+                .decode('latin-1')
+                .replace('?', '')
             )
         else:
             given[name] = rng.choice(OTHERS[name])
@@ -216,11 +240,17 @@ def _pool():
 class Judge:
     """Sends messages to a world and keeps the tally.
 
-    With ``patience_s`` the process ends, and shows where, if one is not answered within these seconds.
+    With ``patience_s`` the process ends, and shows where, if one is not answered within these
+    seconds.
     """
 
     def __init__(self, world, tally, listener, patience_s=None):
-        self._world, self._tally, self._listener, self._patience_s = world, tally, listener, patience_s
+        self._world, self._tally, self._listener, self._patience_s = (
+            world,
+            tally,
+            listener,
+            patience_s,
+        )
         self._mark = self._kept = None
         self._look()
 
@@ -253,9 +283,11 @@ class Judge:
             return error
 
     def _timed(self, door, given):
-        """How many seconds a quiet machine would take for the message, at most, when it is sent once more.
+        """How many seconds a quiet machine would take for the message, at most, when it is sent
+        once more.
 
-        A busy machine gives a message a quarter of a processor at least, and lets it wait ten times as long.
+        A busy machine gives a message a quarter of a processor at least, and lets it wait ten
+        times as long.
         """
         begin_s, used_s = time.perf_counter(), time.process_time()
         self._sent(door, given)
@@ -305,7 +337,12 @@ def refusal_of(found):
     """The name of a refusal; None: it was answered."""
     if isinstance(found, Exception):
         return type(found).__name__
-    if isinstance(found, dict) and 'status' in found and 'headers' in found and found['status'] >= 400:
+    if (
+        isinstance(found, dict)
+        and 'status' in found
+        and 'headers' in found
+        and found['status'] >= 400
+    ):
         return f'HTTP {found["status"]}'
     return None
 
@@ -346,7 +383,9 @@ def listening():
     level = logger.level
     logger.addHandler(listener)
     logger.setLevel(logging.ERROR)
-    threading.excepthook = lambda ended: listener.heard.append(f'thread: {_trace(ended.exc_value)}')
+    threading.excepthook = lambda ended: listener.heard.append(
+        f'thread: {_trace(ended.exc_value)}'
+    )
     try:
         yield listener
     finally:

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Sound messages for every door: what a real Nova sent, the manual's templates, requests of the API."""
+"""Sound messages for every door: what a real Nova sent, the manual's templates, requests of the
+API."""
 
 import dataclasses
 import functools
@@ -28,7 +29,9 @@ from nova_sched.tests.reference import REFERENCE, golden, wire
 EXAMPLES = Path(__file__).resolve().parents[3] / 'doc' / 'source' / 'examples' / 'groups'
 
 # What stands for things that only a world knows.
-GROUP, CANDIDATE, INSTANCE, NODE = map(uuid_of, ('a group', 'a candidate', 'an instance', 'a node'))
+GROUP, CANDIDATE, INSTANCE, NODE = map(
+    uuid_of, ('a group', 'a candidate', 'an instance', 'a node')
+)
 HOST = 'cmp01'
 RPC, AGENT, QUEUES, NEWS, REST = 'rpc', 'agent', 'queues', 'news', 'rest'
 
@@ -74,7 +77,9 @@ SERVER = {
 }  # fmt: skip
 BESIDE = {
     'parameters': {'size': 2},
-    'flavors': {'tiny': {'vcpus': 1, 'ram': 64, 'disk': 0, 'extra_specs': {'trait:CUSTOM_X': 'forbidden'}}},
+    'flavors': {
+        'tiny': {'vcpus': 1, 'ram': 64, 'disk': 0, 'extra_specs': {'trait:CUSTOM_X': 'forbidden'}}
+    },
     'images': {'cirros': {'disk_format': 'raw', 'properties': {'hw_architecture': 'x86_64'}}},
 }
 
@@ -171,22 +176,43 @@ def _reports():
         yield _call(RPC, path.stem, 'update_resource_stats', '1.0', 'stats', arguments, weight=8)
     node = objects.to_primitive(compute_node('tree'))
     uuid, child = node['nova_object.data']['uuid'], uuid_of('child')
-    vcpus = {'total': 8, 'reserved': 0, 'min_unit': 1, 'max_unit': 8, 'step_size': 1, 'allocation_ratio': 2.0}
+    vcpus = {
+        'total': 8,
+        'reserved': 0,
+        'min_unit': 1,
+        'max_unit': 8,
+        'step_size': 1,
+        'allocation_ratio': 2.0,
+    }
     inventories = {
-        uuid: {'inventories': {'VCPU': vcpus, 'MEMORY_MB': {'total': 512}}, 'traits': ['CUSTOM_T']},
+        uuid: {
+            'inventories': {'VCPU': vcpus, 'MEMORY_MB': {'total': 512}},
+            'traits': ['CUSTOM_T'],
+        },
         child: {'inventories': {'VGPU': {'total': 2}}, 'traits': [], 'parent_provider_uuid': uuid},
     }
     arguments = {'name': 'tree', 'stats': node, 'instances': None, 'inventories': inventories}
-    yield _call(RPC, 'report of a tree', 'update_resource_stats', '1.0', 'stats', arguments, weight=8)
+    yield _call(
+        RPC, 'report of a tree', 'update_resource_stats', '1.0', 'stats', arguments, weight=8
+    )
     service = wire('object-Service')['primitive']
     yield _call(
-        RPC, 'update_service', 'update_service', '1.0', 'stats', {'name': HOST, 'service': service}, weight=5
+        RPC,
+        'update_service',
+        'update_service',
+        '1.0',
+        'stats',
+        {'name': HOST, 'service': service},
+        weight=5,
     )
 
 
 def templates():
     """Name to template, as a mapping."""
-    found = {path.stem: yaml.safe_load(path.read_text('utf-8')) for path in sorted(EXAMPLES.glob('*.yaml'))}
+    found = {
+        path.stem: yaml.safe_load(path.read_text('utf-8'))
+        for path in sorted(EXAMPLES.glob('*.yaml'))
+    }
     for one in found.values():  # a date to YAML, text to Heat
         one['heat_template_version'] = str(one['heat_template_version'])
     return {**found, 'server': SERVER}
@@ -199,7 +225,10 @@ def _groups():
         for method, arguments in (
             ('validate', {}),
             ('create', {'name': 'shop', 'ttl': 60, 'dry_run': False}),
-            ('update', {'uuid': GROUP, 'generation': 1, 'dry_run': True, 'project_id': None, 'ttl': 60}),
+            (
+                'update',
+                {'uuid': GROUP, 'generation': 1, 'dry_run': True, 'project_id': None, 'ttl': 60},
+            ),
         ):
             given = {'template': template, **beside, **arguments}
             yield _call(RPC, f'{method} {name}', method, '1.0', 'groups', given, weight=weight)
@@ -227,7 +256,11 @@ def _queues():
     for namespace, method, arguments in (
         ('queues', 'catalogue', {'host': HOST}),
         ('queues', 'flavor_create', {'flavor': flavor}),
-        ('queues', 'flavor_create', {'flavor': {**flavor, 'name': 'other', 'flavorid': '7', 'swap': 64}}),
+        (
+            'queues',
+            'flavor_create',
+            {'flavor': {**flavor, 'name': 'other', 'flavorid': '7', 'swap': 64}},
+        ),
         ('queues', 'flavor_delete', {'name': 'tiny'}),
         ('queues', 'flavor_list', {}),
         ('queues', 'facts', {'marker': 'flavor.tiny', 'limit': 3}),
@@ -238,7 +271,9 @@ def _queues():
 
 def _news():
     held = claim(INSTANCE, NODE, image_properties={'os_distro': 'x'}, fences=(uuid_of('fence'),))
-    told = News(1.8e9, (Commit({NODE: (1, 2)}, (INSTANCE,), (held,)),), {NODE: 5, uuid_of('x'): None}, True)
+    told = News(
+        1.8e9, (Commit({NODE: (1, 2)}, (INSTANCE,), (held,)),), {NODE: 5, uuid_of('x'): None}, True
+    )
     arguments = {'origin': uuid_of('another'), **news.to_plain(told)}
     yield _call(NEWS, 'news', 'changed', '1.0', 'news', arguments, weight=25)
 
@@ -287,7 +322,15 @@ def _requests():
 @functools.cache
 def seeds():
     """All of them."""
-    found = [*_recorded(), *_without_spec(), *_reports(), *_groups(), *_queues(), *_news(), *_requests()]
+    found = [
+        *_recorded(),
+        *_without_spec(),
+        *_reports(),
+        *_groups(),
+        *_queues(),
+        *_news(),
+        *_requests(),
+    ]
     for name, given in _specs():
         found += _of_spec(name, given)
     found += _of_spec('small', objects.to_primitive(spec()))

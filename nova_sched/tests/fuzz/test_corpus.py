@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Five thousand spoiled messages, the same each time: answered or refused as documented, at once."""
+"""Five thousand spoiled messages, the same each time: answered or refused as documented, at
+once."""
 
 import pytest
 

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What spoiled messages have found: each case once was an error without a type, or took all memory."""
+"""What spoiled messages have found: each case once was an error without a type, or took all
+memory."""
 
 import json
 
@@ -90,12 +91,20 @@ def compared_with_a_word(data):
     [
         pytest.param({'template': template({'flavor': FLAVOR})}, 'template', id='in the template'),
         pytest.param({'parameters': {'size': FLAVOR}}, 'parameters.size', id='as a parameter'),
-        pytest.param({'parameters': {'size': {'a': [FLAVOR]}}}, 'parameters.size.a', id='in a parameter'),
+        pytest.param(
+            {'parameters': {'size': {'a': [FLAVOR]}}}, 'parameters.size.a', id='in a parameter'
+        ),
         pytest.param({'flavors': {'tiny': FLAVOR}}, 'flavors.tiny', id='as a flavor'),
-        pytest.param({'images': {'cirros': {'properties': FLAVOR}}}, 'images.cirros', id='in an image'),
+        pytest.param(
+            {'images': {'cirros': {'properties': FLAVOR}}}, 'images.cirros', id='in an image'
+        ),
         pytest.param({'images': FLAVOR}, 'images', id='for all images'),
-        pytest.param({'flavors': {'tiny': {'vcpus': float('nan')}}}, 'flavors.tiny', id='no number'),
-        pytest.param({'flavors': {'tiny': {'vcpus': 10**30}}}, 'flavors.tiny', id='a number of 100 bits'),
+        pytest.param(
+            {'flavors': {'tiny': {'vcpus': float('nan')}}}, 'flavors.tiny', id='no number'
+        ),
+        pytest.param(
+            {'flavors': {'tiny': {'vcpus': 10**30}}}, 'flavors.tiny', id='a number of 100 bits'
+        ),
     ],
 )
 def test_what_is_not_plain_in_a_template(judge, method, arguments, where):
@@ -113,7 +122,8 @@ def test_what_is_not_plain_in_a_template(judge, method, arguments, where):
         pytest.param(pinned(extra_specs={'hw:numa_nodes': '1000000000'}), id='as many cells'),
         pytest.param(pinned(extra_specs={'hw:mem_page_size': 'large'}), id='pages'),
         pytest.param(
-            pinned(extra_specs={'hw:cpu_policy': 'mixed', 'hw:cpu_dedicated_mask': '^0'}), id='a mask'
+            pinned(extra_specs={'hw:cpu_policy': 'mixed', 'hw:cpu_dedicated_mask': '^0'}),
+            id='a mask',
         ),
     ],
 )
@@ -167,7 +177,9 @@ def test_an_object_in_a_body(judge):
             id='a node of next to nothing',
         ),
         pytest.param('ping', {'more': 1}, errors.InvalidRequest, id='one argument more'),
-        pytest.param('catalogue catalogue_changed', {'x': 1}, errors.InvalidRequest, id='and more news'),
+        pytest.param(
+            'catalogue catalogue_changed', {'x': 1}, errors.InvalidRequest, id='and more news'
+        ),
     ],
 )
 def test_a_message(judge, name, arguments, kind):
@@ -177,7 +189,9 @@ def test_a_message(judge, name, arguments, kind):
 
 def test_a_supported_instance_without_its_words(judge):
     given = sound('object-ComputeNode-plain')
-    given['message']['args']['stats'][DATA]['supported_hv_specs'] = [versioned('HVSpec', {'arch': 'x86_64'})]
+    given['message']['args']['stats'][DATA]['supported_hv_specs'] = [
+        versioned('HVSpec', {'arch': 'x86_64'})
+    ]
     assert isinstance(judge(seeds.RPC, given), errors.FieldNotSet)
 
 
@@ -231,6 +245,8 @@ def test_a_claim_among_news(world, judge, change):
 
 
 def test_an_error_of_a_long_key_is_short(judge):
-    refused = judge(seeds.RPC, sound('create server', template=template({'flavor': 'x', 'y' * 70_000: 1})))
+    refused = judge(
+        seeds.RPC, sound('create server', template=template({'flavor': 'x', 'y' * 70_000: 1}))
+    )
     assert isinstance(refused, errors.TemplateError)
     assert len(str(refused)) < 1500

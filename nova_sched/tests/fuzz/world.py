@@ -102,14 +102,20 @@ class Caller:
     def call(self, context, method, **arguments):
         plain, context = Serializer(), context or RequestContext(overwrite=False)
         args = {name: plain.serialize_entity(context, value) for name, value in arguments.items()}
-        message = {'method': method, 'namespace': self._namespace, 'version': self._version, 'args': args}
+        message = {
+            'method': method,
+            'namespace': self._namespace,
+            'version': self._version,
+            'args': args,
+        }
         message = json.loads(json.dumps(message))
         answer = self._door.call(message, json.loads(json.dumps(plain.serialize_context(context))))
         return plain.deserialize_entity(context, json.loads(json.dumps(answer)))
 
 
 class World:
-    """A scheduler with the recorded hosts, an agent, a manager of queues, and the API before them."""
+    """A scheduler with the recorded hosts, an agent, a manager of queues, and the API before
+    them."""
 
     def __init__(self, folder=None):
         self._open = contextlib.ExitStack()
@@ -167,7 +173,9 @@ class World:
         for node in recorded('ComputeNodeList'):
             self._ask('stats', 'update_resource_stats', name=node.host, stats=node)
         for one in recorded('ServiceList'):
-            given = objects.Service(host=one.host, disabled=one.disabled, forced_down=one.forced_down)
+            given = objects.Service(
+                host=one.host, disabled=one.disabled, forced_down=one.forced_down
+            )
             self._ask('stats', 'update_service', name=one.host, service=given)
         self._ask(None, 'update_aggregates', '4.1', aggregates=recorded('AggregateList'))
         self.known = {
@@ -182,7 +190,8 @@ class World:
         return Caller(self.doors[seeds.RPC], namespace, version).call(None, method, **arguments)
 
     def learn(self, answer):
-        """Take the UUIDs of a new group or candidate from an answer, so that sound messages name them."""
+        """Take the UUIDs of a new group or candidate from an answer, so that sound messages name
+        them."""
         if isinstance(answer, objects.TopGroup) and answer.uuid and not answer.dry_run:
             self.known[seeds.GROUP] = answer.uuid
         while isinstance(answer, list) and answer:
@@ -194,10 +203,13 @@ class World:
         self._open.close()
 
     def send(self, door, given):
-        """What the door answers to a message. Raises what it raises; a response of HTTP is a mapping."""
+        """What the door answers to a message. Raises what it raises; a response of HTTP is a
+        mapping."""
         if door == seeds.REST:
             return self._request(given)
-        answer = self.doors[door].call(given.get('message'), given.get('context'), given.get('timeout'))
+        answer = self.doors[door].call(
+            given.get('message'), given.get('context'), given.get('timeout')
+        )
         sent = json.loads(json.dumps(answer))  # what a bus cannot carry is no answer
         if door == seeds.RPC:
             self.learn(objects.from_primitive(sent))
@@ -219,7 +231,11 @@ class World:
         ).get_environ()
         body, status, headers = werkzeug.test.run_wsgi_app(self.api, environ, buffered=True)
         text = b''.join(body)
-        return {'status': int(status.split()[0]), 'headers': dict(headers), 'text': text.decode('utf-8')}
+        return {
+            'status': int(status.split()[0]),
+            'headers': dict(headers),
+            'text': text.decode('utf-8'),
+        }
 
     # What is kept.
 
@@ -233,20 +249,27 @@ class World:
         found = {'agent': self._agent_file.read_text() if self._agent_file.exists() else ''}
         for name in TABLES:
             rows = sorted(map(repr, self._look.execute(f'SELECT * FROM {name}')))
-            found[name] = hashlib.sha256('\n'.join(rows).encode('utf-8', 'surrogatepass')).hexdigest()
+            found[name] = hashlib.sha256(
+                '\n'.join(rows).encode('utf-8', 'surrogatepass')
+            ).hexdigest()
         return found
 
     def misfits(self):
-        """Columns of tables that hold what the database of a cloud would not take, though SQLite does."""
+        """Columns of tables that hold what the database of a cloud would not take, though SQLite
+        does."""
         for name in TABLES:
             if LIMITS[name]:
                 found = self._look.execute(
                     f'SELECT {", ".join(LIMITS[name].values())} FROM {name}'
                 ).fetchone()
                 yield from (
-                    f'{name}.{column}' for column, bad in zip(LIMITS[name], found, strict=True) if bad
+                    f'{name}.{column}'
+                    for column, bad in zip(LIMITS[name], found, strict=True)
+                    if bad
                 )
 
     def rows(self):
         """How many rows are kept."""
-        return sum(self._look.execute(f'SELECT COUNT(*) FROM {name}').fetchone()[0] for name in TABLES)
+        return sum(
+            self._look.execute(f'SELECT COUNT(*) FROM {name}').fetchone()[0] for name in TABLES
+        )

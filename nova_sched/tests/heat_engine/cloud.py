@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""All that Heat talks to, as one HTTP server: identity, compute, images, and a scheduler that records."""
+"""All that Heat talks to, as one HTTP server: identity, compute, images, and a scheduler that
+records."""
 
 import contextlib
 import http.server
@@ -22,7 +23,13 @@ from typing import Any
 
 FLAVORS = {
     'small': {'id': '1', 'vcpus': 1, 'ram': 2048, 'disk': 10, 'extra_specs': {}},
-    'large': {'id': '2', 'vcpus': 4, 'ram': 8192, 'disk': 40, 'extra_specs': {'quota:cpu_shares': '2048'}},
+    'large': {
+        'id': '2',
+        'vcpus': 4,
+        'ram': 8192,
+        'disk': 40,
+        'extra_specs': {'quota:cpu_shares': '2048'},
+    },
 }
 IMAGE = {
     'id': '8f0a3c52-6d0e-4a55-9f5e-3b1f7f6f0a11',
@@ -45,11 +52,11 @@ COMPUTE, IMAGES, SCHEDULING = 'compute', 'image', 'server-scheduling'
 class Cloud:
     """What there is, what was asked, and what is to go wrong.
 
-    ``servers``: bodies of the servers that were asked for, by id. ``groups``: top groups as the scheduler
-    tells them, by UUID; ``calls``: all that it was asked, as (method, path, headers, body). ``story``: what
-    was done to groups and servers, in order. ``answers``: (status, error) that the scheduler gives to the
-    next definitions. ``ours``: the Process whose scheduler is asked instead; ``racks``: where it has put
-    servers, by their names.
+    ``servers``: bodies of the servers that were asked for, by id. ``groups``: top groups as the
+    scheduler tells them, by UUID; ``calls``: all that it was asked, as (method, path, headers,
+    body). ``story``: what was done to groups and servers, in order. ``answers``: (status, error)
+    that the scheduler gives to the next definitions. ``ours``: the Process whose scheduler is
+    asked instead; ``racks``: where it has put servers, by their names.
     """
 
     def __init__(self):
@@ -72,7 +79,10 @@ class Cloud:
 
     def hints(self):
         """Scheduler hints of each server that was asked for, by the server's name."""
-        return {one['server']['name']: one.get('os:scheduler_hints', {}) for one in self.servers.values()}
+        return {
+            one['server']['name']: one.get('os:scheduler_hints', {})
+            for one in self.servers.values()
+        }
 
     def group(self):
         """The only group."""
@@ -91,7 +101,11 @@ class Cloud:
                 'methods': ['password'],
                 'issued_at': '2026-01-01T00:00:00.000000Z',
                 'expires_at': '2126-01-01T00:00:00.000000Z',
-                'user': {'id': 'demo-user', 'name': 'demo', 'domain': {'id': 'default', 'name': 'Default'}},
+                'user': {
+                    'id': 'demo-user',
+                    'name': 'demo',
+                    'domain': {'id': 'default', 'name': 'Default'},
+                },
                 'project': {
                     'id': 'demo-project',
                     'name': 'demo',
@@ -132,7 +146,10 @@ class Cloud:
         if path in ('', '/'):
             links = [{'rel': 'self', 'href': f'{self.url}/compute/v2.1/'}]
             version = {'id': 'v2.1', 'status': 'CURRENT', 'version': '2.90', 'min_version': '2.1'}
-            return 200, {'version': {**version, 'links': links}, 'versions': [{**version, 'links': links}]}
+            return 200, {
+                'version': {**version, 'links': links},
+                'versions': [{**version, 'links': links}],
+            }
         kind, _, name = path.strip('/').partition('/')
         name, _, part = name.partition('/')
         if path in ('/flavors', '/flavors/detail'):
@@ -149,7 +166,9 @@ class Cloud:
 
     def compute_post(self, path, body):
         if path == '/os-server-groups':
-            return 200, {'server_group': {'id': str(uuid.uuid4()), 'members': [], **body['server_group']}}
+            return 200, {
+                'server_group': {'id': str(uuid.uuid4()), 'members': [], **body['server_group']}
+            }
         if path != '/servers':
             return 202, {}
         made = str(uuid.uuid4())
@@ -210,7 +229,11 @@ class Cloud:
         if path == '/v2/images':
             return 200, {'images': [IMAGE]}
         if path == '/v2/schemas/image':
-            return 200, {'name': 'image', 'properties': {}, 'additionalProperties': {'type': 'string'}}
+            return 200, {
+                'name': 'image',
+                'properties': {},
+                'additionalProperties': {'type': 'string'},
+            }
         return 404, {}
 
     # The scheduler.
@@ -219,7 +242,10 @@ class Cloud:
         """Status, answer and entity tag."""
         if self.ours:
             asked = urllib.request.Request(
-                self.ours.url + path, json.dumps(body).encode() if body else None, headers, method=method
+                self.ours.url + path,
+                json.dumps(body).encode() if body else None,
+                headers,
+                method=method,
             )
             try:
                 answer = urllib.request.urlopen(asked, timeout=PATIENCE_S)
@@ -227,7 +253,11 @@ class Cloud:
                 answer = error
             with answer:
                 text = answer.read()
-                return answer.status, json.loads(text) if text else None, answer.headers.get('ETag')
+                return (
+                    answer.status,
+                    json.loads(text) if text else None,
+                    answer.headers.get('ETag'),
+                )
         status, said = self._recorded(method, path, body)
         return status, said, f'"{said["generation"]}-0"' if said and 'generation' in said else None
 
@@ -240,10 +270,17 @@ class Cloud:
             self.story.append(method)
         if method == 'POST' and not uuid_:
             uuid_ = str(uuid.uuid4())
-            self.groups[uuid_] = {'uuid': uuid_, 'name': body['name'], 'generation': 0, 'moves': []}
+            self.groups[uuid_] = {
+                'uuid': uuid_,
+                'name': body['name'],
+                'generation': 0,
+                'moves': [],
+            }
         if uuid_ not in self.groups:
             return 404, {
-                'errors': [{'status': 404, 'title': 'Not Found', 'detail': f'There is no group {uuid_}.'}]
+                'errors': [
+                    {'status': 404, 'title': 'Not Found', 'detail': f'There is no group {uuid_}.'}
+                ]
             }
         group = self.groups[uuid_]
         if method == 'DELETE':
@@ -257,7 +294,11 @@ class Cloud:
 
 
 def _forwarded(headers):
-    return {name: headers[name] for name in ('X-Auth-Token', 'Content-Type', 'If-Match') if name in headers}
+    return {
+        name: headers[name]
+        for name in ('X-Auth-Token', 'Content-Type', 'If-Match')
+        if name in headers
+    }
 
 
 def _flavor(name):

@@ -70,7 +70,8 @@ def ours(pytestconfig, tmp_path_factory):
 
 @pytest.fixture
 def read(cloud, ours):
-    """What our own reader makes of the last template that was sent; nothing may be wrong with it."""
+    """What our own reader makes of the last template that was sent; nothing may be wrong with
+    it."""
 
     def read():
         told = ours.ask('read', (cloud.asked('PUT') or cloud.asked('POST'))[-1])

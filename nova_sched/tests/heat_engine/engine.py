@@ -41,7 +41,8 @@ TICK_S = 0.01  # where Heat waits a second before it looks again, and the bus in
 
 
 def configure(home):
-    """Heat's configuration, as a heat.conf would give it; the plug-in is loaded from its folder."""
+    """Heat's configuration, as a heat.conf would give it; the plug-in is loaded from its
+    folder."""
     logging.register_options(cfg.CONF)
     conf, nothing = home / 'heat.conf', home / 'nothing'
     nothing.mkdir()
@@ -103,13 +104,25 @@ class Engine:
     def create(self, name, template, parameters=None, files=None, environment=None, **arguments):
         """The stack, when it is done, whatever came of it."""
         identity = self._client.create_stack(
-            self.context(), name, template, _environment(parameters, environment), files or {}, arguments
+            self.context(),
+            name,
+            template,
+            _environment(parameters, environment),
+            files or {},
+            arguments,
         )
         return self.wait(identity)
 
-    def update(self, identity, template, parameters=None, files=None, environment=None, **arguments):
+    def update(
+        self, identity, template, parameters=None, files=None, environment=None, **arguments
+    ):
         self._client.update_stack(
-            self.context(), identity, template, _environment(parameters, environment), files or {}, arguments
+            self.context(),
+            identity,
+            template,
+            _environment(parameters, environment),
+            files or {},
+            arguments,
         )
         return self.wait(identity)
 
@@ -141,7 +154,9 @@ class Engine:
 
     def resource(self, identity, name):
         """One resource with its moves."""
-        return self._client.describe_stack_resource(self.context(), identity, name, with_attr=['moves'])
+        return self._client.describe_stack_resource(
+            self.context(), identity, name, with_attr=['moves']
+        )
 
     def resources(self, identity, depth=0):
         return self._client.list_stack_resources(self.context(), identity, nested_depth=depth)
@@ -170,7 +185,8 @@ class Engine:
 
 
 def _locking(_connection, _cursor, statement, parameters, _context, _many):
-    """Let transactions in SQLite wait for each other at their begin: a reader cannot become a writer."""
+    """Let transactions in SQLite wait for each other at their begin: a reader cannot become a
+    writer."""
     return 'BEGIN IMMEDIATE' if statement == 'BEGIN' else statement, parameters
 
 

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Our side, as a program asked by lines of JSON: a scheduler with its API, and the reader of templates."""
+"""Our side, as a program asked by lines of JSON: a scheduler with its API, and the reader of
+templates."""
 
 import contextlib
 import json
@@ -71,7 +72,9 @@ class Scheduler:
         self._daemon = daemon
         runs = [objects.HVSpec(arch='x86_64', hv_type='kvm', vm_mode='hvm')]
         for host, rack in RACKS.items():
-            daemon.add(host, instances=[], stats={'rack': rack, 'room': 'room'}, supported_hv_specs=runs)
+            daemon.add(
+                host, instances=[], stats={'rack': rack, 'room': 'room'}, supported_hv_specs=runs
+            )
 
     def boot(self, server):
         """Rack of the host for a server as Nova knows it, or why there is none."""
@@ -100,7 +103,9 @@ def serving():
     """The scheduler, and the address of its API."""
     with tempfile.TemporaryDirectory() as folder, running('fake://', Path(folder)) as daemon:
         groups = rpc.client.GroupsClient(daemon.bus, timeout_s=PATIENCE_S)
-        made = app.make(configuration(), groups, rpc.client.QueuesClient(daemon.bus, timeout_s=PATIENCE_S))
+        made = app.make(
+            configuration(), groups, rpc.client.QueuesClient(daemon.bus, timeout_s=PATIENCE_S)
+        )
         served = api.server(configuration(port=0, shutdown_timeout=5), made)
         thread = threading.Thread(target=served.serve, daemon=True)
         thread.start()
@@ -113,7 +118,8 @@ def serving():
 
 def main():
     log.register_options(CONF)
-    # The hosts report once, and a busy machine may take longer for all tests than a host may be silent.
+    # The hosts report once, and a busy machine may take longer for all tests than a host may be
+    # silent.
     with settings({'default.service_down_time': DAY_S}), serving() as (scheduler, url):
         doors = {'read': read, 'boot': scheduler.boot, 'end': scheduler.end}
         print(json.dumps({'url': url}), flush=True)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Our side as a process of its own, in an environment where the whole package is and Heat is not."""
+"""Our side as a process of its own, in an environment where the whole package is and Heat is
+not."""
 
 import contextlib
 import json
@@ -22,15 +23,20 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def interpreter() -> Path:
-    """The Python of an environment with our package: NOVA_SCHED_PYTHON, or the one that tools/test makes."""
+    """The Python of an environment with our package: NOVA_SCHED_PYTHON, or the one that tools/test
+    makes."""
     named = os.environ.get('NOVA_SCHED_PYTHON')
     if named:
         return Path(named)
     # Not with the Python of Heat's environment.
     env = {name: value for name, value in os.environ.items() if name != 'VIRTUAL_ENV'}
-    folders = (folder for folder in os.get_exec_path() if not Path(folder).is_relative_to(sys.prefix))
+    folders = (
+        folder for folder in os.get_exec_path() if not Path(folder).is_relative_to(sys.prefix)
+    )
     env['PATH'] = os.pathsep.join(folders)
-    subprocess.run(['bash', '-euc', '. tools/env.sh && make_venv test'], cwd=ROOT, env=env, check=True)
+    subprocess.run(
+        ['bash', '-euc', '. tools/env.sh && make_venv test'], cwd=ROOT, env=env, check=True
+    )
     return ROOT / '.venv' / 'bin' / 'python'
 
 
@@ -63,7 +69,12 @@ def running(python, folder):
     with (
         log.open('w') as errors,
         subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            cwd=ROOT,
         ) as process,
     ):
         try:

@@ -38,7 +38,10 @@ def server(*path, flavor='small', **more):
         **({'name': path[-1], 'scheduler_hints': hints(*path)} if path else {}),
         **more,
     }
-    return of('OS::Nova::Server', **{key: value for key, value in properties.items() if value is not None})
+    return of(
+        'OS::Nova::Server',
+        **{key: value for key, value in properties.items() if value is not None},
+    )
 
 
 def of(resource_type, **properties):

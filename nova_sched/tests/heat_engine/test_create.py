@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Stacks of all kinds: what the scheduler is told of their servers, and what hints these have in turn."""
+"""Stacks of all kinds: what the scheduler is told of their servers, and what hints these have in
+turn."""
 
 import pytest
 import yaml
@@ -50,7 +51,12 @@ APP = {
         'pair': members('front', 'back', policies=[policy('affinity', 'rack')]),
         'close': of(
             'OS::NovaSched::Relation',
-            **{'type': 'near', 'level': 'host', 'from': [{'get_resource': 'front'}], 'to': ['back']},
+            **{
+                'type': 'near',
+                'level': 'host',
+                'from': [{'get_resource': 'front'}],
+                'to': ['back'],
+            },
         ),
     },
 }
@@ -83,9 +89,13 @@ FLAVOR_OF_SMALL = {'flavor': {'get_attr': ['choice', 'value']}}
             id='a group without a resource',
         ),
         pytest.param(
-            {'pool': servers('pool', 2)}, {'pool-0': 'pool/0', 'pool-1': 'pool/1'}, id='a resource group'
+            {'pool': servers('pool', 2)},
+            {'pool-0': 'pool/0', 'pool-1': 'pool/1'},
+            id='a resource group',
         ),
-        pytest.param({'web': server('web'), 'pool': servers('pool', 0)}, {'web': 'web'}, id='of none'),
+        pytest.param(
+            {'web': server('web'), 'pool': servers('pool', 0)}, {'web': 'web'}, id='of none'
+        ),
         pytest.param(
             {
                 'pool': of(
@@ -142,7 +152,10 @@ FLAVOR_OF_SMALL = {'flavor': {'get_attr': ['choice', 'value']}}
             id='nested stacks in a scaling group',
         ),
         pytest.param(
-            {'choice': of('OS::Heat::Value', value='small'), 'web': server('web', **FLAVOR_OF_SMALL)},
+            {
+                'choice': of('OS::Heat::Value', value='small'),
+                'web': server('web', **FLAVOR_OF_SMALL),
+            },
             {'web': 'web'},
             id='a flavor from another resource',
         ),
@@ -156,7 +169,9 @@ FLAVOR_OF_SMALL = {'flavor': {'get_attr': ['choice', 'value']}}
         ),
     ],
 )
-def test_each_server_has_the_hints_of_the_member_it_was_planned_as(cloud, stack, read, resources, built):
+def test_each_server_has_the_hints_of_the_member_it_was_planned_as(
+    cloud, stack, read, resources, built
+):
     stack(template(**resources), files=FILES)
     planned = read()['members']
     before = cloud.story[: cloud.story.index('POST')]
@@ -170,14 +185,21 @@ def test_each_server_has_the_hints_of_the_member_it_was_planned_as(cloud, stack,
     }
 
 
-RACKS = [policy('anti-affinity', 'rack', max_per_domain=2), policy('spread', min_domains=2, weight=3)]
+RACKS = [
+    policy('anti-affinity', 'rack', max_per_domain=2),
+    policy('spread', min_domains=2, weight=3),
+]
 
 
 @pytest.mark.parametrize(
     'resources, policies',
     [
         pytest.param(
-            {'web': server('web'), 'db': server('db'), 'app': members('web', 'db', policies=RACKS)},
+            {
+                'web': server('web'),
+                'db': server('db'),
+                'app': members('web', 'db', policies=RACKS),
+            },
             {
                 'app: anti-affinity at rack': [['app/db', 'app/web'], []],
                 'app: spread at host, preferred': [['app/db', 'app/web'], []],
@@ -224,7 +246,9 @@ RACKS = [policy('anti-affinity', 'rack', max_per_domain=2), policy('spread', min
                 'apart': of('OS::Nova::ServerGroup', policies=['anti-affinity'], name='apart'),
                 'web': server(
                     'web',
-                    scheduler_hints={'map_merge': [hints('web'), {'group': {'get_resource': 'apart'}}]},
+                    scheduler_hints={
+                        'map_merge': [hints('web'), {'group': {'get_resource': 'apart'}}]
+                    },
                 ),
             },
             {'apart: anti-affinity at host': [['web'], []]},
@@ -243,7 +267,9 @@ def test_policies_are_those_of_the_stack(stack, read, resources, policies):
     [
         pytest.param({'flavor': 'large'}, {'flavor': 'large', 'vcpus': 4}, id='flavor by name'),
         pytest.param({'flavor': '2'}, {'flavor': 'large', 'vcpus': 4}, id='flavor by ID'),
-        pytest.param({'image': IMAGE['id']}, {'image': {'hw_architecture': 'x86_64'}}, id='image by ID'),
+        pytest.param(
+            {'image': IMAGE['id']}, {'image': {'hw_architecture': 'x86_64'}}, id='image by ID'
+        ),
         pytest.param({'availability_zone': 'az1'}, {'zone': 'az1'}, id='zone'),
         pytest.param(
             {'scheduler_hints': {'map_merge': [hints('web'), {'different_cell': ['c1']}]}},
@@ -253,7 +279,9 @@ def test_policies_are_those_of_the_stack(stack, read, resources, policies):
         pytest.param(
             {
                 'image': None,
-                'block_device_mapping_v2': [{'image': 'debian', 'volume_size': 10, 'boot_index': 0}],
+                'block_device_mapping_v2': [
+                    {'image': 'debian', 'volume_size': 10, 'boot_index': 0}
+                ],
             },
             {'volume': True, 'image': {'hw_architecture': 'x86_64'}},
             id='boot from a volume',
@@ -281,7 +309,10 @@ def test_a_disabled_server_is_none(stack, read):
 
 def test_an_environment_makes_plain_scaling_groups_ours(cloud, stack):
     plain = of(
-        'OS::Heat::AutoScalingGroup', min_size=2, max_size=3, resource=server('pool', name='pool-%index%')
+        'OS::Heat::AutoScalingGroup',
+        min_size=2,
+        max_size=3,
+        resource=server('pool', name='pool-%index%'),
     )
     registry = {'OS::Heat::AutoScalingGroup': 'OS::NovaSched::AutoScalingGroup'}
     stack(template(pool=plain), environment={'resource_registry': registry})
@@ -300,9 +331,14 @@ def test_the_scheduler_is_asked_with_the_token_of_the_stack(cloud, stack):
 
 
 def test_outputs_tell_the_plan(heat, cloud, stack):
-    outputs = {name: {'get_attr': ['group', name]} for name in ('members', 'plan', 'moves', 'hints')}
+    outputs = {
+        name: {'get_attr': ['group', name]} for name in ('members', 'plan', 'moves', 'hints')
+    }
     made = stack(template(web=server('web'), outputs=outputs))
-    told = {one['output_key']: one['output_value'] for one in heat.show(made['stack_identity'])['outputs']}
+    told = {
+        one['output_key']: one['output_value']
+        for one in heat.show(made['stack_identity'])['outputs']
+    }
     assert told == {
         'members': {'web': 'planned'},
         'plan': {'web': {'rack': 'r1'}},

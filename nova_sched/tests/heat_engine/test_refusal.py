@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What goes wrong: stacks that cannot be read, groups that cannot be placed, a scheduler that is away."""
+"""What goes wrong: stacks that cannot be read, groups that cannot be placed, a scheduler that is
+away."""
 
 import pytest
 from heat.common import exception
@@ -26,7 +27,9 @@ from nova_sched.tests.heat_engine.templates import (
     template,
 )
 
-TYPES = {'OS::NovaSched::' + name for name in ('TopGroup', 'Group', 'Relation', 'AutoScalingGroup')}
+TYPES = {
+    'OS::NovaSched::' + name for name in ('TopGroup', 'Group', 'Relation', 'AutoScalingGroup')
+}
 
 
 def test_heat_loads_the_plug_in_from_its_folder(heat):
@@ -53,7 +56,9 @@ PLAIN_SCALING = of('OS::Heat::AutoScalingGroup', min_size=1, max_size=2, resourc
 @pytest.mark.parametrize(
     'resources, reason',
     [
-        pytest.param({'web': server(name='web')}, 'No server has the hints of group', id='no member'),
+        pytest.param(
+            {'web': server(name='web')}, 'No server has the hints of group', id='no member'
+        ),
         pytest.param(
             {'web': server('web'), 'db': server(name='db'), 'app': members('web', 'db')},
             'app names db, which has no hints of group',
@@ -63,7 +68,9 @@ PLAIN_SCALING = of('OS::Heat::AutoScalingGroup', min_size=1, max_size=2, resourc
             {
                 'web': server('web'),
                 'db': server(name='db'),
-                'near': of('OS::NovaSched::Relation', type='near', level='rack', between=['web', 'db']),
+                'near': of(
+                    'OS::NovaSched::Relation', type='near', level='rack', between=['web', 'db']
+                ),
             },
             'near names db, which has no hints of group',
             id='a relation to a stranger',
@@ -89,7 +96,10 @@ PLAIN_SCALING = of('OS::Heat::AutoScalingGroup', min_size=1, max_size=2, resourc
             id='plain scaling',
         ),
         pytest.param(
-            {'web': server('web'), 'app': members({'name': 'db', 'type': 'OS::Nova::Server'}, 'web')},
+            {
+                'web': server('web'),
+                'app': members({'name': 'db', 'type': 'OS::Nova::Server'}, 'web'),
+            },
             'app has a member that is no resource of the stack',
             id='a server that is no resource',
         ),
@@ -99,7 +109,10 @@ PLAIN_SCALING = of('OS::Heat::AutoScalingGroup', min_size=1, max_size=2, resourc
             id='no such policy',
         ),
         pytest.param(
-            {'web': server('web'), 'app': members('web', policies=[policy('spread', min_domain=2)])},
+            {
+                'web': server('web'),
+                'app': members('web', policies=[policy('spread', min_domain=2)]),
+            },
             'Unknown Property min_domain',
             id='no such word of a policy',
         ),
@@ -155,7 +168,10 @@ def test_a_stack_that_cannot_be_read_is_refused(heat, cloud, resources, reason):
         ),
         pytest.param(
             503,
-            {'code': 'nova_sched.unavailable', 'detail': 'No scheduler answers; it is done or not.'},
+            {
+                'code': 'nova_sched.unavailable',
+                'detail': 'No scheduler answers; it is done or not.',
+            },
             'The scheduler fails: No scheduler answers; it is done or not.',
             id='done or not',
         ),
@@ -172,7 +188,9 @@ def test_a_refusal_fails_the_stack_before_there_is_a_server(heat, cloud, status,
 
 
 def test_a_busy_scheduler_is_asked_again(cloud, stack):
-    cloud.answers.extend([(503, {'code': 'nova_sched.busy', 'detail': 'Others were in the way.'})] * 2)
+    cloud.answers.extend(
+        [(503, {'code': 'nova_sched.busy', 'detail': 'Others were in the way.'})] * 2
+    )
     stack(template(web=server('web')))
     assert len(cloud.asked('POST')) - 2 == len(cloud.groups) == 1
 
@@ -193,5 +211,8 @@ def test_a_check_finds_members_without_a_host(heat, cloud, stack):
     assert done['stack_status'] == 'FAILED'
     assert 'These members have no host: web' in done['stack_status_reason']
     group['status'] = 'planned'
-    assert heat.update(made['stack_identity'], template(web=server('web')))['stack_status'] == 'COMPLETE'
+    assert (
+        heat.update(made['stack_identity'], template(web=server('web')))['stack_status']
+        == 'COMPLETE'
+    )
     assert cloud.group() is group

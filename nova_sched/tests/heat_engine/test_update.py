@@ -13,7 +13,15 @@
 
 import pytest
 
-from nova_sched.tests.heat_engine.templates import hints, members, of, policy, server, servers, template
+from nova_sched.tests.heat_engine.templates import (
+    hints,
+    members,
+    of,
+    policy,
+    server,
+    servers,
+    template,
+)
 
 
 def paths(body):
@@ -65,7 +73,9 @@ def test_what_has_not_changed_is_not_sent(cloud, stack, updated):
 @pytest.mark.parametrize(
     'changed, sent',
     [
-        pytest.param({'app': members('web', policies=[policy('affinity', 'rack')])}, 'rack', id='policy'),
+        pytest.param(
+            {'app': members('web', policies=[policy('affinity', 'rack')])}, 'rack', id='policy'
+        ),
         pytest.param({'app': members('web', policies=[]), 'db': server('db')}, 'db', id='member'),
     ],
 )
@@ -118,7 +128,9 @@ def test_a_scaling_group_asks_for_places_before_it_grows(heat, cloud, stack):
     gone, told = cloud.story
     number = gone.removeprefix('-pool-')  # Heat takes one of the oldest
     assert told == 'PUT'
-    assert paths(cloud.asked('PUT')[-1]) == {'pool': (2,) if number == '2' else (2, removed(number))}
+    assert paths(cloud.asked('PUT')[-1]) == {
+        'pool': (2,) if number == '2' else (2, removed(number))
+    }
     heat.signal(made['stack_identity'], 'grow')
     assert paths(cloud.asked('PUT')[-1]) == {'pool': (3,)}
     assert sorted(cloud.hints()) == ['pool-0', 'pool-1', 'pool-2']
@@ -200,7 +212,16 @@ def test_a_group_that_is_gone_does_not_hold_up_the_stack(heat, cloud, stack):
 
 
 def test_hints_are_the_same_ever_after(heat, cloud, stack, updated):
-    made = stack(template(web=server('web'), outputs={'hints': {'get_attr': ['group', 'hints', 'web']}}))
-    done = updated(made, template(web=server('web'), db=server('db'), outputs={'hints': hints('web')}))
-    told = {one['output_key']: one['output_value'] for one in heat.show(done['stack_identity'])['outputs']}
-    assert told == {'hints': {'top_group': cloud.group()['uuid'], 'member': 'web', 'replace': 'true'}}
+    made = stack(
+        template(web=server('web'), outputs={'hints': {'get_attr': ['group', 'hints', 'web']}})
+    )
+    done = updated(
+        made, template(web=server('web'), db=server('db'), outputs={'hints': hints('web')})
+    )
+    told = {
+        one['output_key']: one['output_value']
+        for one in heat.show(done['stack_identity'])['outputs']
+    }
+    assert told == {
+        'hints': {'top_group': cloud.group()['uuid'], 'member': 'web', 'replace': 'true'}
+    }

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The whole way: Heat, our REST API, the scheduler, and servers on the hosts that were planned for them."""
+"""The whole way: Heat, our REST API, the scheduler, and servers on the hosts that were planned for
+them."""
 
 import json
 import urllib.request
@@ -19,7 +20,15 @@ import pytest
 import yaml
 
 from nova_sched.tests.heat_engine.cloud import TOKEN
-from nova_sched.tests.heat_engine.templates import fresh_name, members, of, policy, server, servers, template
+from nova_sched.tests.heat_engine.templates import (
+    fresh_name,
+    members,
+    of,
+    policy,
+    server,
+    servers,
+    template,
+)
 
 SHOP = Path(__file__).resolve().parents[3] / 'doc' / 'source' / 'examples' / 'heat' / 'shop.yaml'
 

@@ -9,12 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Anti-affinity boots of many groups at many schedulers: is any policy broken, and what does that cost?
+"""Anti-affinity boots of many groups at many schedulers: is any policy broken, and what does that
+cost?
 
     python -m nova_sched.tests.integration.anti_affinity --schedulers 4 --boots 10000 --groups 1000
 
-RabbitMQ and the database are private. Slices of group members and as many plain boots take turns, so that
-both rates are of one run. Ends with status 1 if anything was wrong.
+RabbitMQ and the database are private. Slices of group members and as many plain boots take turns,
+so that both rates are of one run. Ends with status 1 if anything was wrong.
 """
 
 import collections
@@ -62,7 +63,9 @@ def run(cloud, schedulers, boots, groups, callers=64, limit_s=3600.0, tell=stage
         'books': audit.faults(cloud.database),
         'answers': list(audit_answers.wrong(asked, answers, claims)),
         'policies': list(audit_answers.broken(answers, claims, nodes)),
-        'refusals': [f'{one["kind"]} {one["number"]} was refused: {one["reason"]}' for one in refused],
+        'refusals': [
+            f'{one["kind"]} {one["number"]} was refused: {one["reason"]}' for one in refused
+        ],
     }
     return _figures(answers, took_s), faults
 
@@ -78,10 +81,14 @@ def _slices(boots, groups):
 
 
 def _members(boots, groups):
-    """Members of a group come one right after the other: those who place them see nothing of each other."""
+    """Members of a group come one right after the other: those who place them see nothing of each
+    other."""
     dice, each = random.Random(0), boots // groups
     for number in range(groups):
-        group, members = orders.new_group(POLICY, dice), [orders.new_uuid(dice) for _ in range(each)]
+        group, members = (
+            orders.new_group(POLICY, dice),
+            [orders.new_uuid(dice) for _ in range(each)],
+        )
         # A conductor may know of all members, or only of the one that it places.
         names = [members if number % 2 else [member] for member in members]
         for place, member in enumerate(members):
@@ -108,12 +115,19 @@ def _figures(answers, took_s):
 
 
 def main():
-    parser = stage.arguments(__doc__.splitlines()[0], schedulers=4, callers=64, boots=10_000, groups=1000)
+    parser = stage.arguments(
+        __doc__.splitlines()[0], schedulers=4, callers=64, boots=10_000, groups=1000
+    )
     chosen = parser.parse_args()
     stage.prepare()
     try:
-        with stage.folder(chosen.keep) as home, stage.private(chosen.database, home) as (cloud, *_):
-            found = run(cloud, chosen.schedulers, chosen.boots, chosen.groups, chosen.callers, chosen.limit)
+        with (
+            stage.folder(chosen.keep) as home,
+            stage.private(chosen.database, home) as (cloud, *_),
+        ):
+            found = run(
+                cloud, chosen.schedulers, chosen.boots, chosen.groups, chosen.callers, chosen.limit
+            )
     except (KeyboardInterrupt, ServerFailed) as error:
         sys.exit(f'ended: {str(error) or "interrupted"}')
     sys.exit(stage.finish(*found))

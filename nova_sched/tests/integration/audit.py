@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Reads the tables with plain SQL and says what is wrong in them: none of our code has a hand in it."""
+"""Reads the tables with plain SQL and says what is wrong in them: none of our code has a hand in
+it."""
 
 import collections
 import json
@@ -28,7 +29,9 @@ def rows(database, *tables):
     if engine.dialect.name != 'sqlite':
         engine = engine.execution_options(isolation_level='REPEATABLE READ')
     with engine.connect() as session:
-        return [session.execute(sa.text(f'SELECT * FROM {name}')).mappings().all() for name in tables]
+        return [
+            session.execute(sa.text(f'SELECT * FROM {name}')).mappings().all() for name in tables
+        ]
 
 
 def placed(database):
@@ -52,12 +55,14 @@ def faults(database):
         used = on[uuid] + collections.Counter(json.loads(node['foreign_use']))
         if +used != +collections.Counter(json.loads(node['used'])):
             found.append(
-                f'{node["host"]} has {dict(used)} in claims and foreign use, but books {node["used"]}'
+                f'{node["host"]} has {dict(used)} in claims and unclaimed usage, but books {node["used"]}'
             )
         for name, (total, reserved, ratio, *_) in json.loads(node['inventories']).items():
             if used[name] > (total - reserved) * ratio:
                 found.append(f'{node["host"]} has {total} {name}, and {used[name]} are taken')
-    waiting = collections.Counter(claim['consumer_uuid'] for claim in claims if claim['state'] != 'confirmed')
+    waiting = collections.Counter(
+        claim['consumer_uuid'] for claim in claims if claim['state'] != 'confirmed'
+    )
     found += [f'{uuid} has {times} claims' for uuid, times in waiting.items() if times > 1]
     told = {row['node_uuid']: json.loads(row['report']) for row in reports}
     for uuid in nodes:

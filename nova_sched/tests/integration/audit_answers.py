@@ -9,9 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What callers asked and were told against what the tables say: wrong answers, and broken policies.
+"""What callers asked and were told against what the tables say: wrong answers, and broken
+policies.
 
-Answers are as `caller` describes them. They and rows are plain values: none of our code has a hand in it.
+Answers are as `caller` describes them. They and rows are plain values: none of our code has a hand
+in it.
 """
 
 import collections
@@ -65,7 +67,10 @@ def _differences(answer, held):
 
 def _asks(order):
     asks = order['asks']
-    return {**asks['resources'], **{name: asks[name] for name in ('cpus', 'pages', 'devices') if asks[name]}}
+    return {
+        **asks['resources'],
+        **{name: asks[name] for name in ('cpus', 'pages', 'devices') if asks[name]},
+    }
 
 
 def _holds(claim):
@@ -77,7 +82,8 @@ def _holds(claim):
 
 
 def broken(answers, claims, nodes):
-    """Hard policies that do not hold: members are what the callers say, where they are says the database."""
+    """Hard policies that do not hold: members are what the callers say, where they are says the
+    database."""
     hosts = {node['uuid']: node['host'] for node in nodes}
     held, members, groups = claims_of(claims), collections.defaultdict(set), {}
     for answer in answers:

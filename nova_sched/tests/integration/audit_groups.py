@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What is wrong with the top groups in a database: read by plain SQL, judged by the tests' own checker."""
+"""What is wrong with the top groups in a database: read by plain SQL, judged by the tests' own
+checker."""
 
 import json
 
@@ -21,9 +22,12 @@ from nova_sched.tests.integration import audit
 def faults(database, levels=('rack',), partly=()):
     """Half plans, broken policies, outsiders where nobody may be, and plans of no group.
 
-    ``partly``: UUIDs of groups that need not be complete, because they were being built or deleted.
+    ``partly``: UUIDs of groups that need not be complete, because they were being built or
+    deleted.
     """
-    groups, claims, nodes, reports = audit.rows(database, 'top_groups', 'claims', 'nodes', 'reports')
+    groups, claims, nodes, reports = audit.rows(
+        database, 'top_groups', 'claims', 'nodes', 'reports'
+    )
     cluster = _cluster(nodes, reports, levels)
     names = {row['uuid']: row['host'] for row in nodes}
     known = {row['uuid'] for row in groups}
@@ -65,7 +69,8 @@ def _outsiders(policy, here, group, claims, names, cluster):
     inside = [row for row in claims if where[names[row['node_uuid']]] in own
               and (row['top_group'] != group['uuid'] or row['member'] not in policy.a)]  # fmt: skip
     return [
-        f'{policy.name}: {row["consumer_uuid"]} is inside, on {names[row["node_uuid"]]}' for row in inside
+        f'{policy.name}: {row["consumer_uuid"]} is inside, on {names[row["node_uuid"]]}'
+        for row in inside
     ]
 
 
@@ -73,4 +78,6 @@ def _cluster(nodes, reports, levels):
     told = {row['node_uuid']: json.loads(row['report']) for row in reports}
     domains = {level: {row['host']: told[row['uuid']]['stats'].get(level, row['host']) for row in nodes}
                for level in levels}  # fmt: skip
-    return checker.Cluster(free={}, domains={'host': {row['host']: row['host'] for row in nodes}, **domains})
+    return checker.Cluster(
+        free={}, domains={'host': {row['host']: row['host'] for row in nodes}, **domains}
+    )

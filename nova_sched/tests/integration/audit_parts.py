@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""CPUs, pages and devices that claims hold, read as plain JSON: what is given twice, or is not there."""
+"""CPUs, pages and devices that claims hold, read as plain JSON: what is given twice, or is not
+there."""
 
 import collections
 import json
@@ -36,7 +37,8 @@ def overdrawn(report, claims):
 
 
 def parts(claim):
-    """How many of each thing a claim holds: CPUs for itself, pages of a size in a cell, like devices."""
+    """How many of each thing a claim holds: CPUs for itself, pages of a size in a cell, like
+    devices."""
     found = collections.Counter()
     if not claim['parts']:
         return found
@@ -57,7 +59,9 @@ def free(report):
     for cell in _cells(report):
         found.update(('cpu', cpu) for cpu in {*cell['pcpuset']} - {*cell['pinned_cpus']})
         for size in map(_data, cell['mempages']):
-            found['pages', cell['id'], size['size_kb']] = size['total'] - size['used'] - size['reserved']
+            found['pages', cell['id'], size['size_kb']] = (
+                size['total'] - size['used'] - size['reserved']
+            )
     for pool in map(_data, _data(json.loads(pools))['objects'] if pools else ()):
         found[_kind(pool)] += pool['count']
     return found

@@ -9,10 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What is wrong after a crowd of queues: by plain SQL, by the nodes' own lists, by what callers were told.
+"""What is wrong after a crowd of queues: by plain SQL, by the nodes' own lists, by what callers
+were told.
 
-Who settles a job twice changes nothing that could be seen afterwards: so the database itself notes each
-change of a job's state, see ``keep_settled``.
+Who settles a job twice changes nothing that could be seen afterwards: so the database itself notes
+each change of a job's state, see ``keep_settled``.
 """
 
 import collections
@@ -38,7 +39,8 @@ TABLES = 'jobs', 'settled_jobs', 'claims', 'nodes', 'quota_usage', 'quota_holds'
 
 
 def keep_settled(database):
-    """Have the database write each change of a job's state into a table of its own, ``settled_jobs``."""
+    """Have the database write each change of a job's state into a table of its own,
+    ``settled_jobs``."""
     engine = sa.create_engine(database, poolclass=sa.NullPool)
     with engine.begin() as session:
         names = 'uuid VARCHAR(36), before_state VARCHAR(16), after_state VARCHAR(16)'
@@ -59,13 +61,15 @@ def unrest(database):
 def faults(database, lists, answers, waiting):
     """What is wrong, by what it is about.
 
-    ``lists`` is host -> {instance: hidden}, ``answers`` what callers were told, ``waiting`` how many messages
-    there are in each queue of the broker.
+    ``lists`` is host -> {instance: hidden}, ``answers`` what callers were told, ``waiting`` how
+    many messages there are in each queue of the broker.
     """
     jobs, settled, claims, nodes, usage, holds = audit.rows(database, *TABLES)
     running = alive(jobs)
     hosts = {node['uuid']: node['host'] for node in nodes}
-    places = [(claim['consumer_uuid'], hosts[claim['node_uuid']], claim['state']) for claim in claims]
+    places = [
+        (claim['consumer_uuid'], hosts[claim['node_uuid']], claim['state']) for claim in claims
+    ]
     return {
         'nodes': audit.faults(database),
         'jobs': list(unsettled(jobs, settled)),
@@ -121,7 +125,11 @@ def misplaced(running, places):
 def unlisted(places, lists):
     """Differences of what the nodes say that is on them, and what is claimed there."""
     claimed = {(instance, host) for instance, host, _ in places}
-    there = {(instance, host): hidden for host, held in lists.items() for instance, hidden in held.items()}
+    there = {
+        (instance, host): hidden
+        for host, held in lists.items()
+        for instance, hidden in held.items()
+    }
     for instance, host in claimed - there.keys():
         yield f'{instance} has a claim on {host}, and is not in its list'
     for (instance, host), hidden in there.items():
@@ -136,7 +144,9 @@ def uncounted(running, claims, usage, holds):
     sizes = collections.defaultdict(collections.Counter)
     for claim in claims:
         resources = json.loads(claim['resources']).items()
-        sizes[claim['consumer_uuid']].update({f'class:{name}': amount for name, amount in resources})
+        sizes[claim['consumer_uuid']].update(
+            {f'class:{name}': amount for name, amount in resources}
+        )
     for instance in running:
         sizes[instance]['servers'] = 1
     used = collections.defaultdict(collections.Counter)
@@ -165,4 +175,6 @@ def untrue(running, places, answers):
         elif is_there and at[told['uuid']] != [told['created']]:
             yield f'{told["uuid"]} is on {at[told["uuid"]]}; its caller knows: {told}'
     known = {told['uuid'] for told in answers}
-    yield from (f'{instance} runs, and nobody has asked for it' for instance in running.keys() - known)
+    yield from (
+        f'{instance} runs, and nobody has asked for it' for instance in running.keys() - known
+    )

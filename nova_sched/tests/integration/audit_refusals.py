@@ -11,10 +11,11 @@
 # under the License.
 """Refusals that were not true: by the claims of that time, some host had room.
 
-Claims that ended are needed for this, so the database itself keeps what is deleted: see ``keep_ended``.
-Otherwise nothing is released in a crowd, so whatever is free when a refusal arrives was free all the time
-before. A claim counts from its ``created_s`` on, before others could see it, and one that ended counts
-against every refusal that was under way while it stood: in doubt, a refusal is true.
+Claims that ended are needed for this, so the database itself keeps what is deleted: see
+``keep_ended``. Otherwise nothing is released in a crowd, so whatever is free when a refusal
+arrives was free all the time before. A claim counts from its ``created_s`` on, before others could
+see it, and one that ended counts against every refusal that was under way while it stood: in
+doubt, a refusal is true.
 """
 
 import collections
@@ -44,13 +45,16 @@ TRIGGERS = {
 
 
 def keep_ended(database, triggers=True):
-    """Have the database copy every claim that is deleted into a table of its own, ``ended_claims``.
+    """Have the database copy every claim that is deleted into a table of its own,
+    ``ended_claims``.
 
     Without ``triggers`` the table stays empty, and refusals are to be judged with ``doubtful``.
     """
     engine = sa.create_engine(database, poolclass=sa.NullPool)
     with engine.begin() as session:
-        session.execute(sa.text(f'CREATE TABLE ended_claims AS SELECT {COLUMNS} FROM claims WHERE 1 = 0'))
+        session.execute(
+            sa.text(f'CREATE TABLE ended_claims AS SELECT {COLUMNS} FROM claims WHERE 1 = 0')
+        )
         session.execute(sa.text('ALTER TABLE ended_claims ADD COLUMN ended_s DOUBLE PRECISION'))
         for statement in TRIGGERS[engine.dialect.name] if triggers else ():
             session.execute(sa.text(statement))
@@ -78,9 +82,11 @@ def false_refusals(answers, claims, ended, nodes, reports):
 
 
 def doubtful(answers, refused, found):
-    """Whether claims that ended may have taken all the room ``found`` for an order that was refused.
+    """Whether claims that ended may have taken all the room ``found`` for an order that was
+    refused.
 
-    Only an order that was asked again has had claims that ended, one at a time for each of its instances.
+    Only an order that was asked again has had claims that ended, one at a time for each of its
+    instances.
     """
     meanwhile = [answer for answer in answers if len(answer['sent_s']) > 1
                  and answer['sent_s'][0] <= refused['answered_s']
@@ -91,7 +97,8 @@ def doubtful(answers, refused, found):
 
 
 def _stood(claim, answer):
-    """Whether a claim that ended may have stood while the order was last decided; its own do not matter."""
+    """Whether a claim that ended may have stood while the order was last decided; its own do not
+    matter."""
     return (
         claim['created_s'] <= answer['answered_s']
         and claim['ended_s'] + SLACK_S >= answer['sent_s'][-1]
@@ -100,7 +107,8 @@ def _stood(claim, answer):
 
 
 def where(order, rooms):
-    """Hosts that take the whole order, as ``{host: how many of its instances}``; empty if none do."""
+    """Hosts that take the whole order, as ``{host: how many of its instances}``; empty if none
+    do."""
     group, count = order['group'] or {}, len(order['instances'])
     fits = {room: room.slots(order['asks']) for room in rooms}
     if group.get('policy') == 'anti-affinity':
@@ -139,7 +147,9 @@ class Room:
 
     def slots(self, asks):
         """How many instances that ask this fit, one after the other."""
-        most = min(self.free[name] // amount for name, amount in asks['resources'].items() if amount)
+        most = min(
+            self.free[name] // amount for name, amount in asks['resources'].items() if amount
+        )
         if asks['cpus']:
             return min(most, sum(self._slots_in(cell, asks) for cell in self._cells))
         if asks['devices']:

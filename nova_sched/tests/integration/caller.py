@@ -9,11 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Makes the calls of orders (see ``orders``), as a conductor that keeps a book of what it asked and got.
+"""Makes the calls of orders (see ``orders``), as a conductor that keeps a book of what it asked
+and got.
 
-An order is a call of ``select_destinations``; ``{"abort": UUID}`` ends an instance's claims instead. Its
-answer is the order itself with ``sent_s`` (of each try) and ``answered_s``, seconds since the epoch;
-``nodes`` (the UUID for each instance, None if they were not placed); ``error``, a class, and ``reason``.
+An order is a call of ``select_destinations``; ``{"abort": UUID}`` ends an instance's claims
+instead. Its answer is the order itself with ``sent_s`` (of each try) and ``answered_s``, seconds
+since the epoch; ``nodes`` (the UUID for each instance, None if they were not placed); ``error``, a
+class, and ``reason``.
 """
 
 import time
@@ -53,7 +55,11 @@ class Caller:
                 nodes, error, reason = self._do(order), None, ''
             except messaging.RemoteError as failure:
                 error, reason = failure.exc_type, str(failure.value)
-            except (errors.NoAnswer, errors.StoreUnavailable, messaging.MessagingException) as nothing:
+            except (
+                errors.NoAnswer,
+                errors.StoreUnavailable,
+                messaging.MessagingException,
+            ) as nothing:
                 reason = str(nothing)
             except errors.SchedError as failure:
                 error, reason = type(failure).__name__, str(failure)
@@ -64,7 +70,9 @@ class Caller:
         if 'abort' in order:
             self._claims.abort_claim(order['abort'])
             return None
-        found = self._scheduler.select_destinations(spec(order), order['instances'], return_alternates=False)
+        found = self._scheduler.select_destinations(
+            spec(order), order['instances'], return_alternates=False
+        )
         return [chosen.compute_node_uuid for chosen, *_ in found]
 
 
@@ -85,7 +93,9 @@ def spec(order):
 
 def _pieces(asks):
     memory_mb = asks['pages'] * PAGE_KB // 1024
-    cells = [dedicated(asks['cpus'], memory_mb=memory_mb, pagesize_kb=PAGE_KB)] if asks['cpus'] else []
+    cells = (
+        [dedicated(asks['cpus'], memory_mb=memory_mb, pagesize_kb=PAGE_KB)] if asks['cpus'] else []
+    )
     devices = [request(asks['devices'])] if asks['devices'] else []
     return spec_fields(wanted(*cells, requests=devices)) if cells or devices else {}
 

@@ -28,7 +28,8 @@ from nova_sched.tests.fixtures.process import ServerFailed
 from nova_sched.tests.fixtures.scheduler import LISTENS, Daemon
 from nova_sched.tests.functional.harness import compute_node
 
-# Queues that outlive a broker, as an operator has to set them for the calls in them to outlive it too.
+# Queues that outlive a broker, as an operator has to set them for the calls in them to outlive it
+# too.
 DURABLE = {
     'oslo_messaging_rabbit.amqp_durable_queues': True,
     'oslo_messaging_rabbit.rabbit_retry_backoff': 0,
@@ -53,7 +54,9 @@ class Callers:
         pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
         self.answers = []
         self._children = [subprocess.Popen(command, **pipes) for _ in range(processes)]
-        self._readers = [threading.Thread(target=self._read, args=(child,)) for child in self._children]
+        self._readers = [
+            threading.Thread(target=self._read, args=(child,)) for child in self._children
+        ]
         for child in self._children:
             assert child.stdout.readline() == 'ready\n'
 
@@ -96,10 +99,12 @@ class Callers:
 
 
 class Crowd:
-    """Processes of callers that take orders as they come, see ``crowd_callers``; ``answers`` grows meanwhile.
+    """Processes of callers that take orders as they come, see ``crowd_callers``; ``answers`` grows
+    meanwhile.
 
-    ``log`` is the file for what they have to say beside. Each process calls ``at_once`` times at the same
-    time. ``patience_s``: seconds of silence after which a caller asks again; 0 waits for the answer.
+    ``log`` is the file for what they have to say beside. Each process calls ``at_once`` times at
+    the same time. ``patience_s``: seconds of silence after which a caller asks again; 0 waits for
+    the answer.
     """
 
     def __init__(self, settings, log, processes=4, at_once=16, patience_s=0):
@@ -115,7 +120,9 @@ class Crowd:
             subprocess.Popen(command, start_new_session=True, stderr=self._log, **pipes)
             for _ in range(processes)
         ]
-        self._readers = [threading.Thread(target=self._read, args=(child,)) for child in self._children]
+        self._readers = [
+            threading.Thread(target=self._read, args=(child,)) for child in self._children
+        ]
         for reader in self._readers:
             reader.start()
 
@@ -144,14 +151,16 @@ class Crowd:
             child.stdin.flush()
 
     def ask(self, orders, limit_s):
-        """Have these called; returns the answers that have come when all have, or the time is over."""
+        """Have these called; returns the answers that have come when all have, or the time is
+        over."""
         before = len(self.answers)
         self.send(orders)
         self.until(before + len(orders), limit_s)
         return self.answers[before:]
 
     def until(self, count, limit_s):
-        """Come back when there are that many answers, or the time is over; returns whether there are."""
+        """Come back when there are that many answers, or the time is over; returns whether there
+        are."""
         return self._wait(lambda: len(self.answers) >= count, limit_s)
 
     def _wait(self, is_so, limit_s):
@@ -205,8 +214,8 @@ class Cloud:
         return made
 
     def daemons(self, count, wrong=(0,), links=(None,), **options):
-        """That many daemons, started at the same time; their clocks are ``wrong`` and they have ``links`` by
-        turns."""
+        """That many daemons, started at the same time; their clocks are ``wrong`` and they have
+        ``links`` by turns."""
         made = [
             self.daemon(
                 f'scheduler-{number}',

@@ -34,7 +34,8 @@ def url(server):
 
 @pytest.fixture(scope='module')
 def upgraded(url):
-    """The same with its tables; what is sent to it can be listened to, and locks are held for any time."""
+    """The same with its tables; what is sent to it can be listened to, and locks are held for any
+    time."""
     made = hear(engine.create(url, DEFAULT.for_upgrade()))
     schema.upgrade(made)
     yield made

@@ -13,10 +13,10 @@
 
     python -m nova_sched.tests.integration.crowd --database mariadb --schedulers 8 --requests 20000
 
-RabbitMQ and the database are private. With --storm schedulers are killed all the time, the database and
-RabbitMQ once. With --rough schedulers also stand still, two of three have clocks that are an hour off, and
-every second one has a link to the database that is slow or cut now and then. Ends with status 1 if anything
-was wrong: see `audit`, `audit_answers`, `audit_refusals`.
+RabbitMQ and the database are private. With --storm schedulers are killed all the time, the
+database and RabbitMQ once. With --rough schedulers also stand still, two of three have clocks that
+are an hour off, and every second one has a link to the database that is slow or cut now and then.
+Ends with status 1 if anything was wrong: see `audit`, `audit_answers`, `audit_refusals`.
 """
 
 import collections
@@ -51,10 +51,11 @@ STEP_S = 5.0
 class Plan:
     """How big a crowd, and what it goes through.
 
-    ``outages`` are servers that go down once, in this order: a storm, in which schedulers go down every
-    ``pause_s`` seconds, and callers who hear nothing for ``silence_s`` ask again. ``bus`` are the options of
-    the bus in a storm, as ``{'group.name': value}``. ``triggers``: the database bears them (see
-    `audit_refusals.keep_ended`). With a ``link``, the proxy of every second scheduler, the storm is rough.
+    ``outages`` are servers that go down once, in this order: a storm, in which schedulers go down
+    every ``pause_s`` seconds, and callers who hear nothing for ``silence_s`` ask again. ``bus``
+    are the options of the bus in a storm, as ``{'group.name': value}``. ``triggers``: the database
+    bears them (see `audit_refusals.keep_ended`). With a ``link``, the proxy of every second
+    scheduler, the storm is rough.
     """
 
     requests: int
@@ -77,7 +78,8 @@ class Plan:
 
 @dataclasses.dataclass
 class Outcome:
-    """What came of it: the callers' answers, what is wrong, by what it is about, and figures to print."""
+    """What came of it: the callers' answers, what is wrong, by what it is about, and figures to
+    print."""
 
     answers: list
     faults: dict
@@ -111,12 +113,16 @@ def run(cloud, plan, tell=stage.tell, settled=lambda: None):
 
 def _gather(cloud, plan, asked):
     """The daemons and the callers, before hosts that have room for nearly all."""
-    durable = {key.replace('.', '__'): value for key, value in plan.bus.items()} if plan.outages else {}
+    durable = (
+        {key.replace('.', '__'): value for key, value in plan.bus.items()} if plan.outages else {}
+    )
     rough = {} if plan.link is None else {'wrong': WRONG_S, 'links': (None, plan.link)}
     daemons = cloud.daemons(plan.schedulers, **rough, **stage.DAEMONS, **durable)
     cloud.report(list(orders.hosts_for(asked, plan.hosts)))
     each, patience_s = plan.callers // plan.processes, plan.silence_s if plan.outages else 0
-    return daemons, cloud.crowd(daemons[0], processes=plan.processes, at_once=each, patience_s=patience_s)
+    return daemons, cloud.crowd(
+        daemons[0], processes=plan.processes, at_once=each, patience_s=patience_s
+    )
 
 
 def _weather(plan, daemons, answers, tell):
@@ -133,15 +139,20 @@ def _watch(crowd, plan, begin, tell):
     while not crowd.until(plan.requests, STEP_S):
         answers, passed_s = list(crowd.answers), time.monotonic() - begin
         refused = sum(answer['error'] is not None for answer in answers)
-        tell(f'{len(answers):,} of {plan.requests:,} answered, {refused:,} without a host, {passed_s:.0f} s')
+        tell(
+            f'{len(answers):,} of {plan.requests:,} answered, {refused:,} without a host, {passed_s:.0f} s'
+        )
         if passed_s > plan.limit_s:
             tell('the time is over')
             return
 
 
 def _judged(database, plan, asked, answers, storm):
-    """False refusals with the hosts that had room; and all that is wrong, they among it, in words."""
-    claims, ended, nodes, reports = audit.rows(database, 'claims', 'ended_claims', 'nodes', 'reports')
+    """False refusals with the hosts that had room; and all that is wrong, they among it, in
+    words."""
+    claims, ended, nodes, reports = audit.rows(
+        database, 'claims', 'ended_claims', 'nodes', 'reports'
+    )
     lies = list(audit_refusals.false_refusals(answers, claims, ended, nodes, reports))
     if not plan.triggers:
         lies = [lie for lie in lies if not audit_refusals.doubtful(answers, *lie)]
@@ -168,24 +179,36 @@ def _figures(answers, lies, took_s):
         'seconds': f'{took_s:.1f}',
         'decisions a second': f'{len(answers) / took_s:.0f}',
         'placed': f'{len(placed)} orders, {instances} instances',
-        'errors': dict(collections.Counter(answer['error'] for answer in answers if answer['error'])),
-        'of them conflicts': sum('taken by other requests' in answer['reason'] for answer in answers),
+        'errors': dict(
+            collections.Counter(answer['error'] for answer in answers if answer['error'])
+        ),
+        'of them conflicts': sum(
+            'taken by other requests' in answer['reason'] for answer in answers
+        ),
         'asked again': sum(len(answer['sent_s']) > 1 for answer in answers),
-        'without a host': ', '.join(f'{kind} {refused[kind]} of {kinds[kind]}' for kind in sorted(kinds)),
+        'without a host': ', '.join(
+            f'{kind} {refused[kind]} of {kinds[kind]}' for kind in sorted(kinds)
+        ),
         'false refusals': dict(false) or 0,
     }
 
 
 def _conflicts(daemons):
     """From the daemons' logs: how often a decision was made again because its claim was lost."""
-    attempts = [int(text) for daemon in daemons for text in ATTEMPT.findall(daemon.log.read_text('utf-8'))]
+    attempts = [
+        int(text) for daemon in daemons for text in ATTEMPT.findall(daemon.log.read_text('utf-8'))
+    ]
     again = sum(attempt - 1 for attempt in attempts)
     return {'decided again': f'{again} times, one {max(attempts, default=1) - 1} times'}
 
 
 def main():
-    parser = stage.arguments(__doc__.splitlines()[0], schedulers=8, callers=64, requests=20_000, seed=0)
-    parser.add_argument('--storm', action='store_true', help='kill schedulers, the database and RabbitMQ')
+    parser = stage.arguments(
+        __doc__.splitlines()[0], schedulers=8, callers=64, requests=20_000, seed=0
+    )
+    parser.add_argument(
+        '--storm', action='store_true', help='kill schedulers, the database and RabbitMQ'
+    )
     parser.add_argument(
         '--rough', action='store_true', help='a storm that also pauses, skews, slows and cuts'
     )

@@ -9,12 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A process of callers: takes orders as lines of JSON, and prints each with its answer as a line of JSON.
+"""A process of callers: takes orders as lines of JSON, and prints each with its answer as a line
+of JSON.
 
     python -m nova_sched.tests.integration.crowd_callers --config-file FILE -- AT_ONCE PATIENCE_S
 
-See `caller` for what it takes and tells. Who hears nothing of the scheduler for PATIENCE_S seconds asks
-again; 0 waits. It says `ready` when it has been answered once, and ends when there is nothing more to read.
+See `caller` for what it takes and tells. Who hears nothing of the scheduler for PATIENCE_S seconds
+asks again; 0 waits. It says `ready` when it has been answered once, and ends when there is nothing
+more to read.
 """
 
 import json
@@ -44,7 +46,8 @@ def main(argv):
 
     caller.greet()
     for _ in range(at_once):
-        # Daemons: whoever closes this process's input and output is not interested in what they wait for.
+        # Daemons: whoever closes this process's input and output is not interested in what they
+        # wait for.
         threading.Thread(target=work, daemon=True).start()
     print('ready', flush=True)
     for line in sys.stdin:

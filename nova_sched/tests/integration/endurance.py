@@ -9,13 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Does a scheduler that runs for long need more memory, or more rows, than one that runs for a while?
+"""Does a scheduler that runs for long need more memory, or more rows, than one that runs for a
+while?
 
     python -m nova_sched.tests.integration.endurance --decisions 30000 --rounds 10000
 
-One engine decides, some of it in vain, and each host reports once in each round. After each of ten parts,
-once upkeep has run, it tells the memory of the engine's process and the rows of each table. Ends with status
-1 if either grows after the third part.
+One engine decides, some of it in vain, and each host reports once in each round. After each of ten
+parts, once upkeep has run, it tells the memory of the engine's process and the rows of each table.
+Ends with status 1 if either grows after the third part.
 """
 
 import collections
@@ -85,7 +86,9 @@ def run(home, url, chosen, tell=stage.tell):
             memory = psutil.Process(engine.pid).memory_info().rss / 2**20
             rows = collections.Counter(counts(url))
             found.append((memory, rows))
-            tell(f'{number + 1}: {fleet.told:,} placed, {fleet.refused:,} refused, {memory:.1f} MiB, {+rows}')
+            tell(
+                f'{number + 1}: {fleet.told:,} placed, {fleet.refused:,} refused, {memory:.1f} MiB, {+rows}'
+            )
             faults['books'] += audit.faults(url)
             faults['answers'] += fleet.compare(url)
     finally:
@@ -93,7 +96,9 @@ def run(home, url, chosen, tell=stage.tell):
     (warm_mb, warm_rows), (last_mb, last_rows) = found[WARM - 1], found[-1]
     if last_mb > warm_mb + MOST_MB:
         faults['growth'].append(f'memory grew from {warm_mb:.1f} to {last_mb:.1f} MiB')
-    faults['growth'] += [f'{count} rows in {name}' for name, count in (last_rows - warm_rows).items()]
+    faults['growth'] += [
+        f'{count} rows in {name}' for name, count in (last_rows - warm_rows).items()
+    ]
     return faults
 
 

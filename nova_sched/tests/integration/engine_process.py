@@ -11,9 +11,9 @@
 # under the License.
 """A scheduler's engine in a process of its own, with a pipe for a bus.
 
-Started as a module it is that process: it takes ``(number, work, arguments)`` from the pipe, each as a
-message that was just taken off a bus, and sends back ``(number, answer, error)``, ``error`` being a class
-and a text.
+Started as a module it is that process: it takes ``(number, work, arguments)`` from the pipe, each
+as a message that was just taken off a bus, and sends back ``(number, answer, error)``, ``error``
+being a class and a text.
 """
 
 import contextlib
@@ -46,8 +46,8 @@ BOOT = 1
 class Engine:
     """The process, as its parent sees it: it can be killed, stand still, and be started again.
 
-    ``events`` is the queue that answers go to, as ``(number, answer, error)``; those that a process owed when
-    it was killed come with the error ``Killed``. ``owed`` is the number of them.
+    ``events`` is the queue that answers go to, as ``(number, answer, error)``; those that a
+    process owed when it was killed come with the error ``Killed``. ``owed`` is the number of them.
     """
 
     def __init__(self, url, log, events, wrong_s=0, **options):
@@ -108,7 +108,8 @@ class Engine:
         self._lose(self._outbox)
 
     def _lose(self, outbox):
-        """What is sent from now on goes to this outbox; what is owed was sent to a process that is gone."""
+        """What is sent from now on goes to this outbox; what is owed was sent to a process that is
+        gone."""
         with self._lock:
             lost, self._owed, self._outbox = self._owed, set(), outbox
         for number in lost:
@@ -165,7 +166,12 @@ def _report(scheduler, received, host, vcpus, used, instances, sequence):
         order=ReportOrder(received.since_s, BOOT, sequence),
     )
     told = scheduler.loop.send(REPORT, made)
-    return told, lambda facts: None if facts.stale else frozenset(one.consumer_uuid for one in facts.claims)
+    return (
+        told,
+        lambda facts: (
+            None if facts.stale else frozenset(one.consumer_uuid for one in facts.claims)
+        ),
+    )
 
 
 WORK = {'place': _place, 'confirm': _confirm, 'abort': _abort, 'report': _report}

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One of several processes that move hosts among racks, close racks and open them, on one database.
+"""One of several processes that move hosts among racks, close racks and open them, on one
+database.
 
     python -m nova_sched.tests.integration.fence_race URL ROLE ROUNDS
 

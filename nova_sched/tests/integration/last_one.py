@@ -11,11 +11,12 @@
 # under the License.
 """Fifty calls at once where exactly 49 fit, again and again: is exactly one refused, each time?
 
-    python -m nova_sched.tests.integration.last_one --database postgresql --schedulers 4 --times 200
+    python -m nova_sched.tests.integration.last_one --database postgresql --schedulers 4 --times
+    200
 
-RabbitMQ and the database are private. Rounds are of several shapes, one after the other; after each round
-all claims are aborted, and the next is called at once, on the same hosts. Ends with status 1 if anything is
-wrong.
+RabbitMQ and the database are private. Rounds are of several shapes, one after the other; after
+each round all claims are aborted, and the next is called at once, on the same hosts. Ends with
+status 1 if anything is wrong.
 """
 
 import collections
@@ -56,7 +57,11 @@ def run(cloud, schedulers, times, shapes=tuple(SHAPES), limit_s=3600.0, tell=sta
     for shape in shapes:
         cloud.report(list(_hosts(shape)), traits=[_trait(shape)])
     crowd = cloud.crowd(daemons[0], at_once=(CALLS + 3) // 4)
-    faults, took_s, played = {shape: [] for shape in shapes}, collections.Counter(), collections.Counter()
+    faults, took_s, played = (
+        {shape: [] for shape in shapes},
+        collections.Counter(),
+        collections.Counter(),
+    )
     for number in range(times):
         if time.monotonic() > end:
             return {}, {**faults, 'time': [f'it is over after {number} rounds of {times}']}
@@ -65,8 +70,12 @@ def run(cloud, schedulers, times, shapes=tuple(SHAPES), limit_s=3600.0, tell=sta
         answers = crowd.ask(asked, LIMIT_S)
         took_s[shape] += time.monotonic() - begin
         played[shape] += 1
-        faults[shape] += [f'round {number}: {fault}' for fault in _wrong(cloud.database, asked, answers)]
-        crowd.ask([{'abort': one['instances'][0]} for one in answers if one['error'] is None], LIMIT_S)
+        faults[shape] += [
+            f'round {number}: {fault}' for fault in _wrong(cloud.database, asked, answers)
+        ]
+        crowd.ask(
+            [{'abort': one['instances'][0]} for one in answers if one['error'] is None], LIMIT_S
+        )
         if number % 20 == 19:
             tell(f'{number + 1} of {times} rounds, {sum(map(len, faults.values()))} faults')
     rates = {shape: f'{CALLS * rounds / took_s[shape]:.0f}' for shape, rounds in played.items()}
@@ -82,7 +91,9 @@ def _hosts(shape):
     hosts, cpus, devices, _ = SHAPES[shape]
     fields = node_fields(machine(pools=[pool(devices, None)])) if devices else {}
     for number in range(hosts):
-        yield compute_node(f'{shape}-{number}', vcpus=cpus, memory_mb=65536, local_gb=1000, **fields)
+        yield compute_node(
+            f'{shape}-{number}', vcpus=cpus, memory_mb=65536, local_gb=1000, **fields
+        )
 
 
 def _orders(shape, dice):
@@ -119,7 +130,10 @@ def main():
     chosen = parser.parse_args()
     stage.prepare()
     try:
-        with stage.folder(chosen.keep) as home, stage.private(chosen.database, home) as (cloud, *_):
+        with (
+            stage.folder(chosen.keep) as home,
+            stage.private(chosen.database, home) as (cloud, *_),
+        ):
             found = run(cloud, chosen.schedulers, chosen.times, chosen.shapes, chosen.limit)
     except (KeyboardInterrupt, ServerFailed) as error:
         sys.exit(f'ended: {str(error) or "interrupted"}')

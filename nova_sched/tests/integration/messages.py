@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Work that is done just before a message goes to a database server: the driver's connections are heard.
+"""Work that is done just before a message goes to a database server: the driver's connections are
+heard.
 
 Nothing of SQLAlchemy's would do, because not all goes through it.
 """
@@ -37,7 +38,8 @@ def hear(engine):
 
 @contextlib.contextmanager
 def just_before(words, work):
-    """Once, when a message with these words is about to be sent, call ``work(connection, message)``.
+    """Once, when a message with these words is about to be sent, call ``work(connection,
+    message)``.
 
     It gets the driver's connection.
     """
@@ -90,7 +92,9 @@ class _Cursor(psycopg2.extensions.cursor):
 class _PostgreSQL(psycopg2.extensions.connection):
     @classmethod
     def made(cls, *given, **named):
-        return psycopg2.connect(*given, **(named | {'connection_factory': cls, 'cursor_factory': _Cursor}))
+        return psycopg2.connect(
+            *given, **(named | {'connection_factory': cls, 'cursor_factory': _Cursor})
+        )
 
     @property
     def session(self):

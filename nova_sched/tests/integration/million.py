@@ -11,15 +11,17 @@
 # under the License.
 """A million claims through engines without a bus, in a storm: was every one of them right?
 
-    python -m nova_sched.tests.integration.million --database postgresql --engines 4 --claims 1000000
+    python -m nova_sched.tests.integration.million --database postgresql --engines 4 --claims
+    1000000
 
-Instances come, run and go on hosts that are nearly full. Engines are killed and stand still, two of three
-have clocks that are an hour off, every second one has a link to the database that is slow or cut now and
-then, and the database goes down once in each part of the run. Calls and old reports are also sent twice.
+Instances come, run and go on hosts that are nearly full. Engines are killed and stand still, two
+of three have clocks that are an hour off, every second one has a link to the database that is slow
+or cut now and then, and the database goes down once in each part of the run. Calls and old reports
+are also sent twice.
 
 While it runs, each answer to a report has the claims of what runs on the host, and members of an
-anti-affinity group are told different hosts. After each part the tables hold exactly what the callers were
-told. Ends with status 1 if anything was wrong.
+anti-affinity group are told different hosts. After each part the tables hold exactly what the
+callers were told. Ends with status 1 if anything was wrong.
 """
 
 import collections
@@ -67,8 +69,9 @@ PASSING = {'Killed', 'NoAnswer', 'StoreUnavailable', 'TooManyConflicts', 'Outdat
 
 @dataclasses.dataclass(eq=False)
 class Server:
-    """An instance. ``host`` is where it is, as its caller was told; ``open`` are its calls that may still be
-    carried out; ``ends``: its caller gives its claim back. ``seen``: a report with it was taken."""
+    """An instance. ``host`` is where it is, as its caller was told; ``open`` are its calls that
+    may still be carried out; ``ends``: its caller gives its claim back. ``seen``: a report with it
+    was taken."""
 
     uuid: str
     vcpus: int
@@ -90,7 +93,8 @@ class Host:
 
 
 class Fleet:
-    """Callers, hosts, and the engines that they call; all in one thread, driven by answers and time."""
+    """Callers, hosts, and the engines that they call; all in one thread, driven by answers and
+    time."""
 
     def __init__(self, engines, events, hosts, seed, full=FULL):
         self._engines, self._events, self._dice = engines, events, random.Random(seed)
@@ -130,7 +134,8 @@ class Fleet:
         return True
 
     def _engine(self, but=None, most=2 * AT_ONCE):
-        """The one that owes least, as a broker gives messages to consumers that have acknowledged theirs."""
+        """The one that owes least, as a broker gives messages to consumers that have acknowledged
+        theirs."""
         able = [one for one in self._engines if one is not but and one.owed < most]
         return min(able, key=lambda one: (one.owed, self._dice.random()), default=None)
 
@@ -154,12 +159,17 @@ class Fleet:
                     pass
 
     def rest(self, limit_s=180.0):
-        """Ask for nothing new until all is answered, and every host has reported what runs there."""
+        """Ask for nothing new until all is answered, and every host has reported what runs
+        there."""
         self.until_reported(2, limit_s)
         end = time.monotonic() + limit_s
-        while self._asking or any(one.open or one.ends or not one.seen for one in self.live.values()):
+        while self._asking or any(
+            one.open or one.ends or not one.seen for one in self.live.values()
+        ):
             if time.monotonic() > end:
-                self.faults.append(f'{len(self._calls)} calls were not answered in {limit_s:.0f} s')
+                self.faults.append(
+                    f'{len(self._calls)} calls were not answered in {limit_s:.0f} s'
+                )
                 return
             self._do_what_is_due()
             self._turn(0.05)
@@ -171,7 +181,9 @@ class Fleet:
         wanted = [(host, host.answered + rounds) for host in self._hosts.values()]
         while any(host.answered < times for host, times in wanted):
             if time.monotonic() > end:
-                self.faults.append(f'not every host could report {rounds} times in {limit_s:.0f} s')
+                self.faults.append(
+                    f'not every host could report {rounds} times in {limit_s:.0f} s'
+                )
                 return
             self._do_what_is_due()
             self._turn(0.05)
@@ -406,7 +418,9 @@ def run(home, server, url, link, chosen, tell=stage.tell):
             with Storm(engines, outages, fleet, chosen.pause, fleet.told, tell, link) as storm:
                 fleet.run(lambda fleet, until=until: fleet.told >= until, chosen.limit)
             fleet.rest()
-            happened += collections.Counter(kills=storm.kills, pauses=storm.pauses, cuts=storm.cuts)
+            happened += collections.Counter(
+                kills=storm.kills, pauses=storm.pauses, cuts=storm.cuts
+            )
             happened['database killed'] += storm.is_over
             if storm.failure:
                 faults['storm'].append(str(storm.failure))

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a crowd asks for, and hosts that have room for nearly all of it: the same for the same seed.
+"""What a crowd asks for, and hosts that have room for nearly all of it: the same for the same
+seed.
 
 An order is one call, as plain values:
 
@@ -46,7 +47,10 @@ KINDS = {
     'numa and device': (7, (1,), True, 1),
     'device': (4, (1, 1, 2), False, 1),
 }
-SIZES = {'anti-affinity': range(3, 9), 'affinity': range(2, 6)}  # members of a group; soft ones are alike
+SIZES = {
+    'anti-affinity': range(3, 9),
+    'affinity': range(2, 6),
+}  # members of a group; soft ones are alike
 
 
 def crowd(count, seed=0):
@@ -60,7 +64,13 @@ def crowd(count, seed=0):
 def _order(number, kind, groups, dice):
     _, counts, pinned, devices = KINDS[kind]
     instances = [new_uuid(dice) for _ in range(dice.choice(counts))]
-    size = dice.choice((2, 2, 4)) if pinned else 1 if kind.endswith('affinity') else dice.choice((1, 1, 2, 4))
+    size = (
+        dice.choice((2, 2, 4))
+        if pinned
+        else 1
+        if kind.endswith('affinity')
+        else dice.choice((1, 1, 2, 4))
+    )
     group = groups.join(kind, instances) if kind.endswith('affinity') else None
     return order(number, kind, instances, asks(size, pinned, devices), group)
 
@@ -102,8 +112,8 @@ class Groups:
     def join(self, kind, instances):
         """The group of a new order, as it is for that order.
 
-        In every other group an order names only its own instances: who asked at the same time does not
-        know of the others.
+        In every other group an order names only its own instances: who asked at the same time does
+        not know of the others.
         """
         dice, growing = self._dice, self._open[kind]
         if len(growing) < OPEN:
@@ -123,7 +133,8 @@ def new_group(policy, dice, most=1):
 
 
 def hosts_for(orders, count, room=0.95):
-    """ComputeNodes that have CPUs and devices for that share of what is asked, and memory for all of it.
+    """ComputeNodes that have CPUs and devices for that share of what is asked, and memory for all
+    of it.
 
     Each third host has NUMA cells with dedicated CPUs, huge pages and devices; every other host
     oversells its CPUs.

@@ -9,11 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Conductors of a crowd of queues: each creates and deletes servers, and writes down what it was told.
+"""Conductors of a crowd of queues: each creates and deletes servers, and writes down what it was
+told.
 
-A line of JSON for each server: ``uuid``, ``project``, ``created`` (its host, None if there is none),
-``deleted``, ``error`` of what was refused, and ``seconds`` that each call took. A caller that hears nothing
-asks again for the same.
+A line of JSON for each server: ``uuid``, ``project``, ``created`` (its host, None if there is
+none), ``deleted``, ``error`` of what was refused, and ``seconds`` that each call took. A caller
+that hears nothing asks again for the same.
 """
 
 import contextlib
@@ -44,9 +45,17 @@ ROWS = (
 )
 MIX = {'tiny': 0.55, 'small': 0.3, 'large': 0.12, 'tiny+pci:gpu': 0.03}
 MEAN_VCPUS = 0.55 + 2 * 0.3 + 4 * 0.12 + 0.03
-HASTY, ODD = 0.04, 0.03  # deleted while they are built; by the scheduler, for a queue says nothing of them
+HASTY, ODD = (
+    0.04,
+    0.03,
+)  # deleted while they are built; by the scheduler, for a queue says nothing of them
 DELETES = 0.35  # share of deletes while there are fewer servers than there may be
-AGAIN = (errors.NoAnswer, errors.StoreUnavailable, errors.BrokerUnavailable, messaging.MessagingException)
+AGAIN = (
+    errors.NoAnswer,
+    errors.StoreUnavailable,
+    errors.BrokerUnavailable,
+    messaging.MessagingException,
+)
 AGAIN_S, TRIES = 0.5, 200
 
 
@@ -71,7 +80,11 @@ class Caller:
     def _create(self):
         told = {'uuid': str(uuid.uuid4()), 'project': self._project, 'created': None, 'deleted': False,
                 'error': None, 'seconds': []}  # fmt: skip
-        hasty = threading.Thread(target=self._end, args=(told,)) if self._dice.random() < HASTY else None
+        hasty = (
+            threading.Thread(target=self._end, args=(told,))
+            if self._dice.random() < HASTY
+            else None
+        )
         if hasty:
             hasty.start()
         self._timed(told, lambda: self._place(told))
@@ -87,7 +100,9 @@ class Caller:
 
     def _place(self, told):
         (queue,) = self._dice.choices(list(MIX), MIX.values())
-        spec = self._catalogue.spec(self._catalogue.find(queue), told['uuid'], self._project, 'user')
+        spec = self._catalogue.spec(
+            self._catalogue.find(queue), told['uuid'], self._project, 'user'
+        )
         if self._dice.random() < ODD:
             spec.ignore_hosts = ['nobody']
         ((found, *_),) = self._router.place(spec, [told['uuid']])
@@ -130,8 +145,8 @@ def again(call):
 
 
 def converse(settings, log, answers, callers, projects, most, jobs, until_s, done, seed):
-    """A process of callers, until ``jobs`` creates and deletes are made, or the time is over; ``done`` counts
-    them."""
+    """A process of callers, until ``jobs`` creates and deletes are made, or the time is over;
+    ``done`` counts them."""
     bus = begin(settings, log)
     catalogue, turn = Catalogue.of(1, ROWS, CONF.queues.specials), threading.Lock()
 

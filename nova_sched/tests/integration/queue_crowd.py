@@ -9,13 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A crowd at the queues: servers come and go while workers are killed and the broker restarts; was all right?
+"""A crowd at the queues: servers come and go while workers are killed and the broker restarts; was
+all right?
 
-    python -m nova_sched.tests.integration.queue_crowd --database postgresql --workers 200 --jobs 20000
+    python -m nova_sched.tests.integration.queue_crowd --database postgresql --workers 200 --jobs
+    20000
 
-RabbitMQ and the database are private. Schedulers judge the claims, managers settle the jobs; processes of
-workers are killed all the time, the broker restarts once. When all is quiet again the books are audited: see
-`audit_queues`. Ends with status 1 if anything was wrong.
+RabbitMQ and the database are private. Schedulers judge the claims, managers settle the jobs;
+processes of workers are killed all the time, the broker restarts once. When all is quiet again the
+books are audited: see `audit_queues`. Ends with status 1 if anything was wrong.
 """
 
 import argparse
@@ -64,9 +66,10 @@ CALLERS = 'nova_sched.tests.integration.queue_callers'
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """How big a crowd, and what it goes through: every ``pause_s`` seconds a process of workers is killed,
-    ``kills`` times at most (None: as long as there are jobs). After ``limit_s`` no more jobs are begun. The
-    books are audited when nothing has been under way for ``quiet_s``: two reports of each node, at least."""
+    """How big a crowd, and what it goes through: every ``pause_s`` seconds a process of workers is
+    killed, ``kills`` times at most (None: as long as there are jobs). After ``limit_s`` no more
+    jobs are begun. The books are audited when nothing has been under way for ``quiet_s``: two
+    reports of each node, at least."""
 
     workers: int
     jobs: int
@@ -102,7 +105,9 @@ class Crowd:
         self.plan, self.home, self.database = plan, home, database
         self._url, self._end = url, contextlib.ExitStack()
         self._places = [
-            queue_workers.Place(f'node-{number:04}', 32768, 400, int(number % GPUS_ON == 0), VCPUS / 8)
+            queue_workers.Place(
+                f'node-{number:04}', 32768, 400, int(number % GPUS_ON == 0), VCPUS / 8
+            )
             for number in range(plan.workers)
         ]
         self.workers, self.callers, self.done, self._ready = [], [], [], {}
@@ -126,7 +131,9 @@ class Crowd:
             'quota.limits': f'servers={max(2, int(0.97 * plan.servers / len(projects)))}',
         }
         # The options of the bus are there once there is one.
-        self._cloud = self._end.enter_context(contextlib.closing(Cloud(self.home, self._url, self.database)))
+        self._cloud = self._end.enter_context(
+            contextlib.closing(Cloud(self.home, self._url, self.database))
+        )
         self._end.enter_context(settings(DURABLE))
         options = {key.replace('.', '__'): value for key, value in options.items()}
         self._cloud.daemons(plan.schedulers, **options)
@@ -160,11 +167,15 @@ class Crowd:
 
     def start(self, number):
         """Start a process of workers; the event says when they work."""
-        self._ready[number] = ready = PROCESSES.Event()  # kept, or the process finds none when it starts
+        self._ready[number] = ready = (
+            PROCESSES.Event()
+        )  # kept, or the process finds none when it starts
         log = self.home / f'workers-{number}.log'
         places = self._places[number :: self.plan.processes]
         given = self._settings, log, places, self.nodes, ready
-        self.workers[number] = PROCESSES.Process(target=queue_workers.work, args=given, daemon=True)
+        self.workers[number] = PROCESSES.Process(
+            target=queue_workers.work, args=given, daemon=True
+        )
         self.workers[number].start()
         return ready
 
@@ -188,7 +199,9 @@ class Crowd:
                 self.done[-1],
                 plan.seed + number + 1,
             )
-            self.callers.append(PROCESSES.Process(target=queue_callers.converse, args=given, daemon=True))
+            self.callers.append(
+                PROCESSES.Process(target=queue_callers.converse, args=given, daemon=True)
+            )
 
     def go(self):
         for caller in self.callers:
@@ -203,7 +216,8 @@ class Crowd:
 
 
 class Weather(threading.Thread):
-    """Kills processes of workers by turns, and restarts the broker once half of the jobs are begun with."""
+    """Kills processes of workers by turns, and restarts the broker once half of the jobs are begun
+    with."""
 
     def __init__(self, crowd, rabbit, tell):
         super().__init__(daemon=True)
@@ -240,7 +254,9 @@ def run(plan, home, broker, database, tell=stage.tell):
     rabbit = queue_figures.Rabbit(broker, url)
     with contextlib.closing(Crowd(plan, home, url, database)) as crowd:
         crowd.gather()
-        tell(f'{plan.workers} workers in {plan.processes} processes are ready; up to {plan.servers} servers')
+        tell(
+            f'{plan.workers} workers in {plan.processes} processes are ready; up to {plan.servers} servers'
+        )
         begun_s = time.monotonic()
         crowd.go()
         weather = Weather(crowd, rabbit, tell)
@@ -270,7 +286,8 @@ def run(plan, home, broker, database, tell=stage.tell):
 
 
 def audited(database, home, waiting):
-    """What is wrong with what a crowd has left in the database and in its folder; see audit_queues.faults."""
+    """What is wrong with what a crowd has left in the database and in its folder; see
+    audit_queues.faults."""
     return audit_queues.faults(database, queue_workers.lists(home / NODES), answers(home), waiting)
 
 
@@ -281,7 +298,8 @@ def answers(home):
 
 
 def _watch(crowd, weather, begun_s, tell):
-    """Until all callers have had their say: how often the books were audited, and what was wrong then."""
+    """Until all callers have had their say: how often the books were audited, and what was wrong
+    then."""
     told_s, looks, wrong = begun_s, 0, {}
     while crowd.talks():
         time.sleep(0.2)
@@ -300,8 +318,8 @@ def _watch(crowd, weather, begun_s, tell):
 def _until_quiet(crowd, rabbit, tell):
     """Wait until nothing has been under way for a while; what still is, if that takes too long.
 
-    A worker whose call was lost with the broker asks again after a minute. Until then its node holds, hidden,
-    what another one may have built long since.
+    A worker whose call was lost with the broker asks again after a minute. Until then its node
+    holds, hidden, what another one may have built long since.
     """
     until_s = time.monotonic() + PATIENCE_S
     since_s = time.monotonic()
@@ -311,9 +329,7 @@ def _until_quiet(crowd, rabbit, tell):
         waiting = sum(rabbit.waiting().values())
         hidden = sum(sum(held.values()) for held in queue_workers.lists(crowd.nodes).values())
         if busy or claims or waiting or hidden:
-            still = (
-                f'{busy} jobs under way, {claims} claims pending, {waiting} messages wait, {hidden} hidden'
-            )
+            still = f'{busy} jobs under way, {claims} claims pending, {waiting} messages wait, {hidden} hidden'
             since_s = time.monotonic()
             if since_s > until_s:
                 return [still]
@@ -346,13 +362,22 @@ def main():
     parser.add_argument('--database', choices=[*stage.DATABASES, 'sqlite'], default='postgresql')
     for name, default in NUMBERS.items():
         parser.add_argument(f'--{name}', type=int, default=default, metavar='N')
-    parser.add_argument('--seconds', type=int, default=3600, metavar='S', help='begin no jobs after so many')
-    parser.add_argument('--pause', type=float, default=5.0, metavar='S', help='seconds between two kills')
-    parser.add_argument('--keep', type=pathlib.Path, metavar='FOLDER', help='keep logs and answers here')
+    parser.add_argument(
+        '--seconds', type=int, default=3600, metavar='S', help='begin no jobs after so many'
+    )
+    parser.add_argument(
+        '--pause', type=float, default=5.0, metavar='S', help='seconds between two kills'
+    )
+    parser.add_argument(
+        '--keep', type=pathlib.Path, metavar='FOLDER', help='keep logs and answers here'
+    )
     chosen = parser.parse_args()
     stage.prepare()
     try:
-        with stage.folder(chosen.keep) as home, servers(chosen.database, home) as (broker, database):
+        with (
+            stage.folder(chosen.keep) as home,
+            servers(chosen.database, home) as (broker, database),
+        ):
             logging.basicConfig(filename=home / 'crowd.log', force=True)
             plan = Plan(
                 chosen.workers,

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What happened in a crowd of queues: as the ledger, the callers, RabbitMQ and the logs tell it."""
+"""What happened in a crowd of queues: as the ledger, the callers, RabbitMQ and the logs tell
+it."""
 
 import collections
 import re
@@ -24,7 +25,10 @@ SAID = {
     'put back by nodes': ('workers-*.log', 'is not for this node'),
     'builds that failed': ('workers-*.log', 'was told to fail'),
     'cut off builds, kept': ('workers-*.log', 'was built before the end of the last process'),
-    'cut off builds, undone': ('workers-*.log', 'was not built before the end of the last process'),
+    'cut off builds, undone': (
+        'workers-*.log',
+        'was not built before the end of the last process',
+    ),
     'taken over meanwhile': ('workers-*.log', 'another worker has taken over'),
     'decided in fallback': ('manager-*/log', 'as the scheduler decided'),
     'lost messages': ('manager-*/log', 'was lost'),
@@ -55,11 +59,17 @@ class Rabbit:
             found['delivered'] += events.get('deliver', 0)
             found['redelivered'] += events.get('redeliver', 0)
             # What expires into a queue is not counted as published there.
-            found['taken from fallback'] += events.get('ack', 0) * one['name'].endswith('.fallback')
+            found['taken from fallback'] += events.get('ack', 0) * one['name'].endswith(
+                '.fallback'
+            )
         return found
 
     def _queues(self):
-        return [one for one in self._broker.ask('GET', f'queues/{self._host}') if OURS.match(one['name'])]
+        return [
+            one
+            for one in self._broker.ask('GET', f'queues/{self._host}')
+            if OURS.match(one['name'])
+        ]
 
 
 def of_jobs(database, took_s):
@@ -69,8 +79,12 @@ def of_jobs(database, took_s):
     creates = [job for job in jobs if job['kind'] == 'create']
     return {
         'jobs': f'{len(jobs)}, {len(jobs) / took_s:.0f} a second',
-        'of them': ', '.join(f'{count} {kind} {state}' for (kind, state), count in sorted(kinds.items())),
-        'creates by': dict(collections.Counter('queue' if job['queue'] else 'scheduler' for job in creates)),
+        'of them': ', '.join(
+            f'{count} {kind} {state}' for (kind, state), count in sorted(kinds.items())
+        ),
+        'creates by': dict(
+            collections.Counter('queue' if job['queue'] else 'scheduler' for job in creates)
+        ),
         'tries': dict(sorted(collections.Counter(job['tries'] for job in jobs).items())),
         'why': _reasons(f'{job["kind"]}: {job["why"]}' for job in jobs if job['why']),
     }
@@ -78,11 +92,17 @@ def of_jobs(database, took_s):
 
 def of_answers(answers):
     """What callers were told."""
-    deleted = [told['seconds'][-1] for told in answers if told['deleted'] and len(told['seconds']) > 1]
+    deleted = [
+        told['seconds'][-1] for told in answers if told['deleted'] and len(told['seconds']) > 1
+    ]
     return {
-        'servers at the end': sum(bool(told['created']) and not told['deleted'] for told in answers),
+        'servers at the end': sum(
+            bool(told['created']) and not told['deleted'] for told in answers
+        ),
         'refused': _reasons(told['error'] for told in answers if told['error']),
-        'seconds of a create': _spread([told['seconds'][0] for told in answers if told['created']]),
+        'seconds of a create': _spread(
+            [told['seconds'][0] for told in answers if told['created']]
+        ),
         'seconds of a delete': _spread(deleted),
     }
 

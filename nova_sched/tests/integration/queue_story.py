@@ -9,13 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The tale of three flavors and a PCI device: which queues does each node hold after each create and delete?
+"""The tale of three flavors and a PCI device: which queues does each node hold after each create
+and delete?
 
     python -m nova_sched.tests.integration.queue_story
 
-RabbitMQ is private, and is asked itself who consumes from what; scheduler, manager, router and the workers of
-three nodes are in this process. What a node is to hold follows from its size and its servers by arithmetic
-alone, see ``Books``. Ends with an AssertionError where RabbitMQ says something else.
+RabbitMQ is private, and is asked itself who consumes from what; scheduler, manager, router and the
+workers of three nodes are in this process. What a node is to hold follows from its size and its
+servers by arithmetic alone, see ``Books``. Ends with an AssertionError where RabbitMQ says
+something else.
 """
 
 import concurrent.futures
@@ -82,7 +84,12 @@ class Books:
 
     def free(self):
         """CPUs, MiB, GiB, devices."""
-        left = [int(START_CPUS * self.place.ratio), self.place.memory_mb, self.place.disk_gb, self.place.gpus]
+        left = [
+            int(START_CPUS * self.place.ratio),
+            self.place.memory_mb,
+            self.place.disk_gb,
+            self.place.gpus,
+        ]
         for queue in self.servers.values():
             left = [have - takes for have, takes in zip(left, size(queue), strict=True)]
         return left
@@ -154,13 +161,16 @@ class Tale:
     # What RabbitMQ knows.
 
     def held(self):
-        """node -> queues that it consumes from, its own one among them, as RabbitMQ lists its consumers."""
+        """node -> queues that it consumes from, its own one among them, as RabbitMQ lists its
+        consumers."""
         host = self._url.rpartition('/')[2]
         connections = self._rabbit.ask('GET', f'vhosts/{host}/connections')
         names = {one['name']: one.get('user_provided_name', '') for one in connections}
         found = {place.host: set() for place in PLACES}
         for consumer in self._rabbit.ask('GET', f'consumers/{host}'):
-            details = consumer['channel_details'] or {}  # an empty list, while the channel comes or goes
+            details = (
+                consumer['channel_details'] or {}
+            )  # an empty list, while the channel comes or goes
             name = names.get(details.get('connection_name'), '').rpartition(' ')[2]
             if name in found:
                 found[name].add(consumer['queue']['name'].removeprefix('nova_sched.'))
@@ -173,7 +183,8 @@ class Tale:
     def check(self, what):
         """Tell who holds what, once that is what follows from the books. Raises AssertionError."""
         wanted = {
-            host: {of_host(host), *map(of_flavor, books.queues())} for host, books in self._state_sync.items()
+            host: {of_host(host), *map(of_flavor, books.queues())}
+            for host, books in self._state_sync.items()
         }
         until_s = time.monotonic() + PATIENCE_S
         while (found := self.held()) != wanted and time.monotonic() < until_s:
@@ -191,17 +202,24 @@ class Tale:
     def create(self, name, queue):
         """A new server; the books know then where it is."""
         self._uuids[name] = str(uuid.uuid4())
-        spec = self._catalogue.spec(self._catalogue.find(queue), self._uuids[name], 'project', 'user')
+        spec = self._catalogue.spec(
+            self._catalogue.find(queue), self._uuids[name], 'project', 'user'
+        )
         ((chosen, *_),) = self._router.place(spec, [self._uuids[name]])
         self._state_sync[chosen.service_host].servers[name] = queue
         self.check(f'create {name}, a {queue}: {chosen.service_host} has taken it')
 
     def refused(self, name, queue, words):
-        """A server for which there is no room waits for a worker, then the scheduler says why not."""
+        """A server for which there is no room waits for a worker, then the scheduler says why
+        not."""
         with concurrent.futures.ThreadPoolExecutor() as caller:
             asked = caller.submit(self.create, name, queue)
             until_s = time.monotonic() + PATIENCE_S
-            while not (waits := self.waiting(queue)) and not asked.done() and time.monotonic() < until_s:
+            while (
+                not (waits := self.waiting(queue))
+                and not asked.done()
+                and time.monotonic() < until_s
+            ):
                 time.sleep(0.1)
             self._say(f'create {name}, a {queue}: {waits} message waits in {of_flavor(queue)}')
             assert waits == 1

@@ -9,11 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The processes of a crowd of queues: workers on nodes that nobody has, and conductors that come and go.
+"""The processes of a crowd of queues: workers on nodes that nobody has, and conductors that come
+and go.
 
-A node is a real agent, with its list of instances on the disk, on a machine that it is told of instead of
-reading one: to read /sys for hundreds of nodes would take more than all the rest. Its reporter is real too;
-one thread by turns does what is due for all of a process. It has no place of its own on the bus.
+A node is a real agent, with its list of instances on the disk, on a machine that it is told of
+instead of reading one: to read /sys for hundreds of nodes would take more than all the rest. Its
+reporter is real too; one thread by turns does what is due for all of a process. It has no place of
+its own on the bus.
 """
 
 import dataclasses
@@ -47,7 +49,12 @@ from nova_sched.rpc.client import ClaimsClient, QueuesClient
 from nova_sched.tests.unit.agent.builders import GPU, facts
 
 CALL_S, REPORT_S = 60, 10.0
-ALIAS = {'name': 'gpu', 'vendor_id': GPU.vendor_id, 'product_id': GPU.product_id, 'device_type': 'type-PCI'}
+ALIAS = {
+    'name': 'gpu',
+    'vendor_id': GPU.vendor_id,
+    'product_id': GPU.product_id,
+    'device_type': 'type-PCI',
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +69,8 @@ class Place:
 
     def devices(self):
         return [
-            dataclasses.replace(GPU, address=f'0000:{0x81 + number:x}:00.0') for number in range(self.gpus)
+            dataclasses.replace(GPU, address=f'0000:{0x81 + number:x}:00.0')
+            for number in range(self.gpus)
         ]
 
 
@@ -81,7 +89,11 @@ class GivenAgent(Agent):
         )
         home.mkdir(parents=True, exist_ok=True)
         super().__init__(chosen, Instances(home / 'instances.json'))
-        sizes = {'memory_mb': place.memory_mb, 'disk_gb': place.disk_gb, 'disk_free_gb': place.disk_gb}
+        sizes = {
+            'memory_mb': place.memory_mb,
+            'disk_gb': place.disk_gb,
+            'disk_free_gb': place.disk_gb,
+        }
         self._machine = facts(uuid=self._machine.uuid, devices=place.devices(), **sizes)
 
     def look(self):
@@ -102,7 +114,9 @@ class Crew:
         for place in places:
             agent = GivenAgent(place, home / place.host)
             self.reporters.append(Reporter(agent, ReportClient(bus, CALL_S), lambda: REPORT_S))
-            self.workers[place.host] = self._worker(agent, place.host, self._settles(self.reporters[-1]))
+            self.workers[place.host] = self._worker(
+                agent, place.host, self._settles(self.reporters[-1])
+            )
 
     def _settles(self, reporter):
         def settled():
@@ -122,7 +136,9 @@ class Crew:
             settled=settled,
         )
         wanted = self._conf.queues
-        chosen = worker.Settings(wanted.slots, wanted.max_redeliveries, wanted.priority_steps, lambda: 30.0)
+        chosen = worker.Settings(
+            wanted.slots, wanted.max_redeliveries, wanted.priority_steps, lambda: 30.0
+        )
         return worker.Worker(around, chosen, Threads(), time.monotonic, random.Random())
 
     def start(self):
@@ -146,7 +162,8 @@ class Crew:
 
 
 def begin(settings, log):
-    """What each process does first: it reads the configuration, and says in a file what it has to say."""
+    """What each process does first: it reads the configuration, and says in a file what it has to
+    say."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     CONF(['--config-file', str(settings)], project='nova_sched')
     options.register_plug_in_opts(CONF)

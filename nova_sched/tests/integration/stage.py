@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the scripts that prove something run on: servers of their own, a cloud on them, and a clean end."""
+"""What the scripts that prove something run on: servers of their own, a cloud on them, and a clean
+end."""
 
 import argparse
 import contextlib
@@ -46,8 +47,12 @@ def arguments(what, **numbers):
     parser.add_argument('--database', choices=DATABASES, default='postgresql')
     for name, default in numbers.items():
         parser.add_argument(f'--{name}', type=int, default=default, metavar='N')
-    parser.add_argument('--limit', type=int, default=3600, metavar='S', help='end after so many seconds')
-    parser.add_argument('--keep', type=pathlib.Path, metavar='FOLDER', help='keep logs and answers here')
+    parser.add_argument(
+        '--limit', type=int, default=3600, metavar='S', help='end after so many seconds'
+    )
+    parser.add_argument(
+        '--keep', type=pathlib.Path, metavar='FOLDER', help='keep logs and answers here'
+    )
     return parser
 
 
@@ -55,7 +60,9 @@ def arguments(what, **numbers):
 def folder(kept):
     """A folder to work in: this one, or one that is gone at the end."""
     with contextlib.ExitStack() as end:
-        home = kept or pathlib.Path(end.enter_context(tempfile.TemporaryDirectory(prefix='nova-sched-')))
+        home = kept or pathlib.Path(
+            end.enter_context(tempfile.TemporaryDirectory(prefix='nova-sched-'))
+        )
         home.mkdir(parents=True, exist_ok=True)
         yield home
 

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A storm: schedulers are killed or stand still, servers go down, the link to the database is slow or cut."""
+"""A storm: schedulers are killed or stand still, servers go down, the link to the database is slow
+or cut."""
 
 import math
 import random
@@ -23,10 +24,10 @@ SLOW_S = 0.2  # how much longer each message to the database and back takes
 class Storm:
     """Goes on for as long as the block runs.
 
-    Every ``pause_s`` seconds one daemon is killed and started again. The ``outages`` are servers, each with
-    the number of answers after which it is killed and started again: ``[(server, 100), …]``. With a ``link``,
-    the proxy that some daemons reach their database by, every second time a daemon stands still instead, or
-    the link is slow for a while, or is cut.
+    Every ``pause_s`` seconds one daemon is killed and started again. The ``outages`` are servers,
+    each with the number of answers after which it is killed and started again: ``[(server, 100),
+    …]``. With a ``link``, the proxy that some daemons reach their database by, every second time a
+    daemon stands still instead, or the link is slow for a while, or is cut.
     """
 
     def __init__(self, daemons, outages, answers, pause_s=5.0, seed=0, tell=print, link=None):
@@ -77,7 +78,8 @@ class Storm:
         self.kills += 1
 
     def _hold_up(self):
-        """Let a daemon stand still, or its link be slow or cut; what was slow is as fast as before."""
+        """Let a daemon stand still, or its link be slow or cut; what was slow is as fast as
+        before."""
         self._link.restore()
         what = self._dice.choice(['still', 'still', 'slow', 'cut'])
         if what == 'slow':

@@ -89,7 +89,9 @@ def test_an_agent_that_finds_no_broker_says_so_and_starts_when_there_is_one(star
     rabbitmq.stop()
     try:
         agent = start('agent', INTERVAL)
-        agent.says('Node cmp1 cannot be reported; trying until it can. The bus has not answered for 1.5 s')
+        agent.says(
+            'Node cmp1 cannot be reported; trying until it can. The bus has not answered for 1.5 s'
+        )
     finally:
         rabbitmq.start()
     start('scheduler', '[claims]', 'store = memory').says('Scheduling on host')

@@ -67,12 +67,18 @@ def store(url):
         pytest.param(
             HAS.hold(PAIR),
             [PAIR],
-            ["1 of ('cpu', 0) are given, and 0 are free", "1 of ('cpu', 1) are given, and 0 are free"],
+            [
+                "1 of ('cpu', 0) are given, and 0 are free",
+                "1 of ('cpu', 1) are given, and 0 are free",
+            ],
             id='CPUs that the node has in use for somebody else',
         ),
         pytest.param(HAS.hold(PAIR), [REST], [], id='others'),
         pytest.param(
-            HAS, [PAIR, MORE_PAGES], ["9 of ('pages', 0, 2048) are given, and 8 are free"], id='pages'
+            HAS,
+            [PAIR, MORE_PAGES],
+            ["9 of ('pages', 0, 2048) are given, and 8 are free"],
+            id='pages',
         ),
         pytest.param(HAS, [NIC, NIC], ["2 of ('device', '8086'"], id='a device for two'),
     ],

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The audit of a crowd finds wrong answers, broken policies and false refusals, and nothing else."""
+"""The audit of a crowd finds wrong answers, broken policies and false refusals, and nothing
+else."""
 
 import json
 
@@ -72,14 +73,22 @@ ONE, PAIR = order(A), order(A, B)
         pytest.param(ONE, answer(ONE, HERE), [row(A), row(A, THERE)], 'was told', id='twice'),
         pytest.param(ONE, answer(ONE), [row(A)], 'was refused', id='refused, but placed'),
         pytest.param(PAIR, answer(PAIR), [row(B)], 'was refused', id='half of a refused one'),
-        pytest.param(PAIR, answer(PAIR, error='NoAnswer'), [row(B)], 'had no answer', id='half of one'),
         pytest.param(
-            PAIR, answer(PAIR, HERE, THERE), [row(A), row(B)], 'was told', id='one of two elsewhere'
+            PAIR, answer(PAIR, error='NoAnswer'), [row(B)], 'had no answer', id='half of one'
+        ),
+        pytest.param(
+            PAIR,
+            answer(PAIR, HERE, THERE),
+            [row(A), row(B)],
+            'was told',
+            id='one of two elsewhere',
         ),
         pytest.param(ONE, answer(ONE, error='KeyError'), [], 'failed with KeyError', id='failed'),
         pytest.param(ONE, answer(ONE), [row(C)], 'nobody asked', id='a stranger'),
         pytest.param(ONE, answer(ONE, HERE), [row(A, vcpus=2)], 'a claim has', id='too much'),
-        pytest.param(ONE, answer(order(A, number=1), HERE), [row(A)], 'has 0 answers', id='unanswered'),
+        pytest.param(
+            ONE, answer(order(A, number=1), HERE), [row(A)], 'has 0 answers', id='unanswered'
+        ),
     ],
 )
 def test_answers(asked, told, claims, words):
@@ -91,13 +100,23 @@ def test_answers(asked, told, claims, words):
 @pytest.mark.parametrize(
     'of, claims, words',
     [
-        pytest.param(group(), [row(A, of_group=True), row(B, THERE, of_group=True)], None, id='apart'),
         pytest.param(
-            group(), [row(A, of_group=True), row(B, of_group=True)], '2 members on here', id='together'
+            group(), [row(A, of_group=True), row(B, THERE, of_group=True)], None, id='apart'
         ),
-        pytest.param(group(most=2), [row(A, of_group=True), row(B, of_group=True)], None, id='two allowed'),
         pytest.param(
-            group('affinity'), [row(A, of_group=True), row(B, of_group=True)], None, id='affine, together'
+            group(),
+            [row(A, of_group=True), row(B, of_group=True)],
+            '2 members on here',
+            id='together',
+        ),
+        pytest.param(
+            group(most=2), [row(A, of_group=True), row(B, of_group=True)], None, id='two allowed'
+        ),
+        pytest.param(
+            group('affinity'),
+            [row(A, of_group=True), row(B, of_group=True)],
+            None,
+            id='affine, together',
         ),
         pytest.param(
             group('affinity'),
@@ -126,7 +145,12 @@ def node(uuid, vcpus, pcpus=0):
     amounts = {'VCPU': vcpus, 'PCPU': pcpus, 'MEMORY_MB': 9999, 'DISK_GB': 99}
     inventories = {name: [total, 0, 1.0] for name, total in amounts.items()}
     name = 'here' if uuid == HERE else 'there'
-    return {'uuid': uuid, 'host': name, 'inventories': json.dumps(inventories), 'foreign_use': '{}'}
+    return {
+        'uuid': uuid,
+        'host': name,
+        'inventories': json.dumps(inventories),
+        'foreign_use': '{}',
+    }
 
 
 def report(uuid, *cells, pools=()):
@@ -138,7 +162,8 @@ def report(uuid, *cells, pools=()):
 
 
 def has_room(refused, claims=(), ended=(), vcpus=(4, 0), others=()):
-    """Whether it is found that the hosts `here` and `there`, with so many CPUs, had room for it."""
+    """Whether it is found that the hosts `here` and `there`, with so many CPUs, had room for
+    it."""
     nodes = [node(uuid, free) for uuid, free in zip((HERE, THERE), vcpus, strict=True)]
     reports = [report(HERE), report(THERE)]
     answers = [refused, *others]
@@ -151,11 +176,17 @@ def has_room(refused, claims=(), ended=(), vcpus=(4, 0), others=()):
         pytest.param(order(A, size=4), [], [], (4, 0), True, id='it fits'),
         pytest.param(order(A, size=5), [], [], (4, 4), False, id='nowhere enough'),
         pytest.param(order(A, size=4), [row(B)], [], (4, 3), False, id='taken before'),
-        pytest.param(order(A, size=4), [row(B, created_s=3.0)], [], (4, 0), True, id='taken later'),
+        pytest.param(
+            order(A, size=4), [row(B, created_s=3.0)], [], (4, 0), True, id='taken later'
+        ),
         pytest.param(order(A, B, C, size=2), [], [], (4, 3), True, id='several, on both'),
         pytest.param(order(A, B, C, size=2), [], [], (4, 1), False, id='not for all of several'),
-        pytest.param(order(A, size=4), [], [row(B, ended_s=1.5)], (4, 0), False, id='one left meanwhile'),
-        pytest.param(order(A, size=4), [], [row(B, ended_s=-1.0)], (4, 0), True, id='one left long ago'),
+        pytest.param(
+            order(A, size=4), [], [row(B, ended_s=1.5)], (4, 0), False, id='one left meanwhile'
+        ),
+        pytest.param(
+            order(A, size=4), [], [row(B, ended_s=-1.0)], (4, 0), True, id='one left long ago'
+        ),
         pytest.param(order(A, size=4), [], [row(A, ended_s=1.5)], (4, 0), True, id='its own left'),
     ],
 )
@@ -187,12 +218,24 @@ def test_refusals_by_policy(of, count, claims, vcpus, found):
 @pytest.mark.parametrize(
     'asked, pcpus, pages, devices, found',
     [
-        pytest.param({'size': 2, 'pinned': True}, (2, 0), (128, 0), (0, 0), True, id='CPUs and pages'),
-        pytest.param({'size': 2, 'pinned': True}, (1, 1), (128, 128), (0, 0), False, id='CPUs in two cells'),
-        pytest.param({'size': 2, 'pinned': True}, (2, 2), (127, 127), (0, 0), False, id='too few pages'),
-        pytest.param({'size': 2, 'pinned': True}, (2, 0), (0, 128), (0, 0), False, id='pages elsewhere'),
-        pytest.param({'size': 2, 'pinned': True, 'devices': 1}, (2, 2), (128, 0), (0, 1), False, id='far'),
-        pytest.param({'size': 2, 'pinned': True, 'devices': 1}, (2, 2), (0, 128), (0, 1), True, id='near'),
+        pytest.param(
+            {'size': 2, 'pinned': True}, (2, 0), (128, 0), (0, 0), True, id='CPUs and pages'
+        ),
+        pytest.param(
+            {'size': 2, 'pinned': True}, (1, 1), (128, 128), (0, 0), False, id='CPUs in two cells'
+        ),
+        pytest.param(
+            {'size': 2, 'pinned': True}, (2, 2), (127, 127), (0, 0), False, id='too few pages'
+        ),
+        pytest.param(
+            {'size': 2, 'pinned': True}, (2, 0), (0, 128), (0, 0), False, id='pages elsewhere'
+        ),
+        pytest.param(
+            {'size': 2, 'pinned': True, 'devices': 1}, (2, 2), (128, 0), (0, 1), False, id='far'
+        ),
+        pytest.param(
+            {'size': 2, 'pinned': True, 'devices': 1}, (2, 2), (0, 128), (0, 1), True, id='near'
+        ),
         pytest.param({'devices': 1}, (0, 0), (0, 0), (0, 1), True, id='a device anywhere'),
         pytest.param({'devices': 1}, (0, 0), (0, 0), (0, 0), False, id='no device'),
         pytest.param({'devices': 2}, (0, 0), (0, 0), (1, 1), True, id='devices of two cells'),
@@ -200,7 +243,12 @@ def test_refusals_by_policy(of, count, claims, vcpus, found):
 )
 def test_refusals_of_pieces(asked, pcpus, pages, devices, found):
     cells = [
-        cell(number, [], range(8 * number, 8 * number + pcpus[number]), pages=[(2048, pages[number])])
+        cell(
+            number,
+            [],
+            range(8 * number, 8 * number + pcpus[number]),
+            pages=[(2048, pages[number])],
+        )
         for number in (0, 1)
     ]
     pools = [pool(count, number) for number, count in enumerate(devices)]
@@ -214,7 +262,9 @@ def test_refusals_of_pieces(asked, pcpus, pages, devices, found):
     'tries, answered_s, found, doubtful',
     [
         pytest.param([1.0, 2.0], 3.0, {'here': 3}, True, id='its claim may have had the host'),
-        pytest.param([1.0, 2.0], 3.0, {'here': 3, 'there': 1}, True, id='and one is not enough for two'),
+        pytest.param(
+            [1.0, 2.0], 3.0, {'here': 3, 'there': 1}, True, id='and one is not enough for two'
+        ),
         pytest.param([1.0, 2.0], 3.0, {'here': 3, 'there': 2}, False, id='another host is left'),
         pytest.param([2.0], 3.0, {'here': 3}, False, id='asked once: nothing ended'),
         pytest.param([1.0, 1.2], 1.4, {'here': 3}, False, id='answered long before'),
@@ -240,7 +290,9 @@ def test_claims_that_end_are_kept(request, kind):
     with engine.begin() as session:
         session.execute(sa.text('DELETE FROM claims'))
         (now_s,) = session.execute(
-            sa.text(f'SELECT {"EXTRACT(EPOCH FROM now())" if kind == "postgresql" else "UNIX_TIMESTAMP()"}')
+            sa.text(
+                f'SELECT {"EXTRACT(EPOCH FROM now())" if kind == "postgresql" else "UNIX_TIMESTAMP()"}'
+            )
         ).one()
     ((kept,),) = audit.rows(database, 'ended_claims')
     assert (kept['consumer_uuid'], kept['created_s']) == (B, 1.0)

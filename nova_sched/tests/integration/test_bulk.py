@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Many rows in one statement, on database servers: the same rows, in few round trips, in nobody's way."""
+"""Many rows in one statement, on database servers: the same rows, in few round trips, in nobody's
+way."""
 
 import pytest
 import sqlalchemy as sa
@@ -72,8 +73,12 @@ def test_round_trips(filled, statement, one, count, messages):
     ],
 )
 def test_rows_that_others_hold_are_nobodys_business(filled, statement, one, numbers):
-    """A database that would rather read the whole table, and wait for locks on its way, must not."""
-    impatient = {'postgresql': "SET lock_timeout = '1s'", 'mysql': 'SET innodb_lock_wait_timeout = 1'}
+    """A database that would rather read the whole table, and wait for locks on its way, must
+    not."""
+    impatient = {
+        'postgresql': "SET lock_timeout = '1s'",
+        'mysql': 'SET innodb_lock_wait_timeout = 1',
+    }
     with filled.begin() as other, filled.begin() as connection:
         other.execute(sa.delete(TABLE).where(TABLE.c.uuid == key(ROWS)))
         connection.execute(sa.text(impatient[filled.dialect.name]))

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The contract of a claim store on database servers, and what only several schedulers at once can show."""
+"""The contract of a claim store on database servers, and what only several schedulers at once can
+show."""
 
 import contextlib
 import dataclasses
@@ -137,7 +138,8 @@ def waiting(database, count):
 
 
 def held_up(database, first, second):
-    """Let two works run into the lock of a node, one after the other, before either goes on; results."""
+    """Let two works run into the lock of a node, one after the other, before either goes on;
+    results."""
     with futures.ThreadPoolExecutor(2) as pool:
         with database.begin() as connection:
             lock(connection, node())
@@ -149,7 +151,9 @@ def held_up(database, first, second):
 
 
 def lock(connection, uuid):
-    connection.execute(sa.update(NODES).where(NODES.c.uuid == uuid).values(seen_s=NODES.c.seen_s + 1))
+    connection.execute(
+        sa.update(NODES).where(NODES.c.uuid == uuid).values(seen_s=NODES.c.seen_s + 1)
+    )
 
 
 def test_two_schedulers_cannot_both_take_the_last_slot(store, another, database):
@@ -200,7 +204,9 @@ def test_two_schedulers_end_one_claim_once(store, another, database, end):
 
 
 RACKS = [
-    Fence(uuid_of(f'rack {number}'), frozenset(node(f'host-{one}') for one in (number, number + 1)))
+    Fence(
+        uuid_of(f'rack {number}'), frozenset(node(f'host-{one}') for one in (number, number + 1))
+    )
     for number in range(3)
 ]
 
@@ -208,7 +214,13 @@ RACKS = [
 def member(name, number=0, fence=None, **words):
     """The planned claim of a member on host-(number)."""
     fences = (fence.token,) if fence else ()
-    words = {'state': PLANNED, 'top_group': uuid_of('group'), 'member': name, 'fences': fences, **words}
+    words = {
+        'state': PLANNED,
+        'top_group': uuid_of('group'),
+        'member': name,
+        'fences': fences,
+        **words,
+    }
     return claim(uuid_of(name), node(f'host-{number}'), **words)
 
 
@@ -224,7 +236,12 @@ def marks(store):
 def test_two_plans_for_the_same_last_slots(store, another, database):
     ready(store, 'host-0', 'host-1', vcpus=2)
     plans = [
-        plan(*(member(f'{name} {number}', number, vcpus=2, top_group=uuid_of(name)) for number in order))
+        plan(
+            *(
+                member(f'{name} {number}', number, vcpus=2, top_group=uuid_of(name))
+                for number in order
+            )
+        )
         for name, order in (('a', (0, 1)), ('b', (1, 0)))
     ]
     outcomes = held_up(database, *(lambda one=one: another().commit([one])[0] for one in plans))
@@ -250,7 +267,9 @@ def test_two_changes_of_one_group(store, another, database):
 def test_an_outsider_comes_while_a_fence_goes_up(store, another, database, order):
     ready(store, 'host-0', 'host-1')
     wants = [plan(member('a', 1, RACKS[0]), fences=(RACKS[0],)), Placement((claim(A, node()),))]
-    outcomes = held_up(database, *(lambda one=wants[one]: another().commit([one])[0] for one in order))
+    outcomes = held_up(
+        database, *(lambda one=wants[one]: another().commit([one])[0] for one in order)
+    )
     assert [outcome.won for outcome in outcomes] == [True, False]
     assert len(store.claims()) == 1
     assert marks(store) == ({RACKS[0].token} if order[0] == 0 else set())
@@ -283,14 +302,19 @@ def test_a_node_comes_to_a_domain_while_its_fence_ends(store, another, database)
 
 
 def test_whole_groups_come_and_go_and_nobody_waits_for_ever(store, another):
-    """Plans with fences in overlapping racks, updates, ends, outsiders: no deadlock, no half plan."""
+    """Plans with fences in overlapping racks, updates, ends, outsiders: no deadlock, no half
+    plan."""
     ready(store, *(f'host-{number}' for number in range(4)), vcpus=8)
 
     def scheduler(name):
         mine, chance, won = another(), random.Random(name), 0
         for number in range(12):
             group, fence, away = uuid_of(f'{name} {number}'), chance.choice([*RACKS, None]), []
-            hosts = chance.choices(range(4), k=3) if fence is None else chance.choices(inside(fence), k=3)
+            hosts = (
+                chance.choices(range(4), k=3)
+                if fence is None
+                else chance.choices(inside(fence), k=3)
+            )
             claims = [member(f'{name} {number} {place}', host, fence, top_group=group)
                       for place, host in enumerate(hosts)]  # fmt: skip
             fences = (fence,) if fence else ()
@@ -301,7 +325,9 @@ def test_whole_groups_come_and_go_and_nobody_waits_for_ever(store, another):
             won += 1
             assert len(mine.group_claims(group)) == 3
             for one in chance.sample(claims, 2):
-                made = dataclasses.replace(one, consumer_uuid=uuid_of(f'i {one.member}'), state=CONFIRMED)
+                made = dataclasses.replace(
+                    one, consumer_uuid=uuid_of(f'i {one.member}'), state=CONFIRMED
+                )
                 made = dataclasses.replace(made, uuid=uuid_of(f'claim {one.member}'))
                 assert mine.commit([Placement((made,), (one.key,), takes=(one.key,))])[0].won
                 away.append(made.key)
@@ -334,7 +360,9 @@ def test_how_many_messages_a_plan_takes(store, database, count):
     assert len(messages) == {'postgresql': 4, 'mysql': 8}[database.dialect.name]
 
 
-def test_an_instance_takes_the_place_of_its_plan_while_others_are_at_work(store, another, database):
+def test_an_instance_takes_the_place_of_its_plan_while_others_are_at_work(
+    store, another, database
+):
     """It is in nobody's way but on its own node, though the whole rack is for its group alone."""
     ready(store, 'host-0', 'host-1')
     old = member('a', 0, RACKS[0])
@@ -348,7 +376,9 @@ def test_an_instance_takes_the_place_of_its_plan_while_others_are_at_work(store,
 
 def test_a_node_leaves_while_somebody_claims_on_it(store, another, database):
     ready(store)
-    held_up(database, lambda: another().remove_node(node()), lambda: place(another(), claim(A, node())))
+    held_up(
+        database, lambda: another().remove_node(node()), lambda: place(another(), claim(A, node()))
+    )
     assert store.changes({}).nodes == ()
     assert store.claims() == []
 
@@ -359,8 +389,13 @@ def test_many_schedulers_never_exceed_the_capacity(store, another):
     def take(name):
         mine, won = another(), 0
         for number in range(10):
-            both = [claim(uuid_of(f'{name} {number} {host}'), node(host)) for host in ('host-0', 'host-1')]
-            won += until_it_answers(mine.commit, [Placement(tuple(both[:: 1 - 2 * (number % 2)]))])[0].won
+            both = [
+                claim(uuid_of(f'{name} {number} {host}'), node(host))
+                for host in ('host-0', 'host-1')
+            ]
+            won += until_it_answers(
+                mine.commit, [Placement(tuple(both[:: 1 - 2 * (number % 2)]))]
+            )[0].won
         return won
 
     with futures.ThreadPoolExecutor(4) as pool:
@@ -387,7 +422,8 @@ def test_the_first_report_of_a_node_to_two_schedulers_at_once(store, another, da
 
 
 def test_a_look_never_takes_old_claims_for_new(store, another, database):
-    """Somebody claims between the statements of a look: at the next look, at the latest, it is seen."""
+    """Somebody claims between the statements of a look: at the next look, at the latest, it is
+    seen."""
     ready(store)
     reader, made = another(), claim(A, node())
     with just_before('FROM claims', lambda *_: place(store, made)):
@@ -400,7 +436,11 @@ def test_a_look_never_takes_old_claims_for_new(store, another, database):
 def test_what_a_claim_is_judged_by_is_read_under_the_lock(store, another, database, known):
     """Another scheduler claims for the consumer between the look at its claims and the lock."""
     ready(store, vcpus=4)
-    ours, theirs, beside = claim(A, node(), vcpus=3), claim(A, node(), vcpus=2), claim(B, node(), vcpus=1)
+    ours, theirs, beside = (
+        claim(A, node(), vcpus=3),
+        claim(A, node(), vcpus=2),
+        claim(B, node(), vcpus=1),
+    )
     first = Placement((ours,), replaces=frozenset([theirs.uuid] if known else []))
     with just_before('FOR UPDATE', lambda *_: place(store, theirs)):
         outcomes = another().commit([first, Placement((beside,))])
@@ -411,9 +451,12 @@ def test_what_a_claim_is_judged_by_is_read_under_the_lock(store, another, databa
 
 @pytest.mark.parametrize('count', [1, 20])
 def test_how_many_messages_claims_of_new_instances_take(store, database, count):
-    """However many there are; MariaDB's driver says COMMIT, and takes one statement in a message."""
+    """However many there are; MariaDB's driver says COMMIT, and takes one statement in a
+    message."""
     ready(store, 'host-0', 'host-1')
-    wanted = [claim(uuid_of(f'instance {number}'), node(f'host-{number % 2}')) for number in range(count)]
+    wanted = [
+        claim(uuid_of(f'instance {number}'), node(f'host-{number % 2}')) for number in range(count)
+    ]
     with counted() as messages:
         outcomes = store.commit([Placement((one,)) for one in wanted])
     assert all(outcome.won for outcome in outcomes)

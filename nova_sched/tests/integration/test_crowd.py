@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Crowds at several schedulers, as small as they can be; the modules named here do the same on any scale."""
+"""Crowds at several schedulers, as small as they can be; the modules named here do the same on any
+scale."""
 
 import contextlib
 
@@ -56,7 +57,9 @@ def test_a_crowd_on_a_cluster_that_is_nearly_full(stored):
 
 @on_mariadb
 def test_a_crowd_in_a_storm(stored, servers):
-    plan = crowd.Plan(500, schedulers=3, callers=24, processes=2, outages=servers, pause_s=1.0, silence_s=4.0)
+    plan = crowd.Plan(
+        500, schedulers=3, callers=24, processes=2, outages=servers, pause_s=1.0, silence_s=4.0
+    )
     outcome = crowd.run(stored, plan)
     assert wrong(outcome.faults) == {}
     assert any(len(answer['sent_s']) > 1 for answer in outcome.answers)

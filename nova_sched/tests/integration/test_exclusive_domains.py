@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Nodes come to exclusive domains and leave them, at the same moment as these are closed and opened."""
+"""Nodes come to exclusive domains and leave them, at the same moment as these are closed and
+opened."""
 
 import subprocess
 import sys
@@ -96,7 +97,8 @@ COMES = [
 
 @pytest.mark.parametrize('comes, hosts', COMES)
 class TestBetween:
-    """One does all of its work when the other has decided to, and has not taken the fences for itself."""
+    """One does all of its work when the other has decided to, and has not taken the fences for
+    itself."""
 
     def test_a_node_comes_while_its_domain_is_closed(self, store, another, comes, hosts):
         with just_before(HOLDS, lambda *_: comes(another())):
@@ -129,7 +131,9 @@ class TestBetween:
         assert behind(store) == {host: {TOKEN} for host in {HOST, *hosts}}
 
 
-@pytest.mark.parametrize('order', [(0, 1), (1, 0)], ids=['the aggregate first', 'the report first'])
+@pytest.mark.parametrize(
+    'order', [(0, 1), (1, 0)], ids=['the aggregate first', 'the report first']
+)
 def test_an_aggregate_takes_a_host_that_reports_for_the_first_time(store, another, order):
     closes(store)
     works = [is_put_in, reports_elsewhere]
@@ -168,7 +172,8 @@ ROUNDS = 40
 
 
 def test_several_processes_at_once(url, store):
-    """Whatever is committed when: who is in a closed rack carries its token, and no token is for nobody."""
+    """Whatever is committed when: who is in a closed rack carries its token, and no token is for
+    nobody."""
     racks(store, **{host.replace('-', '_'): 'r0' for host in HOSTS})
     command = [sys.executable, '-m', 'nova_sched.tests.integration.fence_race', url]
     pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
@@ -208,7 +213,9 @@ def amiss(store):
     found = []
     for row in places:
         told = {} if row.told is None else sql.json.loads(row.told)
-        where = Racks().domains(row.host, row.nodename, told, domains.of_host(aggregates, row.host))
+        where = Racks().domains(
+            row.host, row.nodename, told, domains.of_host(aggregates, row.host)
+        )
         carries = sql.tokens(row.fences)
         there = {token for token, one in known.items() if one.name == where['rack']}
         found += [f'{row.host} in {where["rack"]} lacks {token}' for token in there - carries]

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A database server whose disk is full: claims are made or refused, and nothing is left half done."""
+"""A database server whose disk is full: claims are made or refused, and nothing is left half
+done."""
 
 import contextlib
 import shutil
@@ -33,7 +34,8 @@ SMALL_MB = 24
 
 @pytest.fixture(params=['postgresql', 'mariadb'])
 def small_disk(request, tmp_path):
-    """URL of a new database on a server of its own, on a small disk of its own, and the disk's folder."""
+    """URL of a new database on a server of its own, on a small disk of its own, and the disk's
+    folder."""
     kind = {'postgresql': postgresql, 'mariadb': mariadb}[request.param]
     with kind.server() as server:
         name, user = 'small', {'postgresql': 'postgres', 'mariadb': 'mysql'}[request.param]
@@ -69,7 +71,8 @@ def fill(folder):
 def until_it_is_full(store):
     """Commit claims until one alone finds no room: those that were made, and that one.
 
-    Where a page is full depends on the claim: of three that found no room together, two may find some alone.
+    Where a page is full depends on the claim: of three that found no room together, two may find
+    some alone.
     """
     made = []
     for turn in range(2000):
@@ -92,7 +95,8 @@ def claimed(turn, host):
 
 
 def test_a_full_disk(small_disk):
-    """Claims go into the room that their tables have left; the one after that is refused, for good."""
+    """Claims go into the room that their tables have left; the one after that is refused, for
+    good."""
     url, folder = small_disk
     made = engine.create(url)
     schema.upgrade(made)

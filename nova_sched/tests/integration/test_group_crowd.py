@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Groups that are created by many at the same time, at schedulers that die in between: no half plan, ever."""
+"""Groups that are created by many at the same time, at schedulers that die in between: no half
+plan, ever."""
 
 import concurrent.futures
 import contextlib
@@ -34,14 +35,20 @@ def template(number):
     """One of four groups: apart by rack, in one rack, near each other, or alone on its hosts."""
     kind = number % 4
     size = 3 + number % 3
-    server = {'type': 'OS::Nova::Server', 'properties': {'flavor': {'vcpus': 2, 'ram': 1024, 'disk': 1}}}
+    server = {
+        'type': 'OS::Nova::Server',
+        'properties': {'flavor': {'vcpus': 2, 'ram': 1024, 'disk': 1}},
+    }
     policies = [
         {'type': 'anti-affinity', 'level': 'rack'},
         {'type': 'affinity', 'level': 'rack'},
         {'type': 'spread', 'level': 'rack', 'min_domains': 2, 'max_skew': 1},
         {'type': 'exclusive', 'level': 'host'},
     ]
-    web = {'type': 'OS::Heat::ResourceGroup', 'properties': {'count': size, 'resource_def': server}}
+    web = {
+        'type': 'OS::Heat::ResourceGroup',
+        'properties': {'count': size, 'resource_def': server},
+    }
     return {
         'heat_template_version': '2021-04-16',
         'resources': {
@@ -87,7 +94,8 @@ def test_two_schedulers_that_die_in_between(cloud):
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         asked = [pool.submit(create, cloud, number) for number in range(GROUPS)]
         for turn in range(4):
-            eventually(lambda: sum(map(concurrent.futures.Future.done, asked)) >= 30 * (turn + 1), PATIENCE_S)  # noqa: B023
+            least = 30 * (turn + 1)
+            eventually(lambda: sum(one.done() for one in asked) >= least, PATIENCE_S)  # noqa: B023
             daemon = daemons[turn % 2]
             daemon.kill()
             assert audit_groups.faults(cloud.database) == []

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Daemons that end under load, in good order or not: no claim is lost, none doubled, and decisions go on."""
+"""Daemons that end under load, in good order or not: no claim is lost, none doubled, and decisions
+go on."""
 
 import os
 import signal
@@ -91,7 +92,9 @@ def test_a_restarted_daemon_decides_from_what_it_knew(cloud):
     """At once, without a single report, and it knows what is taken."""
     daemon = cloud.daemon()
     cloud.add(3, vcpus=2)
-    cloud.scheduler.select_destinations(spec(vcpus=1), [uuid_of(name) for name in ('one', 'two', 'three')])
+    cloud.scheduler.select_destinations(
+        spec(vcpus=1), [uuid_of(name) for name in ('one', 'two', 'three')]
+    )
     daemon.kill()
     begin = time.monotonic()
     daemon.start()

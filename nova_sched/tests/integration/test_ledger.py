@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The ledger of jobs and quotas on database servers, and what only several connections at once can show."""
+"""The ledger of jobs and quotas on database servers, and what only several connections at once can
+show."""
 
 import time
 from concurrent import futures
@@ -53,7 +54,8 @@ def test_the_last_of_a_limit_while_both_wait_for_the_project(database):
         with database.begin() as connection:
             locked(connection)
             wants = [
-                pool.submit(ledger.open, [entry(name)], [hold(name)], limited(servers=2)) for name in 'bc'
+                pool.submit(ledger.open, [entry(name)], [hold(name)], limited(servers=2))
+                for name in 'bc'
             ]
             time.sleep(0.5)
             assert not any(one.done() for one in wants)
@@ -66,7 +68,9 @@ def test_the_last_of_a_limit_while_both_wait_for_the_project(database):
 def test_a_hold_changes_while_it_is_given_back(database):
     """What is given back is what it comes to, not what it was when somebody looked."""
     ledger = SqlLedger(database)
-    ledger.open([entry(), entry('b', kind='resize', instance_uuid=uuid_of('i a'))], [hold(vcpus=2)])
+    ledger.open(
+        [entry(), entry('b', kind='resize', instance_uuid=uuid_of('i a'))], [hold(vcpus=2)]
+    )
     with futures.ThreadPoolExecutor(2) as pool:
         with database.begin() as connection:
             locked(connection)
@@ -82,7 +86,8 @@ def test_a_hold_changes_while_it_is_given_back(database):
 
 
 def test_a_hold_that_stays_the_same_is_written(database):
-    """On Galera only that keeps it apart from its end: an UPDATE to the same amounts writes nothing."""
+    """On Galera only that keeps it apart from its end: an UPDATE to the same amounts writes
+    nothing."""
     ledger = SqlLedger(database)
     ledger.open([entry()], [hold()])
     with counted() as messages:
@@ -103,17 +108,21 @@ def test_projects_do_not_wait_for_each_other(database):
 
 @pytest.mark.parametrize('count', [1, 20])
 def test_how_many_messages_jobs_take(database, count):
-    """However many there are; MariaDB's driver says COMMIT, and takes one statement in a message."""
+    """However many there are; MariaDB's driver says COMMIT, and takes one statement in a
+    message."""
     ledger = SqlLedger(database)
     ledger.open([entry()], [hold()])
     names = [str(number) for number in range(count)]
     with counted() as messages:
-        ledger.open([entry(name) for name in names], [hold(name) for name in names], limited(servers=99))
+        ledger.open(
+            [entry(name) for name in names], [hold(name) for name in names], limited(servers=99)
+        )
     assert len(messages) == {'postgresql': 3, 'mysql': 6}[database.dialect.name]
 
 
 def test_how_many_messages_an_end_takes(database):
-    """One that gives its hold back, and one that does not; the drivers say COMMIT, and SQLAlchemy's BEGIN."""
+    """One that gives its hold back, and one that does not; the drivers say COMMIT, and
+    SQLAlchemy's BEGIN."""
     ledger = SqlLedger(database)
     ledger.open([entry(), entry('b')], [hold(), hold('b')])
     with counted() as messages:

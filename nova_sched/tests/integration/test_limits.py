@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Limits of time on real servers: what a session has, what ends there, and how a silent server is noticed."""
+"""Limits of time on real servers: what a session has, what ends there, and how a silent server is
+noticed."""
 
 import contextlib
 import dataclasses
@@ -68,7 +69,8 @@ def table(database):
 
 @pytest.fixture
 def made(url):
-    """Makes engines with other limits, on another address of the same server where that is given."""
+    """Makes engines with other limits, on another address of the same server where that is
+    given."""
     engines = []
 
     def make(limits, port=None, more=''):
@@ -95,7 +97,10 @@ def ask(sessions, text):
 
 def shown(database):
     with engine.transaction(database) as connection:
-        return [str(connection.execute(sa.text(text)).scalar()) for text in SHOWN[database.dialect.name]]
+        return [
+            str(connection.execute(sa.text(text)).scalar())
+            for text in SHOWN[database.dialect.name]
+        ]
 
 
 def add(connection, count):
@@ -190,7 +195,8 @@ def test_a_transaction_that_stands_idle_is_ended(made, table):
     ],
 )
 def test_a_silent_server_is_noticed(proxy, made, ways):
-    """On the connection that there is, and on each new one; afterwards it goes on with a new one."""
+    """On the connection that there is, and on each new one; afterwards it goes on with a new
+    one."""
     sessions = engine.Sessions(made(QUICK, proxy.port))
     ask(sessions, 'SELECT 1')
     proxy.blackhole(*ways)

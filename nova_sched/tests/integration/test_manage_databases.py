@@ -34,8 +34,19 @@ def manage(tmp_path):
     file = tmp_path / 'nova_sched.conf'
 
     def run(connection, words):
-        file.write_text(f'[DEFAULT]\ntransport_url = fake://\n[database]\nconnection = {connection}\n')
-        command = [sys.executable, '-c', CALL, '--config-file', str(file), *words.split(), '--format', 'json']
+        file.write_text(
+            f'[DEFAULT]\ntransport_url = fake://\n[database]\nconnection = {connection}\n'
+        )
+        command = [
+            sys.executable,
+            '-c',
+            CALL,
+            '--config-file',
+            str(file),
+            *words.split(),
+            '--format',
+            'json',
+        ]
         return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
 
     return run

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A consumer is confirmed on one node, and claimed for as a new one on another, at once: never both."""
+"""A consumer is confirmed on one node, and claimed for as a new one on another, at once: never
+both."""
 
 import time
 from concurrent import futures
@@ -44,7 +45,8 @@ def store(another):
 
 
 def built(store, consumer=A, host=HERE):
-    """A worker's part: its claim, and when the build is done, the word that it is. Whether it stays."""
+    """A worker's part: its claim, and when the build is done, the word that it is. Whether it
+    stays."""
     place(store, claim(consumer, node(host)))
     return bool(again(store.finish, consumer, [node(host)]))
 
@@ -106,7 +108,8 @@ def test_it_is_being_confirmed_while_it_is_claimed_for(store, another, database,
 
 
 def test_the_word_that_it_is_built_comes_at_the_same_time(store, another):
-    """The other worker's claim has been there for long: it is confirmed or replaced, one of both."""
+    """The other worker's claim has been there for long: it is confirmed or replaced, one of
+    both."""
 
     def one_round(consumer, pool):
         waits = claim(consumer, node(HERE))
@@ -117,7 +120,9 @@ def test_the_word_that_it_is_built_comes_at_the_same_time(store, another):
         )
         confirmed, won = (one.result(PATIENCE_S) for one in done)
         assert bool(confirmed) != won
-        return where(store, consumer) == ({node(THERE): PENDING} if won else {node(HERE): CONFIRMED})
+        return where(store, consumer) == (
+            {node(THERE): PENDING} if won else {node(HERE): CONFIRMED}
+        )
 
     mine, yours = another(), another()
     with futures.ThreadPoolExecutor(2) as pool:
@@ -125,7 +130,8 @@ def test_the_word_that_it_is_built_comes_at_the_same_time(store, another):
 
 
 def test_two_workers_have_one_job(store, another):
-    """Each claims for it as a new one and confirms it, until it is confirmed: by one of them in the end."""
+    """Each claims for it as a new one and confirms it, until it is confirmed: by one of them in
+    the end."""
 
     def work(store, consumer, host):
         while CONFIRMED not in where(store, consumer).values():
@@ -139,7 +145,9 @@ def test_two_workers_have_one_job(store, another):
     with futures.ThreadPoolExecutor(2) as pool:
         for number in range(ROUNDS):
             consumer = uuid_of(f'job {number}')
-            running = {host: pool.submit(work, one, consumer, host) for host, one in stores.items()}
+            running = {
+                host: pool.submit(work, one, consumer, host) for host, one in stores.items()
+            }
             stays = [host for host, one in running.items() if one.result(PATIENCE_S)]
             assert where(store, consumer) == {node(host): CONFIRMED for host in stays}
             assert len(stays) == 1
@@ -147,7 +155,8 @@ def test_two_workers_have_one_job(store, another):
 
 @pytest.mark.parametrize('count', [1, 20])
 def test_how_many_messages_claims_for_new_consumers_take(store, database, count):
-    """No more than others take, however many there are; on MariaDB, one for the statement behind them."""
+    """No more than others take, however many there are; on MariaDB, one for the statement behind
+    them."""
     placements = [wanted(uuid_of(f'instance {number}')) for number in range(count)]
     with counted() as messages:
         assert all(outcome.won for outcome in store.commit(placements))

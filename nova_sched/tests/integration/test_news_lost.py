@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""News among schedulers on a RabbitMQ that does not let them through, and what is left there at the end."""
+"""News among schedulers on a RabbitMQ that does not let them through, and what is left there at
+the end."""
 
 import pytest
 
@@ -54,7 +55,9 @@ def test_a_user_who_may_not_use_the_topic(rabbitmq, bus_url, tmp_path):
         )
 
         def hears():
-            two.one.stats.update_resource_stats('a', compute_node('a', vcpus=next(numbers)), [], None, None)
+            two.one.stats.update_resource_stats(
+                'a', compute_node('a', vcpus=next(numbers)), [], None, None
+            )
             return all(daemon.figures.news_heard for daemon in two.both)
 
         numbers = iter(range(100, 100_000))

@@ -38,7 +38,9 @@ class Waiting:
 
     def __init__(self, call, names):
         self.found = {}
-        self._threads = [threading.Thread(target=self._run, args=(call, name), daemon=True) for name in names]
+        self._threads = [
+            threading.Thread(target=self._run, args=(call, name), daemon=True) for name in names
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -53,7 +55,9 @@ class Waiting:
 
 def boot(cloud):
     """A call that places one server, by its name; it returns the UUID of its node."""
-    return lambda name: cloud.scheduler.select_destinations(spec(), [uuid_of(name)])[0][0].compute_node_uuid
+    return lambda name: (
+        cloud.scheduler.select_destinations(spec(), [uuid_of(name)])[0][0].compute_node_uuid
+    )
 
 
 def check(cloud, waiting):
@@ -96,7 +100,8 @@ def test_calls_are_answered_when_the_broker_is_back(durable, broker):
     broker.start()
     assert callers.outcomes().keys() == {None}
     assert audit.faults(durable.database) == []
-    # A call whose answer died with the broker was made again, for the same server: it has one claim.
+    # A call whose answer died with the broker was made again, for the same server: it has one
+    # claim.
     assert audit.placed(durable.database) == callers.chosen()
 
 
@@ -114,7 +119,8 @@ def test_sigterm_ends_a_daemon_whose_broker_is_away(durable, broker, backend):
 def test_a_daemon_that_starts_before_its_broker(durable, broker, backend):
     broker.kill()
     early, late = (
-        durable_daemon(durable, name, start=False, DEFAULT__service_backend=backend) for name in ('a', 'b')
+        durable_daemon(durable, name, start=False, DEFAULT__service_backend=backend)
+        for name in ('a', 'b')
     )
     for daemon in (early, late):
         daemon.start(wait=False)
@@ -181,7 +187,8 @@ def test_an_idle_daemon_says_once_that_the_database_is_away(stored, server):
     stored.add(1)
     server.kill()
     daemon.until_it_says('what other schedulers do is not seen until it does')
-    # A call by which many looks have failed: it waits for the database, which is back a second later.
+    # A call by which many looks have failed: it waits for the database, which is back a second
+    # later.
     waiting = Waiting(boot(stored), ['one'])
     daemon.until_it_says(WAITING)
     server.start()

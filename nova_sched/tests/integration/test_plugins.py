@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Rules of another package: installed beside the scheduler, enabled by name, at work, and reloaded."""
+"""Rules of another package: installed beside the scheduler, enabled by name, at work, and
+reloaded."""
 
 import os
 import re
@@ -39,8 +40,19 @@ def built(tmp_path_factory):
     """The package as pip installs it, in a directory of its own."""
     home = tmp_path_factory.mktemp('acme')
     shutil.copytree(SOURCE, home / 'source')  # a build leaves files in its source
-    command = [sys.executable, '-m', 'pip', 'install', '--quiet', *OFFLINE, '--target', home / 'site']
-    subprocess.run([*command, home / 'source'], check=True, env={**os.environ, 'PIP_CONFIG_FILE': os.devnull})
+    command = [
+        sys.executable,
+        '-m',
+        'pip',
+        'install',
+        '--quiet',
+        *OFFLINE,
+        '--target',
+        home / 'site',
+    ]
+    subprocess.run(
+        [*command, home / 'source'], check=True, env={**os.environ, 'PIP_CONFIG_FILE': os.devnull}
+    )
     return home / 'site'
 
 
@@ -53,7 +65,9 @@ def installed(built, monkeypatch):
 def add(cloud, **fields):
     """Hosts `host-0`, `host-1`, …; each field has a value for each of them."""
     report = client.StatsClient(cloud.bus, timeout_s=30).update_resource_stats
-    rows = [dict(zip(fields, values, strict=True)) for values in zip(*fields.values(), strict=True)]
+    rows = [
+        dict(zip(fields, values, strict=True)) for values in zip(*fields.values(), strict=True)
+    ]
     at_once(
         lambda row: report(f'host-{row}', compute_node(f'host-{row}', **rows[row]), instances=[]),
         range(len(rows)),
@@ -71,7 +85,8 @@ def boot(cloud, *names, **words):
 
 
 def reload(daemon, said=DECIDES, **options):
-    """Change the configuration, tell the daemon, and wait until it has said so and decides again."""
+    """Change the configuration, tell the daemon, and wait until it has said so and decides
+    again."""
     before, decided = daemon.said().count(said), daemon.said().count(DECIDES)
     daemon.configure({key.replace('__', '.'): value for key, value in options.items()})
     daemon.send(signal.SIGHUP)
@@ -160,7 +175,8 @@ def test_a_mistake_changes_nothing(installed, cloud, backend):
     }
     section = 'filter_scheduler__'
     daemon = cloud.daemon(
-        DEFAULT__service_backend=backend, **{section + name: value for name, value in sound.items()}
+        DEFAULT__service_backend=backend,
+        **{section + name: value for name, value in sound.items()},
     )
     add(cloud, vcpus=[8, 8])
     for name, (value, words) in MISTAKES.items():
@@ -215,7 +231,12 @@ def test_the_commands_of_the_page(tmp_path):
     assert len(given) == 4
     for command, pattern in given:
         done = subprocess.run(
-            command.split(), cwd=source, env=environment, capture_output=True, text=True, check=False
+            command.split(),
+            cwd=source,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         printed = ''.join(f'{plain(line)}\n' for line in done.stdout.splitlines())
         assert done.returncode == 0, done.stderr
@@ -224,5 +245,7 @@ def test_the_commands_of_the_page(tmp_path):
 
 def test_the_page_has_every_file_of_the_package():
     shown = re.findall(r'literalinclude:: \S*plugin_package/(\S+)', PAGE.read_text())
-    files = [path for kind in ('cfg', 'conf', 'py', 'toml') for path in SOURCE.rglob(f'[!_]*.{kind}')]
+    files = [
+        path for kind in ('cfg', 'conf', 'py', 'toml') for path in SOURCE.rglob(f'[!_]*.{kind}')
+    ]
     assert sorted(shown) == sorted(str(path.relative_to(SOURCE)) for path in files)

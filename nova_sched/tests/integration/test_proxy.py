@@ -181,8 +181,15 @@ def test_a_server_that_is_not_there(server):
 
 
 def test_it_takes_orders_as_a_process(server):
-    command = [sys.executable, '-m', 'nova_sched.tests.fixtures.proxy', str(server.server_address[1])]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+    command = [
+        sys.executable,
+        '-m',
+        'nova_sched.tests.fixtures.proxy',
+        str(server.server_address[1]),
+    ]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
 
         def order(line):
             child.stdin.write(f'{line}\n')

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The broker of jobs on RabbitMQ: all that a broker must do, and what only a real one can do to us."""
+"""The broker of jobs on RabbitMQ: all that a broker must do, and what only a real one can do to
+us."""
 
 import itertools
 import logging
@@ -85,7 +86,9 @@ time.sleep(60)
 
 def test_what_a_worker_holds_that_dies_is_delivered_again(stage, url):
     stage.broker.declare([TINY])
-    dying = subprocess.Popen([sys.executable, '-c', DIES, url, TINY], stdout=subprocess.PIPE, text=True)
+    dying = subprocess.Popen(
+        [sys.executable, '-c', DIES, url, TINY], stdout=subprocess.PIPE, text=True
+    )
     try:
         stage.broker.publish(TINY, b'one')
         assert dying.stdout.readline() == 'one\n'
@@ -124,7 +127,9 @@ def test_all_is_there_after_a_restart(own, queue_type, end):
         taker.consumer.put_back(held)
         taker.consumer.ack(again)
         found = [again, *taker.drain(50)]
-        assert sorted(one.body for one in found) == sorted([b'held', *(b'%d' % n for n in range(50))])
+        assert sorted(one.body for one in found) == sorted(
+            [b'held', *(b'%d' % n for n in range(50))]
+        )
         assert stage.broker.publish(TINY, b'new')
         assert taker.next().body == b'new'
 
@@ -162,14 +167,18 @@ def test_any_host_of_the_url_will_do(url):
 @pytest.mark.parametrize(
     'wrong',
     [
-        pytest.param(lambda url: url.replace('guest:guest', 'guest:wrong-password'), id='password'),
+        pytest.param(
+            lambda url: url.replace('guest:guest', 'guest:wrong-password'), id='password'
+        ),
         pytest.param(lambda url: url + '-that-is-not-there', id='virtual host'),
     ],
 )
 def test_who_is_not_let_in_is_told(url, wrong):
     broker = AmqpBroker(wrong(url))
     for call in (lambda: broker.publish(TINY, b''), lambda: broker.consumer(print, 'nobody')):
-        with pytest.raises(errors.BrokerUnavailable, match=r'ACCESS_REFUSED|NOT_ALLOWED') as refused:
+        with pytest.raises(
+            errors.BrokerUnavailable, match=r'ACCESS_REFUSED|NOT_ALLOWED'
+        ) as refused:
             call()
         assert 'wrong-password' not in str(refused.value)
 
@@ -199,7 +208,9 @@ def test_queues_of_another_type_stay_and_work(url):
     for stage in stage_on(url, CLASSIC):
         stage.broker.declare([TINY, LARGE])
         taker = stage.taker()
-        taker.consumer.follow({TINY: 1, LARGE: 1})  # RabbitMQ ends the connection: no window over these
+        taker.consumer.follow(
+            {TINY: 1, LARGE: 1}
+        )  # RabbitMQ ends the connection: no window over these
         for n in range(3):
             stage.broker.publish(TINY, b'%d' % n)
             stage.broker.publish(LARGE, b'%d' % n)
@@ -251,7 +262,9 @@ def test_connections_that_are_ended_are_made_again(stage, rabbitmq, url):
     taker.next()
     ours = f'vhosts/{url.rpartition("/")[2]}/connections'
     names = []
-    stage.until(lambda: names.extend(one['name'] for one in rabbitmq.ask('GET', ours)) or len(names) >= 2)
+    stage.until(
+        lambda: names.extend(one['name'] for one in rabbitmq.ask('GET', ours)) or len(names) >= 2
+    )
     for name in set(names):
         rabbitmq.ask('DELETE', f'connections/{name.replace(" ", "%20").replace(">", "%3E")}')
     assert stage.broker.publish(TINY, b'2')

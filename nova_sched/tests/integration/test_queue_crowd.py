@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A crowd at the queues, as small as it can be, with two kills and a restart of the broker; and its audit."""
+"""A crowd at the queues, as small as it can be, with two kills and a restart of the broker; and
+its audit."""
 
 import collections
 import inspect
@@ -38,15 +39,22 @@ def test_servers_come_and_go_while_workers_die(conf, database, request, rabbitmq
     url = stage.upgraded(request.getfixturevalue(database))
     figures, wrong = queue_crowd.run(plan, tmp_path, rabbitmq, url, tell=lambda *_: None)
     assert {about: found for about, found in wrong.items() if found} == {}
-    assert (figures['processes killed'], figures['broker restarts']) == ('2, with 5 workers each', 1)
+    assert (figures['processes killed'], figures['broker restarts']) == (
+        '2, with 5 workers each',
+        1,
+    )
     assert figures['servers at the end'] > 10
     find_what_is_spoiled(url, tmp_path)
 
 
-# What gets worse, and by what: :one to :four are servers, :there is the node of :two, and not that of :one.
+# What gets worse, and by what: :one to :four are servers, :there is the node of :two, and not that
+# of :one.
 SPOILS = [
     ('quotas', "UPDATE quota_usage SET used = '{}' WHERE project_id = :project"),
-    ('jobs', "INSERT INTO settled_jobs SELECT uuid, 'queued', state FROM jobs WHERE instance_uuid = :one"),
+    (
+        'jobs',
+        "INSERT INTO settled_jobs SELECT uuid, 'queued', state FROM jobs WHERE instance_uuid = :one",
+    ),
     ('jobs', "UPDATE jobs SET state = 'queued' WHERE instance_uuid = :three"),
     ('quotas', 'DELETE FROM quota_holds WHERE instance_uuid = :one'),
     ('nodes', "UPDATE nodes SET used = '{}' WHERE uuid = :there"),
@@ -59,7 +67,8 @@ SPOILS = [
 
 
 def find_what_is_spoiled(database, home):
-    """Spoil what a crowd has left bit by bit: the audit, which has found nothing, finds each of them."""
+    """Spoil what a crowd has left bit by bit: the audit, which has found nothing, finds each of
+    them."""
     (claims,) = audit.rows(database, 'claims')
     one, *others = claims
     two = next(claim for claim in others if claim['node_uuid'] != one['node_uuid'])
@@ -107,8 +116,12 @@ DELETE = job('delete', created_s=2.0)
         pytest.param([job()], {A: 'p'}, id='created'),
         pytest.param([job(), DELETE], {}, id='deleted'),
         pytest.param([DELETE, job()], {}, id='in any order'),
-        pytest.param([job(), job('delete', state='failed', created_s=2.0)], {A: 'p'}, id='not deleted'),
-        pytest.param([job(), job('delete', source='here', created_s=2.0)], {A: 'p'}, id='left a host'),
+        pytest.param(
+            [job(), job('delete', state='failed', created_s=2.0)], {A: 'p'}, id='not deleted'
+        ),
+        pytest.param(
+            [job(), job('delete', source='here', created_s=2.0)], {A: 'p'}, id='left a host'
+        ),
         pytest.param([job(state='failed')], {}, id='failed'),
         pytest.param([job(), DELETE, job(created_s=3.0)], {A: 'p'}, id='created again'),
     ],
@@ -119,7 +132,8 @@ def test_which_servers_are_there(jobs, there):
 
 def settled(*changes):
     return [
-        {'uuid': job()['uuid'], 'before_state': before, 'after_state': after} for before, after in changes
+        {'uuid': job()['uuid'], 'before_state': before, 'after_state': after}
+        for before, after in changes
     ]
 
 
@@ -144,38 +158,66 @@ TOLD = {'uuid': A, 'created': 'here', 'deleted': False}
     'found, words',
     [
         pytest.param(audit_queues.unsettled([job()], settled(DONE)), None, id='settled once'),
-        pytest.param(audit_queues.unsettled([job()], settled(DONE, DONE)), 'its changes', id='settled twice'),
-        pytest.param(audit_queues.unsettled([job(state='queued')], []), 'is queued', id='not settled'),
-        pytest.param(audit_queues.unsettled([], settled(DONE)), 'is not there', id='settled, unknown'),
+        pytest.param(
+            audit_queues.unsettled([job()], settled(DONE, DONE)), 'its changes', id='settled twice'
+        ),
+        pytest.param(
+            audit_queues.unsettled([job(state='queued')], []), 'is queued', id='not settled'
+        ),
+        pytest.param(
+            audit_queues.unsettled([], settled(DONE)), 'is not there', id='settled, unknown'
+        ),
         pytest.param(audit_queues.misplaced({A: 'p'}, [HERE]), None, id='one claim'),
         pytest.param(audit_queues.misplaced({A: 'p'}, []), 'its claims are []', id='no claim'),
         pytest.param(
-            audit_queues.misplaced({A: 'p'}, [HERE, (A, 'there', 'confirmed')]), 'there', id='two claims'
+            audit_queues.misplaced({A: 'p'}, [HERE, (A, 'there', 'confirmed')]),
+            'there',
+            id='two claims',
         ),
-        pytest.param(audit_queues.misplaced({A: 'p'}, [(A, 'here', 'pending')]), 'pending', id='unconfirmed'),
+        pytest.param(
+            audit_queues.misplaced({A: 'p'}, [(A, 'here', 'pending')]), 'pending', id='unconfirmed'
+        ),
         pytest.param(audit_queues.misplaced({}, [HERE]), 'does not run', id='a claim of none'),
         pytest.param(audit_queues.unlisted([HERE], {'here': {A: False}}), None, id='in the list'),
         pytest.param(audit_queues.unlisted([HERE], {'here': {A: True}}), 'is hidden', id='hidden'),
-        pytest.param(audit_queues.unlisted([HERE], {'here': {}}), 'not in its list', id='not in the list'),
-        pytest.param(audit_queues.unlisted([], {'here': {A: False}}), 'no claim there', id='unclaimed'),
         pytest.param(
-            audit_queues.uncounted({A: 'p'}, CLAIM, usage(**SIZE), hold(**SIZE)), None, id='counted'
+            audit_queues.unlisted([HERE], {'here': {}}), 'not in its list', id='not in the list'
+        ),
+        pytest.param(
+            audit_queues.unlisted([], {'here': {A: False}}), 'no claim there', id='unclaimed'
+        ),
+        pytest.param(
+            audit_queues.uncounted({A: 'p'}, CLAIM, usage(**SIZE), hold(**SIZE)),
+            None,
+            id='counted',
         ),
         pytest.param(audit_queues.uncounted({}, [], usage(), []), None, id='nothing to count'),
-        pytest.param(audit_queues.uncounted({}, [], usage(servers=1), []), 'p has {}', id='use of none'),
-        pytest.param(audit_queues.uncounted({}, [], [], hold(servers=1)), 'is held', id='a hold of none'),
         pytest.param(
-            audit_queues.uncounted({A: 'p'}, CLAIM, usage(servers=1), hold(**SIZE)), 'is counted', id='less'
+            audit_queues.uncounted({}, [], usage(servers=1), []), 'p has {}', id='use of none'
+        ),
+        pytest.param(
+            audit_queues.uncounted({}, [], [], hold(servers=1)), 'is held', id='a hold of none'
+        ),
+        pytest.param(
+            audit_queues.uncounted({A: 'p'}, CLAIM, usage(servers=1), hold(**SIZE)),
+            'is counted',
+            id='less',
         ),
         pytest.param(audit_queues.untrue({A: 'p'}, [HERE], [TOLD]), None, id='told so'),
         pytest.param(
-            audit_queues.untrue({A: 'p'}, [HERE], [TOLD | {'created': 'there'}]), 'is on', id='told elsewhere'
+            audit_queues.untrue({A: 'p'}, [HERE], [TOLD | {'created': 'there'}]),
+            'is on',
+            id='told elsewhere',
         ),
         pytest.param(
-            audit_queues.untrue({A: 'p'}, [HERE], [TOLD | {'deleted': True}]), 'runs: True', id='told gone'
+            audit_queues.untrue({A: 'p'}, [HERE], [TOLD | {'deleted': True}]),
+            'runs: True',
+            id='told gone',
         ),
         pytest.param(audit_queues.untrue({}, [], [TOLD]), 'runs: False', id='told there'),
-        pytest.param(audit_queues.untrue({A: 'p'}, [HERE], []), 'nobody has asked', id='of nobody'),
+        pytest.param(
+            audit_queues.untrue({A: 'p'}, [HERE], []), 'nobody has asked', id='of nobody'
+        ),
     ],
 )
 def test_what_the_audit_finds(found, words):

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Workers on a real broker that are ended and started anew in the midst of their jobs: each is done once."""
+"""Workers on a real broker that are ended and started anew in the midst of their jobs: each is
+done once."""
 
 import collections
 import random
@@ -127,7 +128,9 @@ def test_each_job_is_done_once_whoever_ends_meanwhile(fleet):
         fleet.start(host)
     ended = len(fleet.told)
     # A job that was done, but not acknowledged, comes again to a worker that finds that out.
-    fleet.until(lambda: len(fleet.told) == JOBS and sum(site.used for site in fleet.sites.values()) == JOBS)
+    fleet.until(
+        lambda: len(fleet.told) == JOBS and sum(site.used for site in fleet.sites.values()) == JOBS
+    )
     assert ended < JOBS
     assert not any(site.hidden() for site in fleet.sites.values())
     ends = {uuid: set(told) for uuid, told in fleet.told.items()}
@@ -136,7 +139,9 @@ def test_each_job_is_done_once_whoever_ends_meanwhile(fleet):
     assert {outcome for outcome, _ in where.values()} == {'done'}
     for one in creates:
         host = where[one.instance_uuid][1]
-        assert [name for name, site in fleet.sites.items() if site.holds(one.instance_uuid)] == [host]
+        assert [name for name, site in fleet.sites.items() if site.holds(one.instance_uuid)] == [
+            host
+        ]
         assert {claim.host: claim.state for claim in fleet.claims.show(one.instance_uuid)} == {
             host: CONFIRMED
         }

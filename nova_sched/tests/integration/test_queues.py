@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The queue model from end to end on RabbitMQ: scheduler, manager, agents with workers, and a router."""
+"""The queue model from end to end on RabbitMQ: scheduler, manager, agents with workers, and a
+router."""
 
 import concurrent.futures
 
@@ -38,7 +39,9 @@ def test_servers_come_and_go(cloud):
     names = [f'server {number}' for number in range(8)]
     placed = cloud.router.place(cloud.spec(), [uuid_of(name) for name in names])
     assert sorted(found[0].service_host for found in placed) == ['a'] * 4 + ['b'] * 4
-    assert 'no node has taken it from its queue within 2 s' in refused(cloud.place, 'too many').reason
+    assert (
+        'no node has taken it from its queue within 2 s' in refused(cloud.place, 'too many').reason
+    )
     with concurrent.futures.ThreadPoolExecutor() as callers:
         list(callers.map(lambda name: cloud.router.delete(uuid_of(name)), names))
     assert (cloud.used, cloud.instances('a'), cloud.instances('b')) == ({}, [], [])
@@ -66,12 +69,17 @@ def test_a_flavor_that_is_dropped_while_a_job_waits_for_it(cloud):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize('cloud', [60], indirect=True)  # a busy machine needs seconds to subscribe again
+@pytest.mark.parametrize(
+    'cloud', [60], indirect=True
+)  # a busy machine needs seconds to subscribe again
 def test_a_broker_that_restarts(cloud, rabbitmq):
     """Every consumer subscribes again, and the jobs sent meanwhile are done."""
     cloud.worker('a', 'b')
     # A call that is lost on the bus is made again after a minute.
-    with settings({'queues.reply_timeout': 240}), concurrent.futures.ThreadPoolExecutor() as callers:
+    with (
+        settings({'queues.reply_timeout': 240}),
+        concurrent.futures.ThreadPoolExecutor() as callers,
+    ):
         before = cloud.place('before')
         rabbitmq.restart()
         after = [callers.submit(cloud.place, f'after {number}') for number in range(4)]

@@ -31,16 +31,17 @@ class TestMigrations(migrations.Migrations):
 
 
 def test_names_that_differ_in_case_differ(mariadb):
-    """Every table compares its words as they are, as the code says and as the migrations made it."""
+    """Every table compares its words as they are, as the code says and as the migrations made
+    it."""
     made = engine.create(mariadb.fresh())
     schema.upgrade(made)
-    query = (
-        'SELECT table_name, table_collation FROM information_schema.tables WHERE table_schema = database()'
-    )
+    query = 'SELECT table_name, table_collation FROM information_schema.tables WHERE table_schema = database()'
     with engine.transaction(made) as connection:
         found = {row[0]: row[1] for row in connection.execute(sa.text(query))}
     made.dispose()
-    named = {table.name: table.dialect_options['mysql']['collate'] for table in METADATA.sorted_tables}
+    named = {
+        table.name: table.dialect_options['mysql']['collate'] for table in METADATA.sorted_tables
+    }
     assert set(named.values()) == {'utf8mb4_bin'}
     assert named.items() <= found.items()
 

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The private servers: they start, answer, and keep what was stored through a stop and through a kill."""
+"""The private servers: they start, answer, and keep what was stored through a stop and through a
+kill."""
 
 import time
 import uuid
@@ -123,7 +124,9 @@ def test_a_fresh_virtual_host_is_new_and_empty(broker):
     first, second = broker.fresh(), broker.fresh()
     put(first, 'q', 'hello')
     assert first != second
-    assert [queue['name'] for queue in broker.ask('GET', f'queues/{first.rpartition("/")[2]}')] == ['q']
+    assert [
+        queue['name'] for queue in broker.ask('GET', f'queues/{first.rpartition("/")[2]}')
+    ] == ['q']
     assert broker.ask('GET', f'queues/{second.rpartition("/")[2]}') == []
 
 
@@ -147,7 +150,10 @@ def test_a_program_that_ends_is_reported_with_its_log(tmp_path):
 
 def test_a_silent_program_is_killed_with_its_children(tmp_path):
     silent = process.Process(
-        ['sh', '-c', 'sleep 1000 & wait'], answers=lambda: False, log=tmp_path / 'log', patience_s=0.3
+        ['sh', '-c', 'sleep 1000 & wait'],
+        answers=lambda: False,
+        log=tmp_path / 'log',
+        patience_s=0.3,
     )
     begin = time.monotonic()
     with pytest.raises(process.ServerFailed, match=r'did not answer in 0\.3 s'):
@@ -161,7 +167,9 @@ def test_missing_software_fails_and_says_what_to_install():
         process.program('no-such-server', '/usr/lib/no-such-server/*/bin')
 
 
-@pytest.mark.parametrize('module', [mariadb, postgresql, rabbitmq], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    'module', [mariadb, postgresql, rabbitmq], ids=lambda module: module.__name__
+)
 def test_nothing_is_left_behind(module):
     with module.server() as server:
         assert server.log.exists()

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Commits that a database server stops: what the claim store says, and that claims are made once or never."""
+"""Commits that a database server stops: what the claim store says, and that claims are made once
+or never."""
 
 import time
 from concurrent import futures
@@ -143,7 +144,8 @@ def test_a_deadlock_of_several_claims(database, store):
 
 
 def test_a_deadlock_of_one_claim(database, store):
-    """It holds its node, and waits for another claim of the instance; whoever makes that wants the node."""
+    """It holds its node, and waits for another claim of the instance; whoever makes that wants the
+    node."""
     placements = wanted(1)
     (ours,) = placements[0].claims
     mine, *others = sorted(node(host) for host in HOSTS)
@@ -235,14 +237,19 @@ def name_of(url):
     return sa.make_url(url).database
 
 
-def test_each_statement_sees_what_is_committed_whatever_is_the_default(server, url, database, store):
+def test_each_statement_sees_what_is_committed_whatever_is_the_default(
+    server, url, database, store
+):
     kind = database.dialect.name
     begin, end = {
         'postgresql': (
             f'ALTER DATABASE {name_of(url)} SET default_transaction_isolation = serializable',
             f'ALTER DATABASE {name_of(url)} RESET default_transaction_isolation',
         ),
-        'mysql': ("SET GLOBAL tx_isolation = 'SERIALIZABLE'", "SET GLOBAL tx_isolation = 'REPEATABLE-READ'"),
+        'mysql': (
+            "SET GLOBAL tx_isolation = 'SERIALIZABLE'",
+            "SET GLOBAL tx_isolation = 'REPEATABLE-READ'",
+        ),
     }[kind]
     by_owner(server, begin)
     try:
@@ -278,7 +285,8 @@ def test_a_transaction_that_cannot_be_serialized(database, store):
 
 @pytest.fixture
 def follower(server, url, database):
-    """A URL by which only reads are allowed while the server follows another, and the switch for that."""
+    """A URL by which only reads are allowed while the server follows another, and the switch for
+    that."""
     name = name_of(url)
     if database.dialect.name == 'postgresql':
         # A session is what it was when it began, so that who keeps one stays with what it has.

@@ -9,11 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Messages that wait in a scheduler which stands still, and clocks that are an hour off: real processes.
+"""Messages that wait in a scheduler which stands still, and clocks that are an hour off: real
+processes.
 
-While a scheduler is stopped, its callers give up, ask again at another one, and go on from its answer. When
-the first one runs again, it handles what it had received. Each case sends one message to the stopped
-scheduler and says what stands in the end. All of them share one pause.
+While a scheduler is stopped, its callers give up, ask again at another one, and go on from its
+answer. When the first one runs again, it handles what it had received. Each case sends one message
+to the stopped scheduler and says what stands in the end. All of them share one pause.
 """
 
 import concurrent.futures
@@ -55,7 +56,11 @@ class Pair:
         """Have one scheduler do something; it need not be our client's way to ask."""
         options = {'timeout': words.pop('timeout', 20), **words.pop('options', {})}
         target = messaging.Target(
-            exchange=rpc.EXCHANGE, topic=rpc.TOPIC, namespace=namespace, version=version, server=server
+            exchange=rpc.EXCHANGE,
+            topic=rpc.TOPIC,
+            namespace=namespace,
+            version=version,
+            server=server,
         )
         patience_s = None if 'call_monitor_timeout' in options else options['timeout']
         caller = messaging.get_rpc_client(
@@ -77,9 +82,15 @@ class Pair:
 
     def select(self, name, late=False, options=None, **words):
         """Ask for a host; returns the one that was chosen."""
-        asked = {'spec_obj': large(**words), 'instance_uuids': [uuid_of(name)], 'return_objects': True}
+        asked = {
+            'spec_obj': large(**words),
+            'instance_uuids': [uuid_of(name)],
+            'return_objects': True,
+        }
         if late:
-            return self.late('select_destinations', **asked, **({'options': options} if options else {}))
+            return self.late(
+                'select_destinations', **asked, **({'options': options} if options else {})
+            )
         return self.now('select_destinations', **asked)[0][0].service_host
 
     def claims(self, method, late=False, **words):
@@ -99,8 +110,8 @@ class Pair:
 
 
 class Case:
-    """``before`` the pause; ``late`` is sent to the stopped scheduler, then ``again`` is done at the other
-    one.
+    """``before`` the pause; ``late`` is sent to the stopped scheduler, then ``again`` is done at
+    the other one.
 
     ``after`` the pause it is ``true``.
     """
@@ -264,7 +275,9 @@ class Alternate(Case):
 
     def alternate(self, pair, failed, to, **words):
         where = {'failed_host': failed, 'host': to, 'nodename': to}
-        pair.claims('claim_alternate', spec_obj=large(), instance_uuid=uuid_of(self.name), **where, **words)
+        pair.claims(
+            'claim_alternate', spec_obj=large(), instance_uuid=uuid_of(self.name), **where, **words
+        )
 
     def late(self, pair):
         self.alternate(pair, self.first, self.second, late=True)
@@ -316,7 +329,11 @@ class NewNode(Case):
 
     def after(self, pair):
         (made,) = pair.claims('show', instance_uuid=uuid_of(self.host))
-        named = {'instance_uuid': uuid_of(self.host), 'host': self.host, 'claim': client.name_of(made)}
+        named = {
+            'instance_uuid': uuid_of(self.host),
+            'host': self.host,
+            'claim': client.name_of(made),
+        }
         pair.call('stopped', 'confirm_claim', 'claims', '1.2', **named)
 
     def true(self, pair):
@@ -387,7 +404,8 @@ HOUR_S = 3600
 
 
 def test_clocks_that_are_an_hour_off(upgraded, url, rabbitmq, tmp_path):
-    """A claim of one stands for all, every host is up for all, and a caller may ask again anywhere."""
+    """A claim of one stands for all, every host is up for all, and a caller may ask again
+    anywhere."""
     cloud = Cloud(tmp_path, rabbitmq.fresh(), url)
     try:
         names = {'right': 0, 'ahead': HOUR_S, 'behind': -HOUR_S}
@@ -417,7 +435,12 @@ def test_clocks_that_are_an_hour_off(upgraded, url, rabbitmq, tmp_path):
         for server in names:
             with pytest.raises(errors.ClaimNotFound):
                 pair.call(
-                    server, 'confirm_claim', 'claims', '1.2', instance_uuid=uuid_of('none'), host='host-0'
+                    server,
+                    'confirm_claim',
+                    'claims',
+                    '1.2',
+                    instance_uuid=uuid_of('none'),
+                    host='host-0',
                 )
             info = pair.call(server, 'confirm_claim', 'claims', '1.2', instance_uuid=uuid_of('clock ahead'),
                              host=hosts['clock ahead'])  # fmt: skip

@@ -66,19 +66,31 @@ COPY = (
     'statement, kind',
     [
         pytest.param(
-            f"UPDATE nodes SET used = '{{\"VCPU\": 5}}' WHERE uuid = '{NODES[0]}'", 'drift', id='drift'
+            f"UPDATE nodes SET used = '{{\"VCPU\": 5}}' WHERE uuid = '{NODES[0]}'",
+            'drift',
+            id='drift',
         ),
         pytest.param(COPY, 'orphan', id='orphan'),
-        pytest.param(f"UPDATE claims SET unconfirmed = NULL WHERE consumer_uuid = '{A}'", 'mark', id='mark'),
         pytest.param(
-            f"UPDATE claims SET unconfirmed = '{B}' WHERE consumer_uuid = '{B}'", 'mark', id='unmark'
+            f"UPDATE claims SET unconfirmed = NULL WHERE consumer_uuid = '{A}'", 'mark', id='mark'
+        ),
+        pytest.param(
+            f"UPDATE claims SET unconfirmed = '{B}' WHERE consumer_uuid = '{B}'",
+            'mark',
+            id='unmark',
         ),
         pytest.param(f'UPDATE claims SET expires_s = {NOW - 999}', 'overdue', id='overdue'),
         pytest.param(
-            f"INSERT INTO server_groups VALUES ('{A}', 'affinity', 1, 1)", 'empty-group', id='group'
+            f"INSERT INTO server_groups VALUES ('{A}', 'affinity', 1, 1)",
+            'empty-group',
+            id='group',
         ),
-        pytest.param(f"UPDATE claims SET state = 'planned' WHERE consumer_uuid = '{A}'", 'stray', id='stray'),
-        pytest.param(f"UPDATE nodes SET fences = '[\"t\"]' WHERE uuid = '{NODES[0]}'", 'fence', id='fence'),
+        pytest.param(
+            f"UPDATE claims SET state = 'planned' WHERE consumer_uuid = '{A}'", 'stray', id='stray'
+        ),
+        pytest.param(
+            f"UPDATE nodes SET fences = '[\"t\"]' WHERE uuid = '{NODES[0]}'", 'fence', id='fence'
+        ),
     ],
 )
 def test_repairs(database, statement, kind):
@@ -140,7 +152,8 @@ def busy(store, chance):
         store.commit([Placement(tuple(made))])
     elif wish == 2:
         store.report(
-            [report(chance.choice(HOSTS), vcpus_used=chance.randrange(3), instances=frozenset())], NOW
+            [report(chance.choice(HOSTS), vcpus_used=chance.randrange(3), instances=frozenset())],
+            NOW,
         )
     else:
         some = store.claims()[:5]
@@ -167,7 +180,11 @@ def test_an_audit_reads_one_moment(database):
 
 def test_a_repair_waits_for_whoever_is_at_the_node(database):
     """And then adds up what there is by then."""
-    assert SqlClaimStore(database, still).commit([Placement((claim(A, NODES[0], created_s=NOW),))])[0].won
+    assert (
+        SqlClaimStore(database, still)
+        .commit([Placement((claim(A, NODES[0], created_s=NOW),))])[0]
+        .won
+    )
     run(database, f"UPDATE nodes SET used = '{{\"VCPU\": 5}}' WHERE uuid = '{NODES[0]}'")
     found = audit(Upkeep(database).snapshot(), NOW)
     with futures.ThreadPoolExecutor(1) as pool:
@@ -204,7 +221,9 @@ def test_groups_are_forgotten_beside_schedulers(database):
         consumer = uuid_of(f'{chance.randrange(2)} of {policy.kind}')
         store.release([one.key for one in store.claims(consumer)])
         if chance.random() < 0.5:
-            made = claim(consumer, chance.choice(NODES), group_uuid=policy.group_uuid, created_s=NOW)
+            made = claim(
+                consumer, chance.choice(NODES), group_uuid=policy.group_uuid, created_s=NOW
+            )
             store.commit([Placement((made,), policies=(policy,))])
 
     forgotten, sessions, upkeep = 0, Sessions(database), Upkeep(database)
@@ -217,7 +236,9 @@ def test_groups_are_forgotten_beside_schedulers(database):
             except errors.StoreBusy:
                 continue
             books = upkeep.snapshot()
-            assert {one.group_uuid for one in books.claims} <= {one.group_uuid for one in books.policies}
+            assert {one.group_uuid for one in books.claims} <= {
+                one.group_uuid for one in books.policies
+            }
             assert [one.words for one in audit(books, NOW) if one.is_error] == []
     assert forgotten > 3
     store = SqlClaimStore(database, still)

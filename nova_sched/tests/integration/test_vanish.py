@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The machine of the database or the broker is gone without a word: nothing closes the connections to it."""
+"""The machine of the database or the broker is gone without a word: nothing closes the connections
+to it."""
 
 import contextlib
 import time
@@ -39,7 +40,9 @@ from nova_sched.tests.options import settings
 from nova_sched.tests.unit.queues.brokers.battery import TINY, Stage
 
 AWAY_S = 31.0  # for which the machine is away
-NOTICED_S = DEFAULT.answer_s + DEFAULT.connect_s  # the answer that does not come, and the next connection
+NOTICED_S = (
+    DEFAULT.answer_s + DEFAULT.connect_s
+)  # the answer that does not come, and the next connection
 SLACK_S = 30.0  # for a machine that has much to do
 CALL_S = 120.0
 # Of a scheduler that waits for a lock until the test is ready to stop it.
@@ -68,7 +71,9 @@ def database(request, name):
 @pytest.fixture
 def cloud(rabbitmq, tmp_path, database, proxy):
     """A cloud that reaches its database through the proxy."""
-    with contextlib.closing(on_a_bus(rabbitmq, tmp_path, database.url.set(port=proxy.port))) as made:
+    with contextlib.closing(
+        on_a_bus(rabbitmq, tmp_path, database.url.set(port=proxy.port))
+    ) as made:
         yield made
 
 
@@ -105,7 +110,8 @@ def sleep_until(until_s):
     ],
 )
 def test_a_database_that_vanishes_for_half_a_minute(cloud, database, proxy, forget):
-    """A machine that was replaced knows nothing of what was sent; one that was cut off hears it late."""
+    """A machine that was replaced knows nothing of what was sent; one that was cut off hears it
+    late."""
     daemon = cloud.daemon()
     cloud.add(10, vcpus=64)
     proxy.blackhole(forget=forget)
@@ -138,7 +144,8 @@ def is_locked(database, node):
 @BOTH_SERVERS
 @pytest.mark.parametrize('room', [1, 2])
 def test_a_scheduler_that_is_stopped_in_a_transaction(cloud, others, database, proxy, room):
-    """Its locks are gone after a few seconds; when it goes on it finds that out, and asks again."""
+    """Its locks are gone after a few seconds; when it goes on it finds that out, and asks
+    again."""
     stopped = cloud.daemon('stopped', **PATIENT)
     cloud.add(1, vcpus=room)
     others.daemon('other')
@@ -179,7 +186,9 @@ def test_a_broker_that_vanishes_for_half_a_minute(rabbitmq, tmp_path):
         end.enter_context(settings({durable: True}))
         proxy = end.enter_context(Proxy(rabbitmq.port))
         url = rabbit.address(proxy.port, virtual_host)
-        cloud = end.enter_context(contextlib.closing(Cloud(tmp_path, url, f'sqlite:///{tmp_path}/x.sqlite')))
+        cloud = end.enter_context(
+            contextlib.closing(Cloud(tmp_path, url, f'sqlite:///{tmp_path}/x.sqlite'))
+        )
         cloud.scheduler = SchedulerClient(cloud.bus, timeout_s=CALL_S)
         daemon = cloud.daemon(**{durable.replace('.', '__'): True})
         cloud.add(10, vcpus=64)

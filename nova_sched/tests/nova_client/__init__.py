@@ -9,10 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Nova's own client, objects and rules beside ours, in an environment of their own: ``tox -e nova-client``.
+"""Nova's own client, objects and rules beside ours, in an environment of their own: ``tox -e
+nova-client``.
 
-What speaks over the bus is Nova's side alone: the daemon runs elsewhere. test_differential.py has both in one
-process, to hold rule against rule.
+What speaks over the bus is Nova's side alone: the daemon runs elsewhere. test_differential.py has
+both in one process, to hold rule against rule.
 """
 
 import importlib

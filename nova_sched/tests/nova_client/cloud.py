@@ -34,12 +34,14 @@ class Cloud:
         self.nodes = []
         self.aggregates = []
         self._scheduler = SchedulerAPI()
-        # Computes report as Nova's objects in Nova's serialisation; claims are read as they travel.
+        # Computes report as Nova's objects in Nova's serialisation; claims are read as they
+        # travel.
         self._stats = _client('stats', base.NovaObjectSerializer())
         self._claims = _client('claims')
 
     def add(self, count=1, *, cell=CELL, host=None, traits=(), **fields):
-        """New compute nodes that have reported, alike but for their names; ``fields`` are ComputeNode's."""
+        """New compute nodes that have reported, alike but for their names; ``fields`` are
+        ComputeNode's."""
         made = [compute_node(host, **fields) for _ in range(count)]
         for node in made:
             self.report(node, cell=cell, traits=traits)
@@ -47,7 +49,8 @@ class Cloud:
         return made if count > 1 else made[0]
 
     def report(self, node, *, cell=CELL, instances=None, traits=()):
-        """What the scheduler accepted of this node's report; with traits it tells dedicated CPUs as well."""
+        """What the scheduler accepted of this node's report; with traits it tells dedicated CPUs
+        as well."""
         root = {'inventories': {'PCPU': {'total': node.vcpus}}, 'traits': list(traits)}
         return self._stats.call(
             self.context,
@@ -91,7 +94,9 @@ class Cloud:
         for aggregate in self.aggregates:
             self._scheduler.delete_aggregate(self.context, aggregate)
         for node in self.nodes:
-            self._stats.call(self.context, 'remove_node', name=node.host, nodename=node.hypervisor_hostname)
+            self._stats.call(
+                self.context, 'remove_node', name=node.host, nodename=node.hypervisor_hostname
+            )
 
 
 def _client(namespace, serializer=None):
@@ -100,7 +105,8 @@ def _client(namespace, serializer=None):
 
 
 def compute_node(host=None, **fields):
-    """A ComputeNode as a libvirt host with 8 CPUs, 16 GiB and 100 GB reports it; nothing runs there."""
+    """A ComputeNode as a libvirt host with 8 CPUs, 16 GiB and 100 GB reports it; nothing runs
+    there."""
     name = f'cmp-{next(NUMBERS)}'
     facts = {
         'uuid': uuidutils.generate_uuid(),

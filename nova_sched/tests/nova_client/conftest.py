@@ -45,13 +45,16 @@ def pytest_runtest_makereport(item, call):
     report = yield
     daemon = item.config.stash.get(DAEMON, None)
     if report.failed and daemon is not None:
-        report.sections.append(('nova-sched-scheduler', '\n'.join(daemon.said().splitlines()[-LINES:])))
+        report.sections.append(
+            ('nova-sched-scheduler', '\n'.join(daemon.said().splitlines()[-LINES:]))
+        )
     return report
 
 
 @pytest.fixture(scope='session')
 def bus(rabbitmq, tmp_path_factory):
-    """Nova's side of the bus: its configuration, objects and transport, as its services set them up."""
+    """Nova's side of the bus: its configuration, objects and transport, as its services set them
+    up."""
     url = rabbitmq.fresh()
     nova_conf = tmp_path_factory.mktemp('nova') / 'nova.conf'
     nova_conf.write_text(
@@ -67,7 +70,8 @@ def bus(rabbitmq, tmp_path_factory):
 
 @pytest.fixture(scope='session')
 def daemon(bus, request, tmp_path_factory):
-    """Our daemon, ready; at the end it must leave in good order, and nothing may have surprised it."""
+    """Our daemon, ready; at the end it must leave in good order, and nothing may have surprised
+    it."""
     ping = BaseAPI('scheduler')
 
     def answers():
@@ -86,9 +90,11 @@ def daemon(bus, request, tmp_path_factory):
     finally:
         made.process.kill()
     assert '] Stopped\n' in made.said()
-    # Not a word on tracebacks elsewhere: oslo.messaging logs one for each message that nobody serves, and
-    # rpc/serving.py hands it such a message.
-    ours = [line for line in made.said().splitlines() if 'File "' in line and '/nova_sched/' in line]
+    # Not a word on tracebacks elsewhere: oslo.messaging logs one for each message that nobody
+    # serves, and rpc/serving.py hands it such a message.
+    ours = [
+        line for line in made.said().splitlines() if 'File "' in line and '/nova_sched/' in line
+    ]
     assert [line for line in ours if '/rpc/serving.py"' not in line] == []
 
 
@@ -144,12 +150,15 @@ def hosts(boot):
 
 @pytest.fixture
 def look(daemon, context):
-    """Where an instance would go, as conductors asked before RPC 4.4: such a call claims nothing."""
+    """Where an instance would go, as conductors asked before RPC 4.4: such a call claims
+    nothing."""
     with options('upgrade_levels', scheduler='4.3'):
         old = SchedulerAPI()
 
     def look(**words):
-        return old.select_destinations(context, specs.spec(context, specs.uuids(1), **words), None)[0]['host']
+        return old.select_destinations(
+            context, specs.spec(context, specs.uuids(1), **words), None
+        )[0]['host']
 
     return look
 
@@ -168,7 +177,8 @@ def zone_of(boot):
 
 @pytest.fixture
 def eventually():
-    """Ask until a function returns what is expected: a cast is done some time after it was sent."""
+    """Ask until a function returns what is expected: a cast is done some time after it was
+    sent."""
 
     def eventually(expected, ask, patience_s=10.0):
         until = time.monotonic() + patience_s

@@ -34,7 +34,8 @@ ISOLATED_HOST, ISOLATED_IMAGE = 'cmp-isolated', '99999999-9999-4999-8999-9999999
 
 
 def interpreter() -> Path:
-    """The Python of an environment with our package: NOVA_SCHED_PYTHON, or the one that tools/test makes."""
+    """The Python of an environment with our package: NOVA_SCHED_PYTHON, or the one that tools/test
+    makes."""
     named = os.environ.get('NOVA_SCHED_PYTHON')
     if named:
         return Path(named)
@@ -64,7 +65,11 @@ class Daemon:
 
 def make(python: Path, home: Path, transport_url: str, answers: Callable[[], bool]) -> Daemon:
     """A daemon on this bus and on SQLite in ``home``; it is not started."""
-    settings, database, log = home / 'nova_sched.conf', home / 'claims.sqlite', home / 'scheduler.log'
+    settings, database, log = (
+        home / 'nova_sched.conf',
+        home / 'claims.sqlite',
+        home / 'scheduler.log',
+    )
     settings.write_text(
         f'[DEFAULT]\nhost = {HOST}\ntransport_url = {transport_url}\n'
         f'[database]\nconnection = sqlite:///{database}\n'

@@ -11,14 +11,31 @@
 # under the License.
 """Chance with a seed, and the words that hosts, aggregates, flavors and options are made of.
 
-The vocabularies are small, so that a request and a host meet now and then; they hold what operators and users
-get wrong: blanks of every kind, empty parts, numbers that are none.
+The vocabularies are small, so that a request and a host meet now and then; they hold what
+operators and users get wrong: blanks of every kind, empty parts, numbers that are none.
 """
 
 import random
 import uuid
 
-NUMBERS = ('0', '1', '2', '3', '4', '7', '8', '-1', '+2', '1.5', '2.0', '1e3', '1_0', ' 3 ', '\u0663', '007')
+NUMBERS = (
+    '0',
+    '1',
+    '2',
+    '3',
+    '4',
+    '7',
+    '8',
+    '-1',
+    '+2',
+    '1.5',
+    '2.0',
+    '1e3',
+    '1_0',
+    ' 3 ',
+    '\u0663',
+    '007',
+)
 NO_NUMBERS = ('', ' ', 'many', '0x10', '1,5', '1 2', '--1', 'e3', '8.5.', 'None')
 WORDS = (
     'a',

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a rule answers: Nova's about its host states, ours about the same states and about all columns."""
+"""What a rule answers: Nova's about its host states, ours about the same states and about all
+columns."""
 
 import dataclasses
 import math
@@ -65,7 +66,8 @@ class FilterFaces:
         return ask(self.theirs._filter_one, state, spec)
 
     def booked(self, state, spec):
-        """True for a host that Nova lets pass, or what it raises when it books the request there."""
+        """True for a host that Nova lets pass, or what it raises when it books the request
+        there."""
         book = listed.NEXT.get(type(self.theirs).__name__)
         found = ask(book, state, spec) if book else None
         return found if isinstance(found, Raised) else True
@@ -95,7 +97,8 @@ class FilterFaces:
         return mask
 
     def _check_kept(self, world, request, mask):
-        """Two requests on which a rule says that its verdict depends alike have the same verdict."""
+        """Two requests on which a rule says that its verdict depends alike have the same
+        verdict."""
         on = self.ours.depends_on(request)
         if on is not None:
             assert self._kept.setdefault((id(world), on), mask).tolist() == mask.tolist(), on

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Inputs on which Nova's own rules raise, and so fail the whole request, or contradict themselves."""
+"""Inputs on which Nova's own rules raise, and so fail the whole request, or contradict
+themselves."""
 
 import copy
 import itertools
@@ -26,10 +27,10 @@ from nova_sched import errors
 class Case(NamedTuple):
     """One kind of such inputs.
 
-    ``error`` is the name of what Nova raises, with a text of its message. ``ours`` are the answers that are
-    right for us then: verdicts, weights, types of errors. With ``mend``, a function from a host state to one
-    that Nova can judge, the right answer is what Nova says of that one. ``why`` is the reason for ours.
-    What ``is_rare`` need not come up in a run.
+    ``error`` is the name of what Nova raises, with a text of its message. ``ours`` are the answers
+    that are right for us then: verdicts, weights, types of errors. With ``mend``, a function from
+    a host state to one that Nova can judge, the right answer is what Nova says of that one.
+    ``why`` is the reason for ours. What ``is_rare`` need not come up in a run.
     """
 
     what: str
@@ -53,7 +54,9 @@ def is_right(case, answer):
     """Whether our answer, a value or a Raised, is right in this case."""
     raised = getattr(answer, 'error', None)
     return any(
-        isinstance(raised, right) if isinstance(right, type) else raised is None and answer == right
+        isinstance(raised, right)
+        if isinstance(right, type)
+        else raised is None and answer == right
         for right in case.ours
     )
 
@@ -72,7 +75,8 @@ def cpu_info_read(state):
 
 
 def metrics_with_values(state):
-    """The host state without the metrics that have no value of their own, only some by NUMA cell."""
+    """The host state without the metrics that have no value of their own, only some by NUMA
+    cell."""
     mended = copy.copy(state)
     mended.metrics = [one for one in state.metrics if 'value' in one]
     return mended
@@ -83,17 +87,22 @@ class ContradictsItself(Exception):
 
 
 def book_cells(state, spec):
-    """Fit the guest into the cells of the host that took it and book it, as Nova's compute node does.
+    """Fit the guest into the cells of the host that took it and book it, as Nova's compute node
+    does.
 
-    Raises what Nova raises then, and ContradictsItself if no order of the host's cells fits cell by cell.
+    Raises what Nova raises then, and ContradictsItself if no order of the host's cells fits cell
+    by cell.
     """
     host = objects.NUMATopology.obj_from_primitive(state.numa_topology.obj_to_primitive())
     for cell in host.cells:
         if not cell.mempages:  # every real host has pages, and Nova cannot book without
             total, used = cell.memory * 256, cell.memory_usage * 256
-            cell.mempages = [objects.NUMAPagesTopology(size_kb=4, total=total, used=used, reserved=0)]
+            cell.mempages = [
+                objects.NUMAPagesTopology(size_kb=4, total=total, used=used, reserved=0)
+            ]
     limits = objects.NUMATopologyLimits(
-        cpu_allocation_ratio=state.cpu_allocation_ratio, ram_allocation_ratio=state.ram_allocation_ratio
+        cpu_allocation_ratio=state.cpu_allocation_ratio,
+        ram_allocation_ratio=state.ram_allocation_ratio,
     )
     found = ContradictsItself('no order of the host cells takes each guest cell')
     for cells in itertools.permutations(host.cells, len(spec.numa_topology)):
@@ -161,7 +170,9 @@ FILTERS: dict[str, list[Case]] = {
     ],
     'JsonFilter': [
         _bad_query(
-            'values of different kinds are compared', 'TypeError', 'not supported between instances of'
+            'values of different kinds are compared',
+            'TypeError',
+            'not supported between instances of',
         ),
         _bad_query('the query is a number', 'TypeError', 'object is not subscriptable'),
         _bad_query('the query is a mapping', 'KeyError', '0'),

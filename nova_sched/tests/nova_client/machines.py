@@ -17,7 +17,8 @@ from nova import objects
 
 
 def cells(count=2, *, cpus=4, memory_mb=4096, threads=1, huge_pages=0, shared=False):
-    """The NUMA topology of a node as text: alike cells of dedicated CPUs, ``threads`` of them to a core.
+    """The NUMA topology of a node as text: alike cells of dedicated CPUs, ``threads`` of them to a
+    core.
 
     ``shared``: the CPUs may be shared as well, as where nobody set any apart. Of a cell's memory
     ``huge_pages`` are pages of 2 MiB, the rest small ones.
@@ -35,7 +36,9 @@ def cells(count=2, *, cpus=4, memory_mb=4096, threads=1, huge_pages=0, shared=Fa
                 cpu_usage=0,
                 memory_usage=0,
                 pinned_cpus=set(),
-                siblings=[set(numbers[first : first + threads]) for first in range(0, cpus, threads)],
+                siblings=[
+                    set(numbers[first : first + threads]) for first in range(0, cpus, threads)
+                ],
                 mempages=[_pages(4, small_kb // 4), _pages(2048, huge_pages)],
                 network_metadata=objects.NetworkMetadata(physnets=set(), tunneled=False),
                 socket=number,
@@ -51,7 +54,11 @@ def _pages(size_kb, total):
 def devices(count, *, product='20b0', cell=None):
     """A pool of free PCI devices, all of them in one NUMA cell, or in none."""
     pool = objects.PciDevicePool(
-        vendor_id='10de', product_id=product, numa_node=cell, count=count, tags={'dev_type': 'type-PCI'}
+        vendor_id='10de',
+        product_id=product,
+        numa_node=cell,
+        count=count,
+        tags={'dev_type': 'type-PCI'},
     )
     return objects.PciDevicePoolList(objects=[pool])
 

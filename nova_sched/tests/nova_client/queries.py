@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Random queries of JsonFilter: operators over attributes, literals and other queries, right and wrong."""
+"""Random queries of JsonFilter: operators over attributes, literals and other queries, right and
+wrong."""
 
 import json
 
@@ -51,7 +52,25 @@ ODD_ATTRIBUTES = (
     'stats.tier.x',
 )
 NO_QUERIES = ('', '[', '{}', '[]', '"="', '5', 'null', '{"=": 1}', '[["="]]', '["like", 1, 1]')
-LITERALS = (0, 1, 8, 16384, 1.0, 1.5, -1, True, False, None, '', 'QEMU', 'ironic', 'gold', '1', '8', '$')
+LITERALS = (
+    0,
+    1,
+    8,
+    16384,
+    1.0,
+    1.5,
+    -1,
+    True,
+    False,
+    None,
+    '',
+    'QEMU',
+    'ironic',
+    'gold',
+    '1',
+    '8',
+    '$',
+)
 
 
 def hint(dice, hosts):

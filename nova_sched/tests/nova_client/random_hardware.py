@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Random NUMA cells and PCI devices: what hosts have, and what guests ask for. All objects are Nova's."""
+"""Random NUMA cells and PCI devices: what hosts have, and what guests ask for. All objects are
+Nova's."""
 
 from nova import objects
 
@@ -27,9 +28,12 @@ POLICIES = (None, 'legacy', 'required', 'preferred', 'socket')
 
 
 def host_topology(dice):
-    """The NUMA cells of a host: one to three, with sibling threads of several kinds, pages and networks."""
+    """The NUMA cells of a host: one to three, with sibling threads of several kinds, pages and
+    networks."""
     count, cpus = dice.choice((1, 2, 2, 3)), dice.choice((2, 4, 4, 8))
-    return objects.NUMATopology(cells=[_host_cell(dice, number, count, cpus) for number in range(count)])
+    return objects.NUMATopology(
+        cells=[_host_cell(dice, number, count, cpus) for number in range(count)]
+    )
 
 
 def _host_cell(dice, number, count, cpus):
@@ -64,7 +68,8 @@ def _cores(dice, cpus, offset):
 
 
 def _division(dice, threads):
-    """Which CPUs are shared, and which dedicated: all of them both, or some these and some those."""
+    """Which CPUs are shared, and which dedicated: all of them both, or some these and some
+    those."""
     if dice.maybe(0.4):
         return threads, threads
     mixed = dice.sample(threads, len(threads)) if dice.maybe(0.3) else threads
@@ -73,11 +78,16 @@ def _division(dice, threads):
 
 
 def _pages(dice, memory):
-    sizes = [(4, memory * 256, dice.choice((0, memory * 64))), (2048, memory // 4, dice.choice((0, 3)))]
+    sizes = [
+        (4, memory * 256, dice.choice((0, memory * 64))),
+        (2048, memory // 4, dice.choice((0, 3))),
+    ]
     if dice.maybe(0.3):
         sizes.append((1048576, 4, dice.choice((0, 4))))
     return [
-        objects.NUMAPagesTopology(size_kb=size, total=total, used=used, reserved=dice.choice((0, 0, 2)))
+        objects.NUMAPagesTopology(
+            size_kb=size, total=total, used=used, reserved=dice.choice((0, 0, 2))
+        )
         for size, total, used in sizes[: dice.choice((0, 1, 3, 3))]
     ]
 
@@ -110,7 +120,9 @@ def guest_topology(dice):
 
 def networks(dice):
     """Which networks the guest's ports are on, for NUMA affinity of its virtual switch."""
-    return objects.NetworkMetadata(physnets=set(dice.some((*PHYSNETS, 'far'), 2)), tunneled=dice.maybe(0.3))
+    return objects.NetworkMetadata(
+        physnets=set(dice.some((*PHYSNETS, 'far'), 2)), tunneled=dice.maybe(0.3)
+    )
 
 
 def pools(dice):
@@ -121,10 +133,17 @@ def pools(dice):
             vendor_id=dice.choice(('8086', '8086', '10de', '10DE')),
             product_id=dice.choice(('1572', '20b0')),
             numa_node=dice.choice((0, 1, 2, None)),
-            tags={tag: dice.choice(values) for tag, values in TAGS.items() if dice.maybe(SHARES[tag])},
+            tags={
+                tag: dice.choice(values) for tag, values in TAGS.items() if dice.maybe(SHARES[tag])
+            },
             count=dice.choice((1, 1, 2, 5)),
         )
-        words = pool.vendor_id, pool.product_id, pool.numa_node, *sorted(pool.tags.items(), key=str)
+        words = (
+            pool.vendor_id,
+            pool.product_id,
+            pool.numa_node,
+            *sorted(pool.tags.items(), key=str),
+        )
         found[words] = pool
     return objects.PciDevicePoolList(objects=list(found.values()))
 
@@ -148,7 +167,9 @@ def _pci_request(dice, uuid):
 
 
 def _device(dice):
-    asked = {tag: dice.choice(values) for tag, values in TAGS.items() if dice.maybe(SHARES[tag] / 2)}
+    asked = {
+        tag: dice.choice(values) for tag, values in TAGS.items() if dice.maybe(SHARES[tag] / 2)
+    }
     if dice.maybe(0.6):
         asked['vendor_id'] = dice.choice(('8086', '8086', '10de'))
     if dice.maybe(0.3):

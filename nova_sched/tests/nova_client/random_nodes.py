@@ -23,7 +23,15 @@ HYPERVISORS = ('kvm', 'qemu', 'xen', 'lxc')
 MODES = ('hvm', 'xen', 'exe')
 TYPES = ('QEMU', 'ironic', 'VMware vCenter Server', 'LXC', '')
 VERSIONS = (None, 0, 1, 999, 1000, 2001000, 8002001, 8002002, 10000000)
-ADDRESSES = (None, '192.0.2.7', '192.0.2.130', '198.51.100.9', '10.0.0.1', '2001:db8::7', '2001:DB8:0:1::9')
+ADDRESSES = (
+    None,
+    '192.0.2.7',
+    '192.0.2.130',
+    '198.51.100.9',
+    '10.0.0.1',
+    '2001:db8::7',
+    '2001:DB8:0:1::9',
+)
 STATS = ('tier', 'rack', 'free_ram_mb', 'cpu_arch', 'size', 'capabilities', 'sla level')
 METRICS = (
     'cpu.frequency',
@@ -59,7 +67,8 @@ def node(dice, host):
     }
     used = {f'{name}_used': _use(dice, total) for name, total in totals.items()}
     ratios = {
-        f'{name}_allocation_ratio': dice.choice((1.0, 0.5, 1.5, 4.0, 16.0)) for name in ('cpu', 'ram', 'disk')
+        f'{name}_allocation_ratio': dice.choice((1.0, 0.5, 1.5, 4.0, 16.0))
+        for name in ('cpu', 'ram', 'disk')
     }
     topology = random_hardware.host_topology(dice) if dice.maybe(0.8) else None
     return compute_node(
@@ -94,7 +103,9 @@ def _disk_left(dice, free_gb):
 def _cpu_info(dice):
     """JSON text of a nested description; now and then something else."""
     if dice.maybe(0.1):
-        return dice.choice((None, '', 'baremetal cpu', '[]', '"x86_64"', '7', 'null', '{"arch": "x86_64"'))
+        return dice.choice(
+            (None, '', 'baremetal cpu', '[]', '"x86_64"', '7', 'null', '{"arch": "x86_64"')
+        )
     return json.dumps(
         {
             'arch': dice.choice(ARCHITECTURES),
@@ -116,7 +127,9 @@ def _stats(dice):
         'failed_builds': str(dice.choice((0, 0, 1, 12))),
     }
     told = {name: counts[name] for name in dice.some(counts, 3, least=1)}
-    return told | {name: None if dice.maybe(0.05) else dice.value() for name in dice.some(STATS, 4)}
+    return told | {
+        name: None if dice.maybe(0.05) else dice.value() for name in dice.some(STATS, 4)
+    }
 
 
 def metrics(dice):
@@ -146,5 +159,7 @@ def metrics(dice):
 
 def _triple(dice):
     return objects.HVSpec(
-        arch=dice.choice(ARCHITECTURES), hv_type=dice.choice(HYPERVISORS), vm_mode=dice.choice(MODES)
+        arch=dice.choice(ARCHITECTURES),
+        hv_type=dice.choice(HYPERVISORS),
+        vm_mode=dice.choice(MODES),
     )

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""RequestSpecs from a few words, with everything else as a conductor sends it. All objects are Nova's."""
+"""RequestSpecs from a few words, with everything else as a conductor sends it. All objects are
+Nova's."""
 
 from nova import objects
 
@@ -22,8 +23,9 @@ PROJECT = 'demo'
 def spec(instance_uuid, words):
     """The RequestSpec of an instance.
 
-    Words: ``extra_specs``, ``vcpus`` and ``flavor_name`` of the flavor; ``image``, its properties or None for
-    no image; ``image_id``, None for an image without one; ``hints``; any other word is a field of the spec.
+    Words: ``extra_specs``, ``vcpus`` and ``flavor_name`` of the flavor; ``image``, its properties
+    or None for no image; ``image_id``, None for an image without one; ``hints``; any other word is
+    a field of the spec.
     """
     words = dict(words)
     given = {

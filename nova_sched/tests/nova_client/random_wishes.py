@@ -9,10 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Words of random requests, by what they wish for, and the metadata of aggregates that answer them.
+"""Words of random requests, by what they wish for, and the metadata of aggregates that answer
+them.
 
-They are built to hit: names are shared between requests and hosts, limits lie where hosts are, and one thing
-in ten is wrong. All are functions of chance; words are those of random_requests.spec.
+They are built to hit: names are shared between requests and hosts, limits lie where hosts are, and
+one thing in ten is wrong. All are functions of chance; words are those of random_requests.spec.
 """
 
 from nova_sched.tests.nova_client import queries, random_hardware, random_nodes, random_requests
@@ -120,7 +121,10 @@ def aggregate_specs(dice, world):
 
 
 def aggregate_values(dice):
-    return {key: dice.commas((*WORDS, dice.number(), dice.number())) for key in dice.some(AGGREGATE_KEYS, 3)}
+    return {
+        key: dice.commas((*WORDS, dice.number(), dice.number()))
+        for key in dice.some(AGGREGATE_KEYS, 3)
+    }
 
 
 # Images.
@@ -142,7 +146,10 @@ PROPERTIES = {
 
 
 def hypervisor_image(dice, world):
-    return {'image': None if dice.maybe(0.05) else random_nodes.image(dice, PROPERTIES), **_rebuild(dice)}
+    return {
+        'image': None if dice.maybe(0.05) else random_nodes.image(dice, PROPERTIES),
+        **_rebuild(dice),
+    }
 
 
 def compared_image(dice, world):
@@ -175,7 +182,9 @@ def _rebuild(dice):
 
 def _near(dice, hint, world):
     named = dice.some(world.instances, 4) + dice.bag(('', 'no-uuid', dice.uuid()), dice.maybe(0.2))
-    return {'hints': {hint: named} if dice.maybe(0.9) else {}} | ({} if dice.maybe(0.9) else _rebuild(dice))
+    return {'hints': {hint: named} if dice.maybe(0.9) else {}} | (
+        {} if dice.maybe(0.9) else _rebuild(dice)
+    )
 
 
 def same_host(dice, world):
@@ -193,7 +202,9 @@ def group(policy):
         if dice.maybe(0.05):
             return {}
         members = dice.some(world.instances, 8)
-        rules = dice.choice((None, {}, {'max_server_per_host': dice.choice(('0', '1', '2', '3', ' 2'))}))
+        rules = dice.choice(
+            (None, {}, {'max_server_per_host': dice.choice(('0', '1', '2', '3', ' 2'))})
+        )
         hosts = dice.some([*world.names, 'elsewhere'], 6)
         one = policy if dice.maybe(0.7) else dice.choice(POLICIES)
         return {
@@ -209,14 +220,18 @@ def apart(dice, world):
     words = group('anti-affinity')(dice, world)
     if words and dice.maybe(0.05):
         words['instance_group']._rules = {'max_server_per_host': 'many'}
-        words['instance_uuid'] = dice.uuid()  # of an instance that is on no host: there the rule is not read
+        words['instance_uuid'] = (
+            dice.uuid()
+        )  # of an instance that is on no host: there the rule is not read
     return words
 
 
 def subnet(dice, world):
     hints = {}
     if dice.maybe(0.95):
-        address = dice.choice(NO_ADDRESSES if dice.maybe(0.1) else (*random_nodes.ADDRESSES[1:], *ADDRESSES))
+        address = dice.choice(
+            NO_ADDRESSES if dice.maybe(0.1) else (*random_nodes.ADDRESSES[1:], *ADDRESSES)
+        )
         hints['build_near_host_ip'] = [address] * (2 if dice.maybe(0.05) else 1)
     if dice.maybe(0.8):
         hints['cidr'] = [dice.choice(NO_SIZES if dice.maybe(0.1) else SIZES)]
@@ -244,7 +259,10 @@ def flavor(dice, world):
 
 
 def flavors(dice):
-    return {key: dice.commas(FLAVORS) for key in dice.some(('instance_type', 'flavor', 'Instance_type'), 2)}
+    return {
+        key: dice.commas(FLAVORS)
+        for key in dice.some(('instance_type', 'flavor', 'Instance_type'), 2)
+    }
 
 
 def query(dice, world):
@@ -277,7 +295,10 @@ def topology(dice, world):
         words['network_metadata'] = random_hardware.networks(dice)
     if dice.maybe(0.4):
         words['pci_requests'] = dice.choice((None, random_hardware.pci_requests(dice, most=2)))
-    policies = {'cpu_policy': ('dedicated', 'shared', 'mixed'), 'cpu_thread_policy': ('require', 'isolate')}
+    policies = {
+        'cpu_policy': ('dedicated', 'shared', 'mixed'),
+        'cpu_thread_policy': ('require', 'isolate'),
+    }
     asked = {name: dice.choice(values) for name, values in policies.items() if dice.maybe(0.3)}
     if dice.maybe(0.5):
         words['extra_specs'] = {f'hw:{name}': value for name, value in asked.items()}

@@ -65,9 +65,9 @@ def spec(
 ):
     """What a conductor asks for these instances.
 
-    ``flavor`` has fields that differ from FLAVOR, ``image`` properties of the image; NUMA cells and PCI
-    devices are what these ask for, as Nova's API reads them. What is left over goes into the filter
-    properties: force_hosts, ignore_hosts, requested_destination, retry.
+    ``flavor`` has fields that differ from FLAVOR, ``image`` properties of the image; NUMA cells
+    and PCI devices are what these ask for, as Nova's API reads them. What is left over goes into
+    the filter properties: force_hosts, ignore_hosts, requested_destination, retry.
     """
     picture = {**IMAGE, 'id': image_id, 'properties': image or {}}
     flavor = objects.Flavor(context, **{**FLAVOR, **(flavor or {})})
@@ -78,7 +78,8 @@ def spec(
         flavor,
         numa_topology=hardware.numa_get_constraints(flavor, objects.ImageMeta.from_dict(picture)),
         pci_requests=pci_request.get_pci_requests_from_flavor(
-            flavor, hardware.get_pci_numa_policy_constraint(flavor, objects.ImageMeta.from_dict(picture))
+            flavor,
+            hardware.get_pci_numa_policy_constraint(flavor, objects.ImageMeta.from_dict(picture)),
         ),
         filter_properties={'scheduler_hints': hints or {}, **filter_properties},
         instance_group=group,
@@ -93,7 +94,8 @@ def spec(
 
 
 def group(context, policy, members, *, hosts=(), **rules):
-    """A server group, with the instances to be scheduled among its members as Nova's API puts them there."""
+    """A server group, with the instances to be scheduled among its members as Nova's API puts them
+    there."""
     return objects.InstanceGroup(
         context,
         uuid=uuidutils.generate_uuid(),

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Servers are placed and claimed, with alternates, in the forms that a conductor of today reads."""
+"""Servers are placed and claimed, with alternates, in the forms that a conductor of today
+reads."""
 
 import json
 
@@ -117,7 +118,8 @@ def test_without_a_volume_the_root_disk_counts(cloud, boot):
 
 
 def test_ten_instances_in_one_request(cloud, boot):
-    """Each has its own claim where its own answer says; together they fill the hosts to the last CPU."""
+    """Each has its own claim where its own answer says; together they fill the hosts to the last
+    CPU."""
     nodes = cloud.add(5, vcpus=2)
     asked = specs.uuids(10)
     found = boot(instance_uuids=asked)
@@ -192,7 +194,10 @@ def test_without_objects_the_answer_is_a_dict_for_each_instance(
         context, specs.spec(context, asked), asked, return_objects, return_alternates
     )
     assert sorted(found, key=lambda one: one['host']) == sorted(
-        ({'host': node.host, 'nodename': node.hypervisor_hostname, 'limits': {}} for node in nodes),
+        (
+            {'host': node.host, 'nodename': node.hypervisor_hostname, 'limits': {}}
+            for node in nodes
+        ),
         key=lambda one: one['host'],
     )
     assert cloud.placed(asked) == [one['host'] for one in found]

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The bus itself: signs of life, calls that take long, many calls at once, and who is on the other side."""
+"""The bus itself: signs of life, calls that take long, many calls at once, and who is on the other
+side."""
 
 import collections
 import contextlib
@@ -33,7 +34,10 @@ MONITOR_S = 2  # the least for which oslo.messaging sends heartbeats
 
 def test_nova_is_not_there_where_the_daemon_runs(daemon):
     probe = 'import importlib.util as u, sys; sys.exit(u.find_spec("nova") is not None)'
-    assert subprocess.run([daemon.python, '-c', probe], cwd=daemon.log.parent, check=False).returncode == 0
+    assert (
+        subprocess.run([daemon.python, '-c', probe], cwd=daemon.log.parent, check=False).returncode
+        == 0
+    )
 
 
 @pytest.mark.parametrize('said', ['hello', {'deep': [1, None, 'two']}], ids=['text', 'nest'])
@@ -56,7 +60,8 @@ def test_the_log_names_the_request_and_keeps_the_token(cloud, boot, context, dae
 
 @contextlib.contextmanager
 def silence(database):
-    """Nobody else writes to the database until the block ends, or the function that it is given is called."""
+    """Nobody else writes to the database until the block ends, or the function that it is given is
+    called."""
     connection = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
     with contextlib.closing(connection):
         connection.execute('BEGIN EXCLUSIVE')
@@ -68,15 +73,22 @@ def test_a_long_call_stays_alive(cloud, scheduler, context, daemon):
     node = cloud.add()
     asked = specs.uuids(1)
     request = specs.spec(context, asked)
-    with silence(daemon.database) as end, options(rpc_response_timeout=MONITOR_S, long_rpc_timeout=60):
+    with (
+        silence(daemon.database) as end,
+        options(rpc_response_timeout=MONITOR_S, long_rpc_timeout=60),
+    ):
         begin_s = time.monotonic()
         threading.Timer(3 * MONITOR_S, end).start()
-        ((selection,),) = scheduler.select_destinations(context, request, asked, return_objects=True)
+        ((selection,),) = scheduler.select_destinations(
+            context, request, asked, return_objects=True
+        )
         assert time.monotonic() - begin_s >= 3 * MONITOR_S
     assert [selection.service_host] == [node.host] == cloud.placed(asked)
 
 
-def test_a_caller_that_gives_up_is_served_all_the_same(cloud, scheduler, context, daemon, eventually):
+def test_a_caller_that_gives_up_is_served_all_the_same(
+    cloud, scheduler, context, daemon, eventually
+):
     node = cloud.add()
     asked = specs.uuids(1)
     request = specs.spec(context, asked)

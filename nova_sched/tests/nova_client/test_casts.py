@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What Nova's API and computes cast to every scheduler: aggregates, and which instances are where."""
+"""What Nova's API and computes cast to every scheduler: aggregates, and which instances are
+where."""
 
 import pytest
 from nova import exception, objects
@@ -49,7 +50,9 @@ def booted(boot):
 
 def instance(context, uuid, host):
     """An instance as its compute tells of it."""
-    return objects.Instance(context, uuid=uuid, host=host, node=host, project_id=context.project_id)
+    return objects.Instance(
+        context, uuid=uuid, host=host, node=host, project_id=context.project_id
+    )
 
 
 def instances(context, uuids, host):
@@ -74,7 +77,8 @@ def test_an_aggregate_makes_a_zone(cloud, scheduler, context, zone_of, eventuall
 def test_several_aggregates_in_one_cast(cloud, scheduler, context, zone_of, eventually):
     nodes = cloud.add(2)
     made = [
-        cloud.aggregate(node, availability_zone=zone) for node, zone in zip(nodes, ['x', 'y'], strict=True)
+        cloud.aggregate(node, availability_zone=zone)
+        for node, zone in zip(nodes, ['x', 'y'], strict=True)
     ]
     scheduler.update_aggregates(context, objects.AggregateList(objects=made))
     eventually(['x', 'y'], lambda: [zone_of(node) for node in nodes])
@@ -99,7 +103,9 @@ def test_an_aggregate_is_deleted(cloud, scheduler, context, zone_of, eventually)
     eventually('nova', lambda: zone_of(node))
 
 
-def test_an_aggregate_may_come_before_its_host_reports(cloud, scheduler, context, zone_of, eventually):
+def test_an_aggregate_may_come_before_its_host_reports(
+    cloud, scheduler, context, zone_of, eventually
+):
     first = cloud.add()
     early, later = cloud.aggregate(first, availability_zone='early'), 'not-yet-there'
     early.hosts.append(later)
@@ -108,7 +114,9 @@ def test_an_aggregate_may_come_before_its_host_reports(cloud, scheduler, context
     assert zone_of(cloud.add(host=later)) == 'early'
 
 
-def test_a_compute_tells_its_instances_when_it_starts(cloud, scheduler, context, near, look, eventually):
+def test_a_compute_tells_its_instances_when_it_starts(
+    cloud, scheduler, context, near, look, eventually
+):
     _, node, _ = cloud.add(3)
     there = specs.uuids(3)
     scheduler.update_instance_info(context, node.host, instances(context, there, node.host))

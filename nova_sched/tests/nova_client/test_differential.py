@@ -11,9 +11,10 @@
 # under the License.
 """Nova's rules against ours on the same random hosts and requests: no difference.
 
-A case is a host and a request. Nova's class judges its host state; ours judges the same state, and all hosts
-at once as columns that came by the report path. Seeds are fixed. Filters that Nova has removed (RamFilter,
-CoreFilter, DiskFilter, their Aggregate forms, AvailabilityZoneFilter, RetryFilter) have no class to ask.
+A case is a host and a request. Nova's class judges its host state; ours judges the same state, and
+all hosts at once as columns that came by the report path. Seeds are fixed. Filters that Nova has
+removed (RamFilter, CoreFilter, DiskFilter, their Aggregate forms, AvailabilityZoneFilter,
+RetryFilter) have no class to ask.
 """
 
 import math
@@ -60,7 +61,8 @@ def worlds():
 
 
 def rounds(name, trial, worlds):
-    """Each world, dealt anew, with requests as (words, spec); options are set on both sides meanwhile."""
+    """Each world, dealt anew, with requests as (words, spec); options are set on both sides
+    meanwhile."""
     dice = Dice(name)
     for world in worlds:
         options = trial.options(dice)
@@ -70,7 +72,10 @@ def rounds(name, trial, worlds):
             requests = [trial.request(dice, world) for _ in range(trial.requests)]
             yield (
                 world,
-                [(f'{words} {options}', random_requests.spec(dice.uuid(), words)) for words in requests],
+                [
+                    (f'{words} {options}', random_requests.spec(dice.uuid(), words))
+                    for words in requests
+                ],
             )
 
 
@@ -84,17 +89,23 @@ class Differences:
 
     def compare(self, sides, world, words, spec):
         """One request on all hosts, by Nova's rule and by both faces of ours."""
-        nova, alone, among = (face(world, spec) for face in (sides.nova, sides.scalar, sides.columns))
+        nova, alone, among = (
+            face(world, spec) for face in (sides.nova, sides.scalar, sides.columns)
+        )
         for place, state in enumerate(world.states):
             theirs = self._meant(sides, state, spec, nova[place], alone[place])
-            if not (self.agree(theirs, alone[place], [theirs]) and self.agree(theirs, among[place], nova)):
+            if not (
+                self.agree(theirs, alone[place], [theirs])
+                and self.agree(theirs, among[place], nova)
+            ):
                 self.texts.append(
                     f'Nova {nova[place]} / ours alone {alone[place]} / among all {among[place]}\n  {words}\n'
                     f'  aggregates {[one.metadata for one in state.aggregates]}\n  {vars(state)}'
                 )
 
     def _meant(self, sides, state, spec, theirs, ours):
-        """Nova's answer, or what it comes to: of an input that is mended, or when the host is booked."""
+        """Nova's answer, or what it comes to: of an input that is mended, or when the host is
+        booked."""
         if theirs is True and ours is False:
             theirs = sides.booked(state, spec)
         if isinstance(theirs, Raised):
@@ -110,14 +121,18 @@ class Differences:
         return case
 
     def agree(self, theirs, ours, all_theirs=()):
-        """Whether our answer for a host is right, where Nova answers ``all_theirs`` for those in question."""
+        """Whether our answer for a host is right, where Nova answers ``all_theirs`` for those in
+        question."""
         if isinstance(theirs, Raised):
             case = self._case_of(theirs)
             return case is not None and listed.is_right(case, ours)
         if isinstance(ours, Raised):
-            # Nova asks host by host, and stops at the first thing that is not met: whether it comes to what
-            # is wrong with a request is a matter of luck, and without luck it takes no host.
-            fails = set(all_theirs) == {False} or any(isinstance(one, Raised) for one in all_theirs)
+            # Nova asks host by host, and stops at the first thing that is not met: whether it
+            # comes to what is wrong with a request is a matter of luck, and without luck it takes
+            # no host.
+            fails = set(all_theirs) == {False} or any(
+                isinstance(one, Raised) for one in all_theirs
+            )
             return fails and any(listed.is_right(case, ours) for case in self.cases)
         return same(theirs, ours)
 
@@ -133,7 +148,8 @@ def differences(name, trial, faces, cases, worlds):
 
 
 def check(found):
-    """No difference, and each listed case was met: a list of what never happens would hide what does."""
+    """No difference, and each listed case was met: a list of what never happens would hide what
+    does."""
     assert not found.texts, f'{len(found.texts)} differences\n' + '\n'.join(found.texts[:SHOWN])
     assert {case.what for case in found.cases if not case.is_rare} <= found.met
 
@@ -150,7 +166,8 @@ def test_weigher(name, worlds):
 
 @pytest.mark.parametrize('name', sorted(NOVA_WEIGHERS))
 def test_weights_as_they_are_summed(name, worlds):
-    """Scaled to 0..1 over the hosts of a round and multiplied, for rounds of no host to all hosts."""
+    """Scaled to 0..1 over the hosts of a round and multiplied, for rounds of no host to all
+    hosts."""
     dice = Dice(f'sums of {name}')
     for world, requests in rounds(name, WEIGHERS[name], worlds):
         sides = WeigherFaces(name)

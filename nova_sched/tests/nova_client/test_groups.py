@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Server groups: each policy holds for one request after the other, for many at once, and within one."""
+"""Server groups: each policy holds for one request after the other, for many at once, and within
+one."""
 
 import collections
 from concurrent.futures import ThreadPoolExecutor
@@ -26,13 +27,15 @@ AT_ONCE = 8
 def join(hosts, context):
     """Boot the members of one group, each by a request of its own, in the order of their UUIDs.
 
-    A request carries the members that were there when it was made, and no hosts: Nova knows those only
-    when the servers run.
+    A request carries the members that were there when it was made, and no hosts: Nova knows those
+    only when the servers run.
     """
 
     def join(policy, members, **rules):
         return [
-            hosts(instance_uuids=[uuid], group=specs.group(context, policy, members[:place], **rules))[0]
+            hosts(
+                instance_uuids=[uuid], group=specs.group(context, policy, members[:place], **rules)
+            )[0]
             for place, uuid in enumerate(members, 1)
         ]
 
@@ -84,7 +87,9 @@ def test_anti_affinity_at_once(cloud, join_at_once):
 def test_anti_affinity_in_one_request(cloud, hosts, boot, context):
     cloud.add(3)
     asked = specs.uuids(3)
-    assert shares(hosts(instance_uuids=asked, group=specs.group(context, 'anti-affinity', asked))) == [
+    assert shares(
+        hosts(instance_uuids=asked, group=specs.group(context, 'anti-affinity', asked))
+    ) == [
         1,
         1,
         1,
@@ -101,7 +106,9 @@ def test_anti_affinity_holds_for_alternates(cloud, boot, context):
     taken = boot(instance_uuids=[first], group=specs.group(context, 'anti-affinity', [first]))[0][
         0
     ].service_host
-    (found,) = boot(instance_uuids=[second], group=specs.group(context, 'anti-affinity', [first, second]))
+    (found,) = boot(
+        instance_uuids=[second], group=specs.group(context, 'anti-affinity', [first, second])
+    )
     assert {one.service_host for one in found} == {node.host for node in nodes} - {taken}
 
 
@@ -133,7 +140,9 @@ def test_affinity_at_once(cloud, join_at_once):
 def test_affinity_in_one_request(cloud, hosts, context):
     cloud.add(3)
     asked = specs.uuids(4)
-    assert shares(hosts(instance_uuids=asked, group=specs.group(context, 'affinity', asked))) == [4]
+    assert shares(hosts(instance_uuids=asked, group=specs.group(context, 'affinity', asked))) == [
+        4
+    ]
 
 
 def test_affinity_follows_the_hosts_that_nova_names(cloud, hosts, context):

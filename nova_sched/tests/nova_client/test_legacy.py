@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Callers of older releases: each cap of ``[upgrade_levels]scheduler``, and what Nova's client then sends."""
+"""Callers of older releases: each cap of ``[upgrade_levels]scheduler``, and what Nova's client
+then sends."""
 
 import pytest
 from nova import exception, objects
@@ -70,9 +71,12 @@ def test_a_refusal(cloud, ask):
         pytest.param(lambda a, b, c: {'ignore_hosts': [a, c]}, id='ignore hosts'),
         pytest.param(lambda a, b, c: {'force_hosts': [b]}, id='force a host'),
         pytest.param(lambda a, b, c: {'force_nodes': [b]}, id='force a node'),
-        pytest.param(lambda a, b, c: {'force_hosts': [b], 'flavor': IMPOSSIBLE}, id='force and skip filters'),
         pytest.param(
-            lambda a, b, c: {'requested_destination': specs.destination(host=b)}, id='requested destination'
+            lambda a, b, c: {'force_hosts': [b], 'flavor': IMPOSSIBLE}, id='force and skip filters'
+        ),
+        pytest.param(
+            lambda a, b, c: {'requested_destination': specs.destination(host=b)},
+            id='requested destination',
         ),
         pytest.param(
             lambda a, b, c: {
@@ -81,7 +85,9 @@ def test_a_refusal(cloud, ask):
             },
             id='tried before',
         ),
-        pytest.param(lambda a, b, c: {'image': {'hw_architecture': 'aarch64'}}, id='image properties'),
+        pytest.param(
+            lambda a, b, c: {'image': {'hw_architecture': 'aarch64'}}, id='image properties'
+        ),
     ],
 )
 def test_where(cloud, ask, words):

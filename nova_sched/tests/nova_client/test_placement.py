@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What Nova asks Placement for, and what our requests ask of hosts: the same, for random flavors and images.
+"""What Nova asks Placement for, and what our requests ask of hosts: the same, for random flavors
+and images.
 
 Nova's request filters run before, but for those that ask its database or Neutron.
 """
@@ -98,11 +99,13 @@ def spec(dice):
         image[name] = dice.choice(OF_IMAGES[name])
     for _ in range(dice.choice((0, 0, 1, 3))):
         suffix = dice.choice(('', '1', '2', '_GPU'))
-        flavor[f'resources{suffix}:{dice.choice(("VCPU", "PCPU", "MEMORY_MB", "CUSTOM_A", "VGPU"))}'] = (
-            dice.choice(AMOUNTS)
-        )
+        flavor[
+            f'resources{suffix}:{dice.choice(("VCPU", "PCPU", "MEMORY_MB", "CUSTOM_A", "VGPU"))}'
+        ] = dice.choice(AMOUNTS)
         if dice.maybe(0.5):
-            flavor[f'trait{suffix}:{dice.choice(("CUSTOM_A", "HW_CPU_X86_AVX"))}'] = dice.choice(VERDICTS)
+            flavor[f'trait{suffix}:{dice.choice(("CUSTOM_A", "HW_CPU_X86_AVX"))}'] = dice.choice(
+                VERDICTS
+            )
     words = {
         'extra_specs': flavor,
         'image': image,
@@ -141,7 +144,9 @@ def theirs(made):
         one(None, made)
     asked = [utils.resources_from_request_spec(None, made, None)]
     if asked[0].cpu_pinning_requested:
-        asked.append(utils.resources_from_request_spec(None, made, None, enable_pinning_translate=False))
+        asked.append(
+            utils.resources_from_request_spec(None, made, None, enable_pinning_translate=False)
+        )
     return [parameters(one.to_querystring()) for one in asked]
 
 
@@ -178,7 +183,9 @@ def one_case(dice):
         try:
             request = request_of(made)
             ours = mine(request, options)
-            refused = request.unsupported or (len(request.groups) > 1 and request.group_policy is None)
+            refused = request.unsupported or (
+                len(request.groups) > 1 and request.group_policy is None
+            )
         except errors.InvalidRequest:
             ours, refused = None, False
         try:

@@ -30,8 +30,12 @@ from nova_sched.tests.nova_client.cloud import compute_node
         pytest.param(1, {'vcpus': 9}, id='too many CPUs'),
         pytest.param(1, {'memory_mb': 16385}, id='too much memory'),
         pytest.param(1, {'root_gb': 101}, id='too much disk'),
-        pytest.param(1, {'extra_specs': {'trait:HW_CPU_X86_AVX512F': 'required'}}, id='a trait is missing'),
-        pytest.param(1, {'extra_specs': {'resources:CUSTOM_GPU': '1'}}, id='a resource is missing'),
+        pytest.param(
+            1, {'extra_specs': {'trait:HW_CPU_X86_AVX512F': 'required'}}, id='a trait is missing'
+        ),
+        pytest.param(
+            1, {'extra_specs': {'resources:CUSTOM_GPU': '1'}}, id='a resource is missing'
+        ),
         pytest.param(1, {'extra_specs': {'capabilities:cpu_info:arch': 's390x'}}, id='a filter'),
     ],
 )
@@ -73,7 +77,9 @@ def test_too_many_instances(cloud, scheduler, context, hosts):
     node = cloud.add(vcpus=1)
     asked = specs.uuids(10_000)
     with pytest.raises(messaging.RemoteError, match='10000 instances'):
-        scheduler.select_destinations(context, specs.spec(context, asked), asked, return_objects=True)
+        scheduler.select_destinations(
+            context, specs.spec(context, asked), asked, return_objects=True
+        )
     assert hosts() == [node.host]
 
 
@@ -119,7 +125,9 @@ def test_what_is_no_request_spec(cloud, scheduler, context, hosts, spoil):
 @pytest.mark.parametrize(
     'damage, error',
     [
-        pytest.param({'nova_object.version': '2.0'}, 'IncompatibleObject', id='newer major version'),
+        pytest.param(
+            {'nova_object.version': '2.0'}, 'IncompatibleObject', id='newer major version'
+        ),
         pytest.param({'nova_object.name': 'Wish'}, 'InvalidRequest', id='unknown object'),
         pytest.param({'nova_object.data': 'nothing'}, 'MalformedObject', id='no data'),
     ],
@@ -130,7 +138,9 @@ def test_a_damaged_request_spec(cloud, context, hosts, damage, error):
     travels = base.NovaObjectSerializer().serialize_entity(context, specs.spec(context, asked))
     client = rpc.get_client(messaging.Target(topic='scheduler', version='4.5'))
     with pytest.raises(messaging.RemoteError) as caught:
-        client.call(context, 'select_destinations', spec_obj=travels | damage, instance_uuids=asked)
+        client.call(
+            context, 'select_destinations', spec_obj=travels | damage, instance_uuids=asked
+        )
     assert caught.value.exc_type == error
     assert hosts() == [node.host]
 

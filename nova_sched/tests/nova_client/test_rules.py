@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What flavors, images, hints and aggregates ask for, and what is left of it for the next request."""
+"""What flavors, images, hints and aggregates ask for, and what is left of it for the next
+request."""
 
 import json
 
@@ -28,7 +29,9 @@ GPU = {'pci_passthrough:alias': 'gpu:1'}
 @pytest.fixture(autouse=True)
 def alias():
     """The alias of a GPU, as Nova's API and conductor know it."""
-    with options('pci', alias=[json.dumps({'name': 'gpu', 'vendor_id': '10de', 'product_id': '20b0'})]):
+    with options(
+        'pci', alias=[json.dumps({'name': 'gpu', 'vendor_id': '10de', 'product_id': '20b0'})]
+    ):
         yield
 
 
@@ -52,7 +55,9 @@ def leave(cloud, scheduler, context, eventually):
     """An instance leaves its host, and its claim with it."""
 
     def leave(uuid, host):
-        node = objects.Instance(context, uuid=uuid, host=host, node=host, project_id=context.project_id)
+        node = objects.Instance(
+            context, uuid=uuid, host=host, node=host, project_id=context.project_id
+        )
         scheduler.update_instance_info(context, host, objects.InstanceList(objects=[node]))
         scheduler.delete_instance_info(context, host, uuid)
         eventually([], lambda: cloud.claims(uuid))
@@ -87,8 +92,13 @@ def test_pinned_guests_take_the_cpus_of_a_cell(cloud, fill, vcpus, extra_specs, 
     'threads, fit', [pytest.param(2, 4, id='with siblings'), pytest.param(1, 0, id='without')]
 )
 def test_guests_of_whole_cores(cloud, fill, threads, fit):
-    cloud.add(numa_topology=machines.cells(2, cpus=4, threads=threads), traits=['HW_CPU_HYPERTHREADING'])
-    assert fill(flavor={'vcpus': 2, 'extra_specs': {**PINNED, 'hw:cpu_thread_policy': 'require'}}) == fit
+    cloud.add(
+        numa_topology=machines.cells(2, cpus=4, threads=threads), traits=['HW_CPU_HYPERTHREADING']
+    )
+    assert (
+        fill(flavor={'vcpus': 2, 'extra_specs': {**PINNED, 'hw:cpu_thread_policy': 'require'}})
+        == fit
+    )
 
 
 def test_huge_pages_run_out(cloud, fill):
@@ -134,7 +144,9 @@ def test_devices_are_handed_out_once(cloud, fill):
     'pools, words',
     [
         pytest.param(machines.devices(1, product='1db4'), {}, id='another product'),
-        pytest.param(machines.devices(1), {'pci_passthrough:alias': 'gpu:2'}, id='more than there are'),
+        pytest.param(
+            machines.devices(1), {'pci_passthrough:alias': 'gpu:2'}, id='more than there are'
+        ),
         pytest.param(None, {}, id='no devices'),
     ],
 )
@@ -163,7 +175,9 @@ def test_the_device_of_a_guest_that_left_is_free_again(cloud, boot, leave):
 )
 def test_guests_near_their_devices(cloud, fill, policy, fit):
     """Four devices in a cell that has CPUs for two guests."""
-    cloud.add(numa_topology=machines.cells(2, cpus=4), pci_device_pools=machines.devices(4, cell=1))
+    cloud.add(
+        numa_topology=machines.cells(2, cpus=4), pci_device_pools=machines.devices(4, cell=1)
+    )
     near = {**PINNED, **GPU, 'hw:pci_numa_affinity_policy': policy}
     assert fill(flavor={'vcpus': 2, 'extra_specs': near}) == fit
 
@@ -181,7 +195,9 @@ def test_a_server_that_asks_for_none_leaves_devices_alone(cloud, hosts):
     'query',
     [
         pytest.param(['>=', '$free_ram_mb', 30000], id='a number'),
-        pytest.param(['and', ['=', '$hypervisor_type', 'QEMU'], ['>', '$vcpus_total', 8]], id='terms'),
+        pytest.param(
+            ['and', ['=', '$hypervisor_type', 'QEMU'], ['>', '$vcpus_total', 8]], id='terms'
+        ),
         pytest.param(['in', 'fast', '$stats.tier'], id='a stat'),
     ],
 )
@@ -209,11 +225,16 @@ def test_a_query_that_makes_no_sense(cloud, boot, hosts, query):
         pytest.param({'cidr': ['/24']}, ['192.0.2.51', '192.0.2.130'], id='in the same /24'),
         pytest.param({}, ['192.0.2.51', '192.0.2.130'], id='/24 unless said'),
         pytest.param({'cidr': ['/25']}, ['192.0.2.51'], id='in a smaller network'),
-        pytest.param({'cidr': ['/0']}, ['192.0.2.51', '192.0.2.130', '198.51.100.1'], id='anywhere'),
+        pytest.param(
+            {'cidr': ['/0']}, ['192.0.2.51', '192.0.2.130', '198.51.100.1'], id='anywhere'
+        ),
     ],
 )
 def test_a_host_near_an_address(cloud, boot, hints, near):
-    nodes = [cloud.add(host_ip=address) for address in ('192.0.2.51', '192.0.2.130', '198.51.100.1', '::1')]
+    nodes = [
+        cloud.add(host_ip=address)
+        for address in ('192.0.2.51', '192.0.2.130', '198.51.100.1', '::1')
+    ]
     address = {node.host: str(node.host_ip) for node in nodes}
     (found,) = boot(hints={'build_near_host_ip': ['192.0.2.7'], **hints})
     assert sorted(address[one.service_host] for one in found) == sorted(near)
@@ -265,7 +286,10 @@ def test_an_isolated_host(cloud, isolated, boot, hosts):
     'metadata, inside, outside',
     [
         pytest.param(
-            {'filter_tenant_id': 'demo-project, other'}, {}, {'project_id': 'stranger'}, id='of some projects'
+            {'filter_tenant_id': 'demo-project, other'},
+            {},
+            {'project_id': 'stranger'},
+            id='of some projects',
         ),
         pytest.param(
             {'os_distro': 'windows'},
@@ -281,7 +305,11 @@ def test_an_isolated_host(cloud, isolated, boot, hosts):
         ),
         pytest.param(
             {'ssd': 'nvme, sata'},
-            {'flavor': {'extra_specs': {'aggregate_instance_extra_specs:ssd': '<or> sata <or> sas'}}},
+            {
+                'flavor': {
+                    'extra_specs': {'aggregate_instance_extra_specs:ssd': '<or> sata <or> sas'}
+                }
+            },
             {'flavor': {'extra_specs': {'aggregate_instance_extra_specs:ssd': 'sas'}}},
             id='of some extra specs',
         ),
@@ -293,7 +321,9 @@ def test_the_hosts_of_an_aggregate(
     cloud, scheduler, context, boot, hosts, zone_of, eventually, metadata, inside, outside
 ):
     node = cloud.add()
-    scheduler.update_aggregates(context, [cloud.aggregate(node, availability_zone='kept', **metadata)])
+    scheduler.update_aggregates(
+        context, [cloud.aggregate(node, availability_zone='kept', **metadata)]
+    )
     eventually('kept', lambda: zone_of(node))
     assert hosts(**inside) == [node.host]
     with pytest.raises(exception.NoValidHost):

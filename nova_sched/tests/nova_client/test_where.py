@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A caller's word on where a server goes: zone, hosts to ignore, hosts to force, a requested destination."""
+"""A caller's word on where a server goes: zone, hosts to ignore, hosts to force, a requested
+destination."""
 
 import pytest
 from nova import exception
@@ -79,7 +80,10 @@ def test_force_nodes(cloud, hosts, boot):
     second = cloud.add(host=first.host)
     for node in (first, second, first):
         ((selection,),) = boot(force_nodes=[node.hypervisor_hostname])
-        assert (selection.service_host, selection.nodename) == (first.host, node.hypervisor_hostname)
+        assert (selection.service_host, selection.nodename) == (
+            first.host,
+            node.hypervisor_hostname,
+        )
     with pytest.raises(exception.NoValidHost):
         boot(force_nodes=[second.hypervisor_hostname.upper()])
 
@@ -109,7 +113,9 @@ def test_requested_destination(cloud, hosts, names):
 def test_a_requested_destination_by_node_alone(cloud, boot):
     first = cloud.add()
     second = cloud.add(host=first.host)
-    ((selection,),) = boot(requested_destination=specs.destination(node=second.hypervisor_hostname))
+    ((selection,),) = boot(
+        requested_destination=specs.destination(node=second.hypervisor_hostname)
+    )
     assert selection.compute_node_uuid == second.uuid
 
 
@@ -136,7 +142,9 @@ def test_a_requested_destination_is_filtered(cloud, boot):
     'cell', [pytest.param(CELL, id='one cell'), pytest.param(OTHER_CELL, id='the other')]
 )
 def test_a_requested_cell(cloud, boot, daemon, cell):
-    mine = [node.host for one in (CELL, OTHER_CELL) for node in cloud.add(2, cell=one) if one == cell]
+    mine = [
+        node.host for one in (CELL, OTHER_CELL) for node in cloud.add(2, cell=one) if one == cell
+    ]
     for _ in range(4):
         (found,) = boot(requested_destination=specs.destination(cell=cell))
         assert sorted(selection.service_host for selection in found) == sorted(mine)

@@ -24,8 +24,9 @@ MANY = 25  # requests for rules that read a language of their own
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """``request(dice, world)`` makes words of random_requests.spec, ``metadata(dice)`` those of an aggregate,
-    ``options(dice)`` values by `group.name`. There are so many ``requests`` for each world."""
+    """``request(dice, world)`` makes words of random_requests.spec, ``metadata(dice)`` those of an
+    aggregate, ``options(dice)`` values by `group.name`. There are so many ``requests`` for each
+    world."""
 
     request: Callable[..., dict[str, Any]] = nothing
     metadata: Callable[..., dict[str, str]] = nothing
@@ -70,7 +71,9 @@ def _multiplier(option, group='filter_scheduler', key=None, least=-2.0, request=
 
     def options(dice):
         return {
-            f'{group}.{option}': dice.choice([value for value in (0.0, 1.0, 2.5, -2.0) if value >= least])
+            f'{group}.{option}': dice.choice(
+                [value for value in (0.0, 1.0, 2.5, -2.0) if value >= least]
+            )
         }
 
     def metadata(dice):
@@ -124,7 +127,9 @@ def _patience(dice):
 
 
 FILTERS = {
-    'AggregateImagePropertiesIsolation': Trial(wishes.compared_image, wishes.compared_values, _namespace),
+    'AggregateImagePropertiesIsolation': Trial(
+        wishes.compared_image, wishes.compared_values, _namespace
+    ),
     'AggregateInstanceExtraSpecsFilter': Trial(
         wishes.aggregate_specs, wishes.aggregate_values, requests=MANY
     ),
@@ -139,7 +144,9 @@ FILTERS = {
     'ImagePropertiesFilter': Trial(
         wishes.hypervisor_image,
         options=lambda dice: {
-            'filter_scheduler.image_properties_default_architecture': dice.choice((None, 'x86_64', 'i686'))
+            'filter_scheduler.image_properties_default_architecture': dice.choice(
+                (None, 'x86_64', 'i686')
+            )
         },
     ),
     'IoOpsFilter': Trial(**_limit('max_io_ops_per_host', 1, 8, 9)),
@@ -167,7 +174,8 @@ WEIGHERS = {
     ),
     'IoOpsWeigher': _multiplier('io_ops_weight_multiplier'),
     'MetricsWeigher': dataclasses.replace(
-        _multiplier('weight_multiplier', group='metrics', key='metrics_weight_multiplier'), options=_metrics
+        _multiplier('weight_multiplier', group='metrics', key='metrics_weight_multiplier'),
+        options=_metrics,
     ),
     'NumInstancesWeigher': _multiplier('num_instances_weight_multiplier'),
     'PCIWeigher': _multiplier('pci_weight_multiplier', least=0, request=wishes.devices),

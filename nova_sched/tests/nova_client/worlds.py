@@ -24,7 +24,8 @@ from nova_sched.tests.builders import put
 from nova_sched.tests.nova_client import random_nodes, random_requests
 from nova_sched.tests.nova_client.cloud import CELL, OTHER_CELL
 
-# Never so near to [DEFAULT]service_down_time that the time between two questions could make a difference.
+# Never so near to [DEFAULT]service_down_time that the time between two questions could make a
+# difference.
 AGES_S = (0, 5, 30, 90, 110, 130, 3600, -5, -30, -90, -130)
 # Each object goes the way from Nova's side to ours that it goes on the wire.
 across = ours.from_primitive
@@ -33,8 +34,8 @@ across = ours.from_primitive
 class World:
     """A few hosts that Nova's rules and ours see at the same time.
 
-    ``states`` are Nova's host states, in the order of the rows of ``hosts``, our columns. Nodes stay as they
-    are; services and aggregates are dealt anew for each rule that is tried.
+    ``states`` are Nova's host states, in the order of the rows of ``hosts``, our columns. Nodes
+    stay as they are; services and aggregates are dealt anew for each rule that is tried.
     """
 
     def __init__(self, dice, size):
@@ -56,13 +57,17 @@ class World:
         return self._cluster.hosts
 
     def _add(self, node, cell):
-        put(self._cluster, reports.report(across(node.obj_to_primitive()), node.host, cell_uuid=cell))
+        put(
+            self._cluster,
+            reports.report(across(node.obj_to_primitive()), node.host, cell_uuid=cell),
+        )
         state = HostState(node.host, node.hypervisor_hostname, cell)
         state.update(compute=node)
         self.states.append(state)
 
     def _tell(self, dice):
-        """Which instances are where, as computes tell it; an instance that moves is on two hosts."""
+        """Which instances are where, as computes tell it; an instance that moves is on two
+        hosts."""
         there = {host: dice.some(self.instances, 6) for host in self.names}
         for host, uuids in there.items():
             self._cluster.tell(host, uuids)
@@ -87,14 +92,17 @@ class World:
                 'last_seen_up': seen,
                 'created_at': now,
             }
-            self._cluster.set_service(host, record['disabled'], 'maintenance', record['forced_down'])
+            self._cluster.set_service(
+                host, record['disabled'], 'maintenance', record['forced_down']
+            )
             for state in self.states:
                 if state.host == host:
                     state.update(service=record)
             self.hosts.seen_s[self.hosts.rows_of_host[host]] = seen.timestamp()
 
     def gather(self, dice, metadata):
-        """Deal aggregates, up to one for each host, whose metadata are what ``metadata(dice)`` makes."""
+        """Deal aggregates, up to one for each host, whose metadata are what ``metadata(dice)``
+        makes."""
         for one in self._aggregates:
             self._cluster.set_aggregate(one.id, None)
         self._aggregates = [
@@ -107,7 +115,9 @@ class World:
             )
             for number in range(dice.randint(0, len(self.names)))
         ]
-        for one in translate.aggregates([across(one.obj_to_primitive()) for one in self._aggregates]):
+        for one in translate.aggregates(
+            [across(one.obj_to_primitive()) for one in self._aggregates]
+        ):
             self._cluster.set_aggregate(one.id, one)
         for state in self.states:
             state.aggregates = [one for one in self._aggregates if state.host in one.hosts]

@@ -59,7 +59,9 @@ some_ratio = st.sampled_from([1.0, 1.5, 4.0])
 
 def _columns(plain):
     """Strategies of each column; ``plain`` leaves out what no Nova host state tells."""
-    hidden = {} if plain else {'memory_mb_reserved': some_numbers, 'disk_slack_gb': st.integers(-3, 3)}
+    hidden = (
+        {} if plain else {'memory_mb_reserved': some_numbers, 'disk_slack_gb': st.integers(-3, 3)}
+    )
     return hidden | {
         'vcpus': st.integers(0, 8),
         'vcpus_used': some_numbers,
@@ -74,15 +76,21 @@ def _columns(plain):
         'io_workload': some_numbers,
         'failed_builds': some_numbers,
         'cell_uuid': st.sampled_from([None, *CELLS]),
-        'metrics': st.sampled_from([None, '[]', METRICS, '[{"name": "cpu.percent", "value": null}]']),
+        'metrics': st.sampled_from(
+            [None, '[]', METRICS, '[{"name": "cpu.percent", "value": null}]']
+        ),
         'pci_pools': st.sampled_from([None, DEVICES]),
-        'traits': st.frozensets(st.sampled_from(['HW_A', 'HW_B', 'COMPUTE_STATUS_DISABLED']), max_size=2),
+        'traits': st.frozensets(
+            st.sampled_from(['HW_A', 'HW_B', 'COMPUTE_STATUS_DISABLED']), max_size=2
+        ),
         'host_ip': st.sampled_from([None, '10.0.0.1', '10.1.0.1', '2001:db8::1']),
         'hypervisor_type': st.sampled_from([None, 'QEMU', 'ironic']),
         'hypervisor_version': st.sampled_from([None, 2001000, 3000000]),
         'cpu_info': st.sampled_from([None, '', 'no json', CPU_INFO]),
         'supported_instances': st.sampled_from([(), (KVM,), (ARM,), (KVM, ARM)]),
-        'stats': st.dictionaries(st.sampled_from(['boost', 'hypervisor_type']), st.sampled_from(['1', 'x'])),
+        'stats': st.dictionaries(
+            st.sampled_from(['boost', 'hypervisor_type']), st.sampled_from(['1', 'x'])
+        ),
         'disabled': st.booleans(),
         'forced_down': st.booleans(),
         'age': st.sampled_from([0, 30, 90]),
@@ -94,7 +102,8 @@ def clusters(draw, plain=False):
     """The hosts of a cluster of up to five nodes, now."""
     n = draw(st.integers(0, 5))
     columns = {
-        name: draw(st.lists(values, min_size=n, max_size=n)) for name, values in _columns(plain).items()
+        name: draw(st.lists(values, min_size=n, max_size=n))
+        for name, values in _columns(plain).items()
     }
     now = time.time()
     columns['seen_s'] = [now - age for age in columns.pop('age')]
@@ -102,9 +111,14 @@ def clusters(draw, plain=False):
     metadata = st.dictionaries(
         st.sampled_from(METADATA), st.sampled_from(['a', 'a, b', '2', '0.5', 'nan', 'x86_64'])
     )
-    groups = [aggregate(number, draw(names), **draw(metadata)) for number in range(draw(st.integers(0, 3)))]
+    groups = [
+        aggregate(number, draw(names), **draw(metadata))
+        for number in range(draw(st.integers(0, 3)))
+    ]
     made = hosts(n, groups, **columns)
-    for uuid, distro in draw(st.dictionaries(st.sampled_from(INSTANCES), st.sampled_from(DISTROS))).items():
+    for uuid, distro in draw(
+        st.dictionaries(st.sampled_from(INSTANCES), st.sampled_from(DISTROS))
+    ).items():
         made.places.learn(uuid, {'os_distro': distro})
     made.now_s = now
     return made
@@ -130,7 +144,11 @@ words = st.fixed_dictionaries(
             ),
             st.sampled_from(['QEMU', 's== Intel', '>= 1', '<or> 1 <or> x', '46']).filter(str),
             max_size=2,
-        ).map(lambda specs: {key: '46' if key.startswith('hw:') else text for key, text in specs.items()}),
+        ).map(
+            lambda specs: {
+                key: '46' if key.startswith('hw:') else text for key, text in specs.items()
+            }
+        ),
         'image_properties': st.fixed_dictionaries(
             {},
             optional={
@@ -143,7 +161,8 @@ words = st.fixed_dictionaries(
             },
         ),
         'hints': st.dictionaries(
-            st.sampled_from(['same_host', 'different_host']), st.lists(st.sampled_from(INSTANCES), max_size=2)
+            st.sampled_from(['same_host', 'different_host']),
+            st.lists(st.sampled_from(INSTANCES), max_size=2),
         )
         | st.sampled_from(QUERIES).map(lambda query: {'query': [query]})
         | st.fixed_dictionaries(
@@ -156,7 +175,11 @@ words = st.fixed_dictionaries(
             allow_cross_cell_move=st.booleans(),
         ),
         'group': st.fixed_dictionaries(
-            {'policy': st.sampled_from(['affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity'])},
+            {
+                'policy': st.sampled_from(
+                    ['affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity']
+                )
+            },
             optional={
                 'members': st.lists(st.sampled_from(INSTANCES), max_size=4, unique=True),
                 'hosts': st.lists(st.sampled_from(['host-0', 'host-1', 'elsewhere']), max_size=2),

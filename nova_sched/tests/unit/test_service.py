@@ -43,8 +43,12 @@ def test_the_defaults_of_the_options_are_those_of_the_engine():
     [
         pytest.param('scheduler.max_attempts', 5, 'alternates', 4, id='alternates'),
         pytest.param('filter_scheduler.host_subset_size', 7, 'subset_size', 7, id='subset'),
-        pytest.param('filter_scheduler.shuffle_best_same_weighed_hosts', True, 'shuffle', True, id='shuffle'),
-        pytest.param('filter_scheduler.track_instance_changes', False, 'track_instances', False, id='track'),
+        pytest.param(
+            'filter_scheduler.shuffle_best_same_weighed_hosts', True, 'shuffle', True, id='shuffle'
+        ),
+        pytest.param(
+            'filter_scheduler.track_instance_changes', False, 'track_instances', False, id='track'
+        ),
         pytest.param('default.default_availability_zone', 'z', 'default_zone', 'z', id='zone'),
         pytest.param('default.service_down_time', 9, 'service_down_time_s', 9, id='down time'),
         pytest.param('claims.pending_ttl', 8, 'pending_ttl_s', 8, id='expiry'),
@@ -57,7 +61,9 @@ def test_the_defaults_of_the_options_are_those_of_the_engine():
         pytest.param('candidates.max', 5, 'candidates_max', 5, id='number of candidates'),
         pytest.param('groups.plan_ttl', 9, 'plan_ttl_s', 9, id='age of plans'),
         pytest.param('groups.plan_attempts', 9, 'plan_attempts', 9, id='lost plans'),
-        pytest.param('groups.repair_seconds', 0.5, 'plan_limits', Limits(repair_s=0.5), id='time to plan'),
+        pytest.param(
+            'groups.repair_seconds', 0.5, 'plan_limits', Limits(repair_s=0.5), id='time to plan'
+        ),
     ],
 )
 def test_settings(option, value, setting, found):
@@ -69,15 +75,21 @@ def test_settings(option, value, setting, found):
     'kept, kinds',
     [
         pytest.param(
-            'memory', [MemoryClaimStore, MemoryDecisionLog, MemoryCandidates, type(None)], id='in memory'
+            'memory',
+            [MemoryClaimStore, MemoryDecisionLog, MemoryCandidates, type(None)],
+            id='in memory',
         ),
         pytest.param(
-            'sql', [SqlClaimStore, SqlDecisionLog, SqlCandidates, SqlSchedulers], id='in a database'
+            'sql',
+            [SqlClaimStore, SqlDecisionLog, SqlCandidates, SqlSchedulers],
+            id='in a database',
         ),
     ],
 )
 def test_everything_is_kept_alike(tmp_path, kept, kinds):
-    with settings({'claims.store': kept, 'database.connection': f'sqlite:///{tmp_path}/db.sqlite'}):
+    with settings(
+        {'claims.store': kept, 'database.connection': f'sqlite:///{tmp_path}/db.sqlite'}
+    ):
         assert [type(one) for one in service.stores(CONF)] == kinds
 
 
@@ -107,21 +119,37 @@ def test_the_default_rules():
     'option, value, words',
     [
         pytest.param(
-            'enabled_filters', ['ComputeFilter', 'MagicFilter'], 'no filter is named MagicFilter', id='filter'
+            'enabled_filters',
+            ['ComputeFilter', 'MagicFilter'],
+            'no filter is named MagicFilter',
+            id='filter',
         ),
         pytest.param('enabled_filters', ['MagicFilter'], 'AllHostsFilter, ', id='the known ones'),
-        pytest.param('weight_classes', ['MagicWeigher'], 'MagicWeigher cannot be loaded', id='weigher'),
         pytest.param(
-            'weight_classes', ['nova.scheduler.weights.all_wei'], 'cannot be loaded', id='half a path'
+            'weight_classes', ['MagicWeigher'], 'MagicWeigher cannot be loaded', id='weigher'
         ),
-        pytest.param('available_filters', ['no.such.Filter'], 'no.such.Filter cannot be loaded', id='module'),
         pytest.param(
-            'available_filters', ['json.no_such'], 'json.no_such cannot be loaded', id='name in a module'
+            'weight_classes',
+            ['nova.scheduler.weights.all_wei'],
+            'cannot be loaded',
+            id='half a path',
+        ),
+        pytest.param(
+            'available_filters', ['no.such.Filter'], 'no.such.Filter cannot be loaded', id='module'
+        ),
+        pytest.param(
+            'available_filters',
+            ['json.no_such'],
+            'json.no_such cannot be loaded',
+            id='name in a module',
         ),
     ],
 )
 def test_an_unknown_rule_is_named(option, value, words):
-    with settings({f'filter_scheduler.{option}': value}), pytest.raises(errors.UnknownRule) as unknown:
+    with (
+        settings({f'filter_scheduler.{option}': value}),
+        pytest.raises(errors.UnknownRule) as unknown,
+    ):
         service.rules(CONF)
     assert unknown.value.where == f'filter_scheduler.{option}'
     assert words in str(unknown.value)
@@ -197,11 +225,17 @@ def test_a_service_answers_until_it_is_stopped(bus):
 @pytest.mark.parametrize(
     'option, value, said',
     [
-        pytest.param('enabled_filters', ['RamFilter'], 'by RamFilter, ServerGroupAnti', id='other filters'),
+        pytest.param(
+            'enabled_filters', ['RamFilter'], 'by RamFilter, ServerGroupAnti', id='other filters'
+        ),
         pytest.param('enabled_filters', [], 'Deciding by ServerGroupAnti', id='no filters'),
-        pytest.param('weight_classes', ['RAMWeigher'], '; weighing by RAMWeigher', id='other weighers'),
+        pytest.param(
+            'weight_classes', ['RAMWeigher'], '; weighing by RAMWeigher', id='other weighers'
+        ),
         pytest.param('weight_classes', [], '; weighing by nothing', id='no weighers'),
-        pytest.param('enabled_filters', ['MagicFilter'], 'the rules stay as they were', id='a mistake'),
+        pytest.param(
+            'enabled_filters', ['MagicFilter'], 'the rules stay as they were', id='a mistake'
+        ),
     ],
 )
 def test_rules_change_with_the_configuration(bus, caplog, option, value, said):
@@ -229,7 +263,10 @@ def test_a_service_that_was_never_started_can_be_stopped(bus):
 def test_a_service_whose_database_is_away_waits_for_it(bus, tmp_path, caplog):
     """It says so once, and takes no message before."""
     folder = tmp_path / 'later'
-    options = {'database.connection': f'sqlite:///{folder}/claims.sqlite', 'claims.retry_interval': 0.05}
+    options = {
+        'database.connection': f'sqlite:///{folder}/claims.sqlite',
+        'claims.retry_interval': 0.05,
+    }
     with settings(options):
         made = service.SchedulerService(CONF, bus)
         starting = threading.Thread(target=made.start)
@@ -244,7 +281,10 @@ def test_a_service_whose_database_is_away_waits_for_it(bus, tmp_path, caplog):
 
 
 def test_a_service_that_waits_for_its_database_can_be_stopped(bus, tmp_path, caplog):
-    options = {'database.connection': f'sqlite:///{tmp_path}/none/claims.sqlite', 'claims.retry_interval': 60}
+    options = {
+        'database.connection': f'sqlite:///{tmp_path}/none/claims.sqlite',
+        'claims.retry_interval': 60,
+    }
     with settings(options):
         made = service.SchedulerService(CONF, bus)
         starting = threading.Thread(target=made.start)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The queue model in one process: a scheduler, a manager of queues, two compute nodes, and a conductor."""
+"""The queue model in one process: a scheduler, a manager of queues, two compute nodes, and a
+conductor."""
 
 import dataclasses
 import time

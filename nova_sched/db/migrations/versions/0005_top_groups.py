@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups: their records, the claims of their members, and the fences that keep others off nodes."""
+"""Top groups: their records, the claims of their members, and the fences that keep others off
+nodes."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -29,7 +30,11 @@ def upgrade():
     op.add_column('claims', sa.Column('fences', TEXT))
     is_member = sa.text('top_group IS NOT NULL')
     op.create_index(
-        'ix_claims_top_group', 'claims', ['top_group'], postgresql_where=is_member, sqlite_where=is_member
+        'ix_claims_top_group',
+        'claims',
+        ['top_group'],
+        postgresql_where=is_member,
+        sqlite_where=is_member,
     )
     op.create_table(
         'top_groups',

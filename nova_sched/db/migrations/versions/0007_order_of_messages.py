@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What orders messages: when a claim last changed, when a node was made, which of its reports was taken."""
+"""What orders messages: when a claim last changed, when a node was made, which of its reports was
+taken."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -19,9 +20,13 @@ down_revision = '0006'
 
 
 def upgrade():
-    op.add_column('claims', sa.Column('changed_s', sa.Double(), nullable=False, server_default='0'))
+    op.add_column(
+        'claims', sa.Column('changed_s', sa.Double(), nullable=False, server_default='0')
+    )
     op.add_column('nodes', sa.Column('made_s', sa.Double(), nullable=False, server_default='0'))
     op.add_column('nodes', sa.Column('boot', sa.BigInteger))
     op.add_column('nodes', sa.Column('sequence', sa.BigInteger))
     op.add_column('nodes', sa.Column('told_s', sa.Double()))
-    op.add_column('host_instances', sa.Column('told_s', sa.Double(), nullable=False, server_default='0'))
+    op.add_column(
+        'host_instances', sa.Column('told_s', sa.Double(), nullable=False, server_default='0')
+    )

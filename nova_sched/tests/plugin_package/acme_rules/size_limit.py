@@ -18,7 +18,8 @@ KEY = 'largest_instance_mb'  # of the option, and in the metadata of aggregates
 
 
 class SizeLimitFilter(Filter):
-    """A host takes no instance with more memory (MiB) than its aggregates, or else the option, allow."""
+    """A host takes no instance with more memory (MiB) than its aggregates, or else the option,
+    allow."""
 
     def mask(self, hosts, request):
         limit = self._limit(hosts)

@@ -50,7 +50,9 @@ def test_what_the_mask_depends_on():
 
 
 def test_why():
-    said = SizeLimitFilter().why(hosts(2, aggregates=[SMALL]), request(memory_mb=8192), np.array([0]))
+    said = SizeLimitFilter().why(
+        hosts(2, aggregates=[SMALL]), request(memory_mb=8192), np.array([0])
+    )
     assert said == '8192 MiB of memory asked, the most that a host takes is 4096'
 
 

@@ -35,12 +35,19 @@ def settings(**options):
 
 
 def processor(**told):
-    plain = {'arch': 'x86_64', 'vendor': 'Intel', 'model': 'Xeon', 'features': ('aes',), 'physical_bits': 46}
+    plain = {
+        'arch': 'x86_64',
+        'vendor': 'Intel',
+        'model': 'Xeon',
+        'features': ('aes',),
+        'physical_bits': 46,
+    }
     return cpus.Processor(**plain | told)
 
 
 def facts(**read):
-    """Facts of a machine with two sockets of two cores of two threads, 6 GiB, and a disk of 100 GiB."""
+    """Facts of a machine with two sockets of two cores of two threads, 6 GiB, and a disk of 100
+    GiB."""
     plain = {
         'uuid': NODE,
         'online': CPUS,

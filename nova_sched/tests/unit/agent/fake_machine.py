@@ -49,7 +49,8 @@ class FakeMachine:
         return self
 
     def cpus(self, cores: list[str], online: str | None = None, sockets: int = 1) -> 'FakeMachine':
-        """CPUs by core, such as ``['0,2', '1,3']``; the cores are dealt to the sockets in order."""
+        """CPUs by core, such as ``['0,2', '1,3']``; the cores are dealt to the sockets in
+        order."""
         every = ','.join(cores)
         self.file('devices/system/cpu/present', every)
         self.file('devices/system/cpu/online', online or every)
@@ -61,13 +62,19 @@ class FakeMachine:
         return self
 
     def cell(
-        self, cell: int, cpus: str, memory_mb: int, huge: Mapping[int, tuple[int, int]] | None = None
+        self,
+        cell: int,
+        cpus: str,
+        memory_mb: int,
+        huge: Mapping[int, tuple[int, int]] | None = None,
     ) -> 'FakeMachine':
-        """One NUMA cell; ``huge`` maps a page size in kiB to how many there are and how many are free."""
+        """One NUMA cell; ``huge`` maps a page size in kiB to how many there are and how many are
+        free."""
         node = f'devices/system/node/node{cell}'
         self.file(f'{node}/cpulist', cpus)
         self.file(
-            f'{node}/meminfo', f'Node {cell} MemTotal:  {memory_mb * 1024} kB\nNode {cell} MemFree: 7 kB'
+            f'{node}/meminfo',
+            f'Node {cell} MemTotal:  {memory_mb * 1024} kB\nNode {cell} MemFree: 7 kB',
         )
         return self.huge(huge or {}, node)
 
@@ -77,8 +84,11 @@ class FakeMachine:
             self.file(f'{pages}/nr_hugepages', total).file(f'{pages}/free_hugepages', free)
         return self
 
-    def device(self, address: str, vendor='8086', product='1572', numa_node=-1, **facts) -> 'FakeMachine':
-        """One PCI function; ``facts``: vfs (how many it can have), parent (address), driver, interface."""
+    def device(
+        self, address: str, vendor='8086', product='1572', numa_node=-1, **facts
+    ) -> 'FakeMachine':
+        """One PCI function; ``facts``: vfs (how many it can have), parent (address), driver,
+        interface."""
         path = f'bus/pci/devices/{address}'
         self.file(f'{path}/vendor', f'0x{vendor}').file(f'{path}/device', f'0x{product}')
         self.file(f'{path}/class', '0x020000').file(f'{path}/numa_node', numa_node)
@@ -94,7 +104,8 @@ class FakeMachine:
 
 
 def two_cells(root: Path) -> FakeMachine:
-    """Two sockets, two cells, four cores of two threads, huge pages of two sizes in the first cell.
+    """Two sockets, two cells, four cores of two threads, huge pages of two sizes in the first
+    cell.
 
     ::
 
@@ -110,5 +121,7 @@ def network_card(machine: FakeMachine) -> FakeMachine:
     """A physical function with two virtual ones, near cell 1, and a GPU that tells no cell."""
     machine.device('0000:03:00.0', numa_node=1, vfs=64, driver='i40e', interface='ens1f0')
     for function in (1, 2):
-        machine.device(f'0000:03:00.{function}', product='154c', numa_node=1, parent='0000:03:00.0')
+        machine.device(
+            f'0000:03:00.{function}', product='154c', numa_node=1, parent='0000:03:00.0'
+        )
     return machine.device('0000:81:00.0', vendor='10de', product='20b0', driver='vfio-pci')

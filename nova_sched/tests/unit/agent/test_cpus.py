@@ -79,13 +79,19 @@ def test_a_machine_without_topology_has_one_thread_in_a_core(tmp_path):
     'spoil, what',
     [
         pytest.param(
-            lambda machine: machine.unreadable('devices/system/cpu/online'), 'online', id='unreadable'
+            lambda machine: machine.unreadable('devices/system/cpu/online'),
+            'online',
+            id='unreadable',
         ),
         pytest.param(
-            lambda machine: machine.file('devices/system/cpu/online', ''), 'online', id='nothing online'
+            lambda machine: machine.file('devices/system/cpu/online', ''),
+            'online',
+            id='nothing online',
         ),
         pytest.param(
-            lambda machine: machine.file('devices/system/cpu/cpu0/topology/thread_siblings_list', '0?4'),
+            lambda machine: machine.file(
+                'devices/system/cpu/cpu0/topology/thread_siblings_list', '0?4'
+            ),
             'thread_siblings_list',
             id='siblings that are no ranges',
         ),
@@ -100,7 +106,9 @@ def test_broken_files_are_named(tmp_path, spoil, what):
 @pytest.mark.parametrize(
     'cores, online, sockets, shape',
     [
-        pytest.param(['0,4', '1,5', '2,6', '3,7'], None, 2, (2, 2, 2), id='two sockets with threads'),
+        pytest.param(
+            ['0,4', '1,5', '2,6', '3,7'], None, 2, (2, 2, 2), id='two sockets with threads'
+        ),
         pytest.param(['0', '1', '2'], None, 1, (1, 3, 1), id='no threads'),
         pytest.param(['0,2', '1,3'], '0-1', 1, (1, 2, 1), id='threads switched off'),
     ],
@@ -128,7 +136,9 @@ def test_processor(tmp_path):
             cpus.Processor('aarch64', 'ARM', '0xd0c', ('asimd', 'fp'), None),
             id='ARM has other words',
         ),
-        pytest.param('processor\t: 0\n', cpus.Processor('aarch64', None, None, (), None), id='nothing told'),
+        pytest.param(
+            'processor\t: 0\n', cpus.Processor('aarch64', None, None, (), None), id='nothing told'
+        ),
     ],
 )
 def test_processor_of_other_kinds(tmp_path, cpuinfo, expected):

@@ -29,7 +29,9 @@ def side(claims=None, confirmed=(), capacity=None, used=None):
         pytest.param(side(), side(), [], [], id='nothing on both sides'),
         pytest.param(side({'a': SMALL}), side({'a': SMALL}, 'a'), 'a', [], id='one instance'),
         pytest.param(side(), side({'a': SMALL}), [], [], id='one that is on its way'),
-        pytest.param(side(), side({'a': SMALL}, 'a'), 'a', [], id='one that is listed for the last time'),
+        pytest.param(
+            side(), side({'a': SMALL}, 'a'), 'a', [], id='one that is listed for the last time'
+        ),
         pytest.param(
             side({'a': SMALL}),
             side(),

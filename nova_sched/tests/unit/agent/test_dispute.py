@@ -32,13 +32,21 @@ AGAIN = 'Node cmp1 and the scheduler count the same again'
         pytest.param([(0, A), (2, A), (12, A), (22, A)], ['a'], id='told once'),
         pytest.param([(0, A), (1, NONE), (2, A)], [], id='over before it is told'),
         pytest.param([(0, A), (2, A), (12, NONE), (22, NONE)], ['a', AGAIN], id='over'),
-        pytest.param([(0, A), (2, A), (5, NONE), (6, A), (8, A)], ['a', AGAIN, 'a'], id='it comes back'),
-        pytest.param([(0, A), (2, A | B), (4, A | B)], ['a', 'b'], id='another one: only that is told'),
+        pytest.param(
+            [(0, A), (2, A), (5, NONE), (6, A), (8, A)], ['a', AGAIN, 'a'], id='it comes back'
+        ),
+        pytest.param(
+            [(0, A), (2, A | B), (4, A | B)], ['a', 'b'], id='another one: only that is told'
+        ),
         pytest.param([(0, A | B), (2, A | B), (4, A), (9, A)], ['a; b'], id='fewer are no news'),
         pytest.param(
-            [(0, A | B), (2, A | B), (4, A), (5, A | B), (7, A | B)], ['a; b', 'b'], id='one comes back'
+            [(0, A | B), (2, A | B), (4, A), (5, A | B), (7, A | B)],
+            ['a; b', 'b'],
+            id='one comes back',
         ),
-        pytest.param([(0, A), (2, A), (3, B), (4, NONE)], ['a', AGAIN], id='another that ends by itself'),
+        pytest.param(
+            [(0, A), (2, A), (3, B), (4, NONE)], ['a', AGAIN], id='another that ends by itself'
+        ),
     ],
 )
 def test_what_is_told(caplog, heard, lines):

@@ -45,7 +45,9 @@ def test_a_new_node_has_none(tmp_path):
 def test_the_list_outlives_the_agent(tmp_path):
     path = tmp_path / 'state' / 'instances.json'
     first = Instances(path)
-    kept = instance(resources={'PCPU': 2, 'CUSTOM_GOLD': 1}, project_id='p', os_type='linux', vm_state=ACTIVE)
+    kept = instance(
+        resources={'PCPU': 2, 'CUSTOM_GOLD': 1}, project_id='p', os_type='linux', vm_state=ACTIVE
+    )
     for one in (instance(OTHER), kept, instance(uuid_of('third'))):
         first.put(one)
     first.remove(OTHER)
@@ -76,7 +78,9 @@ OLD, NEW = frozenset({'0000:81:00.0'}), frozenset({'0000:82:00.0'})
     'fields',
     [
         pytest.param({'move': 'resize'}, id='it comes'),
-        pytest.param({'resources': SIZES.together, 'resizing': SIZES, 'new_devices': NEW}, id='in place'),
+        pytest.param(
+            {'resources': SIZES.together, 'resizing': SIZES, 'new_devices': NEW}, id='in place'
+        ),
     ],
 )
 def test_an_open_resize_outlives_the_agent(tmp_path, fields):
@@ -104,7 +108,9 @@ def test_put_again_replaces(tmp_path):
     held = Instances(tmp_path / 'instances.json')
     held.put(instance(vm_state=BUILDING))
     held.put(instance(vm_state=ACTIVE))
-    assert list(held) == list(Instances(tmp_path / 'instances.json')) == [instance(vm_state=ACTIVE)]
+    assert (
+        list(held) == list(Instances(tmp_path / 'instances.json')) == [instance(vm_state=ACTIVE)]
+    )
 
 
 def test_whoever_iterates_sees_one_list_to_the_end(tmp_path):
@@ -151,10 +157,12 @@ def test_a_draft_that_a_crash_left_is_no_list(tmp_path):
         pytest.param(written(resizing='{}'), id='no sizes'),
         pytest.param(written(resizing=5), id='a number of sizes'),
         pytest.param(
-            written(resizing='{"old": {"VCPU": -1}, "new": {}, "parts": null}'), id='a negative old size'
+            written(resizing='{"old": {"VCPU": -1}, "new": {}, "parts": null}'),
+            id='a negative old size',
         ),
         pytest.param(
-            written(resizing='{"old": {}, "new": {"VCPU": 0.5}, "parts": null}'), id='half a CPU to come'
+            written(resizing='{"old": {}, "new": {"VCPU": 0.5}, "parts": null}'),
+            id='half a CPU to come',
         ),
         pytest.param('\x00\x01', id='bytes'),
     ],
@@ -205,7 +213,9 @@ def test_what_cannot_be_written_is_not_done(tmp_path, change):
             id='running',
         ),
         pytest.param(
-            {'vm_state': BUILDING}, {'vm_state': 'building', 'task_state': 'spawning'}, id='building'
+            {'vm_state': BUILDING},
+            {'vm_state': 'building', 'task_state': 'spawning'},
+            id='building',
         ),
         pytest.param(
             {'resources': {'VCPU': 1, 'PCPU': 3}},
@@ -220,12 +230,16 @@ def test_what_cannot_be_written_is_not_done(tmp_path, change):
         pytest.param(
             {'parts': PARTS, 'devices': frozenset({'0000:81:00.0'})},
             {
-                'cells': {1: CellUse(vcpus=1, memory_mb=128, pinned=frozenset({1, 2}), plain_mb=128)},
+                'cells': {
+                    1: CellUse(vcpus=1, memory_mb=128, pinned=frozenset({1, 2}), plain_mb=128)
+                },
                 'devices': {'0000:81:00.0'},
             },
             id='CPUs, memory and a device',
         ),
-        pytest.param({'parts': HAS.fit(wanted(requests=[device(1)]))}, {'cells': {}}, id='a device alone'),
+        pytest.param(
+            {'parts': HAS.fit(wanted(requests=[device(1)]))}, {'cells': {}}, id='a device alone'
+        ),
     ],
 )
 def test_how_an_instance_counts(fields, counted):
@@ -234,7 +248,12 @@ def test_how_an_instance_counts(fields, counted):
 
 
 GROWING = instance(
-    resources=SIZES.together, vm_state=RESIZED, resizing=SIZES, devices=OLD, new_devices=NEW, project_id='p'
+    resources=SIZES.together,
+    vm_state=RESIZED,
+    resizing=SIZES,
+    devices=OLD,
+    new_devices=NEW,
+    project_id='p',
 )
 
 
@@ -243,7 +262,9 @@ GROWING = instance(
     [
         pytest.param(
             GROWING,
-            instance(resources=SIZES.new, vm_state=ACTIVE, parts=PARTS, devices=NEW, project_id='p'),
+            instance(
+                resources=SIZES.new, vm_state=ACTIVE, parts=PARTS, devices=NEW, project_id='p'
+            ),
             instance(resources=SIZES.old, vm_state=ACTIVE, devices=OLD, project_id='p'),
             id='a resize in place',
         ),

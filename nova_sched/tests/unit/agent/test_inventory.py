@@ -34,8 +34,20 @@ def test_totals_are_those_of_the_node():
     fixed = {'min_unit': 1, 'step_size': 1}
     assert root['inventories'] == {
         'VCPU': {'total': 8, 'reserved': 1, 'max_unit': 8, 'allocation_ratio': 4.0, **fixed},
-        'MEMORY_MB': {'total': 6144, 'reserved': 512, 'max_unit': 6144, 'allocation_ratio': 1.0, **fixed},
-        'DISK_GB': {'total': 100, 'reserved': 2, 'max_unit': 100, 'allocation_ratio': 1.0, **fixed},
+        'MEMORY_MB': {
+            'total': 6144,
+            'reserved': 512,
+            'max_unit': 6144,
+            'allocation_ratio': 1.0,
+            **fixed,
+        },
+        'DISK_GB': {
+            'total': 100,
+            'reserved': 2,
+            'max_unit': 100,
+            'allocation_ratio': 1.0,
+            **fixed,
+        },
     }
     assert (root['name'], root['parent_provider_uuid']) == ('cmp1', None)
     assert root['inventories']['VCPU']['reserved'] == node.vcpus_used
@@ -61,7 +73,9 @@ def test_resources_that_only_the_operator_knows():
         pytest.param({}, 8, None, id='nothing set apart'),
         pytest.param({'cpu_dedicated_set': '2-7'}, 2, 6, id='the rest is shared'),
         pytest.param({'cpu_dedicated_set': '0-7'}, None, 8, id='all dedicated'),
-        pytest.param({'cpu_dedicated_set': '4-7', 'cpu_shared_set': '2,3'}, 2, 4, id="two are the host's"),
+        pytest.param(
+            {'cpu_dedicated_set': '4-7', 'cpu_shared_set': '2,3'}, 2, 4, id="two are the host's"
+        ),
     ],
 )
 def test_dedicated_cpus(options, vcpu, pcpu):
@@ -90,7 +104,9 @@ def test_a_node_without_disk_offers_none():
             id='Intel',
         ),
         pytest.param(processor(features=('svm', 'sse4a')), ['AMD_SVM', 'SSE4A', 'SVM'], id='AMD'),
-        pytest.param(processor(arch='aarch64', features=('aes',)), [], id='another architecture, same word'),
+        pytest.param(
+            processor(arch='aarch64', features=('aes',)), [], id='another architecture, same word'
+        ),
     ],
 )
 def test_cpu_traits(cpu, traits):
@@ -101,7 +117,9 @@ def test_cpu_traits(cpu, traits):
 
 def test_traits_of_the_node():
     node, root = provider(traits=['CUSTOM_RACK_7'])
-    assert {'COMPUTE_NODE', 'OWNER_NOVA', 'CUSTOM_RACK_7', 'HW_CPU_HYPERTHREADING'} <= set(root['traits'])
+    assert {'COMPUTE_NODE', 'OWNER_NOVA', 'CUSTOM_RACK_7', 'HW_CPU_HYPERTHREADING'} <= set(
+        root['traits']
+    )
     info = json.loads(node.cpu_info)
     info['topology']['threads'] = 1
     node.cpu_info = json.dumps(info)

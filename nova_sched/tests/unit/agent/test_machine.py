@@ -39,7 +39,12 @@ def test_an_empty_node():
         'cmp1',
         '192.0.2.5',
     )
-    assert (made.vcpus, made.memory_mb, made.local_gb, made.disk_available_least) == (8, 6144, 100, 60)
+    assert (made.vcpus, made.memory_mb, made.local_gb, made.disk_available_least) == (
+        8,
+        6144,
+        100,
+        60,
+    )
     assert (made.vcpus_used, made.memory_mb_used, made.local_gb_used) == (0, 512, 0)
     assert (made.free_ram_mb, made.free_disk_gb) == (5632, 100)
     assert (made.running_vms, made.current_workload) == (0, 0)
@@ -104,14 +109,19 @@ def test_cpu_info():
         'features': ['aes'],
         'maxphysaddr': {'mode': 'emulate', 'bits': 46},
     }
-    assert 'maxphysaddr' not in json.loads(node(facts(processor=processor(physical_bits=None))).cpu_info)
+    assert 'maxphysaddr' not in json.loads(
+        node(facts(processor=processor(physical_bits=None))).cpu_info
+    )
 
 
 @pytest.mark.parametrize(
     'arch, kvm, specs',
     [
         pytest.param(
-            'x86_64', True, ['x86_64 qemu', 'x86_64 kvm', 'i686 qemu', 'i686 kvm'], id='runs its elders too'
+            'x86_64',
+            True,
+            ['x86_64 qemu', 'x86_64 kvm', 'i686 qemu', 'i686 kvm'],
+            id='runs its elders too',
         ),
         pytest.param('x86_64', False, ['x86_64 qemu', 'i686 qemu'], id='emulated'),
         pytest.param('aarch64', True, ['aarch64 qemu', 'aarch64 kvm'], id='ARM'),
@@ -159,10 +169,15 @@ def test_offline_cpus_of_a_set_are_left_out():
         pytest.param('cpu_dedicated_set', '6-9', '[8, 9]', id='CPUs that are not there'),
         pytest.param('cpu_shared_set', '0-8', '[8]', id='shared CPUs that are not there'),
         pytest.param('cpu_dedicated_set', 'all', "'all'", id='no set at all'),
-        pytest.param('reserved_host_cpus', 9, '9 is more than the 8', id='more CPUs than there are'),
+        pytest.param(
+            'reserved_host_cpus', 9, '9 is more than the 8', id='more CPUs than there are'
+        ),
         pytest.param('reserved_host_memory_mb', 6145, '6145', id='more memory than there is'),
         pytest.param(
-            'reserved_host_disk_mb', 102401, '101 is more than the 100', id='more disk than there is'
+            'reserved_host_disk_mb',
+            102401,
+            '101 is more than the 100',
+            id='more disk than there is',
         ),
         pytest.param('device_spec', ['{'], '{', id='broken device spec'),
         pytest.param('reserved_huge_pages', [{}], '{}', id='broken huge pages'),

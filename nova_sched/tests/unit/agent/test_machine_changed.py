@@ -29,7 +29,9 @@ from nova_sched.tests.unit.agent.builders import CELLS, facts, guest, node, proc
         pytest.param({'memory_mb': 6145}, [], {}, True, id='memory'),
         pytest.param({'disk_gb': 101}, [], {}, True, id='disk'),
         pytest.param({'cells': CELLS[:1]}, [], {}, True, id='a cell'),
-        pytest.param({'processor': processor(features=('avx',))}, [], {}, True, id='a CPU feature'),
+        pytest.param(
+            {'processor': processor(features=('avx',))}, [], {}, True, id='a CPU feature'
+        ),
         pytest.param({}, [guest()], {}, True, id='an instance'),
         pytest.param({}, [], {'device_spec': [{}]}, True, id='a device'),
         pytest.param({}, [], {'cpu_allocation_ratio': 2.0}, True, id='a ratio'),

@@ -38,14 +38,15 @@ def test_a_fake_machine_from_its_files(tmp_path):
     )
     assert made.vcpus == 8
     assert [
-        cell['nova_object.data']['id'] for cell in json.loads(made.numa_topology)['nova_object.data']['cells']
+        cell['nova_object.data']['id']
+        for cell in json.loads(made.numa_topology)['nova_object.data']['cells']
     ] == [
         0,
         1,
     ]
-    assert [(pool.count, pool.tags['physical_network']) for pool in made.pci_device_pools.objects] == [
-        (2, 'physnet0')
-    ]
+    assert [
+        (pool.count, pool.tags['physical_network']) for pool in made.pci_device_pools.objects
+    ] == [(2, 'physnet0')]
     assert {spec.hv_type for spec in made.supported_hv_specs} == {'qemu'}
     assert json.loads(made.cpu_info)['vendor'] == 'Intel'
 
@@ -82,7 +83,9 @@ def test_this_machine_keeps_its_uuid_and_tells_nothing_new(tmp_path):
 
 def test_a_missing_instances_path_is_named(tmp_path):
     with pytest.raises(errors.BadMachineFacts, match='nowhere'):
-        machine.read(settings(uuid_file=tmp_path / 'compute_id', instances_path=tmp_path / 'nowhere'))
+        machine.read(
+            settings(uuid_file=tmp_path / 'compute_id', instances_path=tmp_path / 'nowhere')
+        )
 
 
 def test_kvm_is_told_by_its_device(tmp_path):

@@ -23,15 +23,24 @@ from nova_sched.tests.unit.agent.builders import NODE
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, shared, wanted
 from nova_sched.tests.unit.hardware.builders import request as device
 
-TEN = {'total': 10, 'reserved': 0, 'min_unit': 1, 'max_unit': 10, 'step_size': 1, 'allocation_ratio': 1.0}
+TEN = {
+    'total': 10,
+    'reserved': 0,
+    'min_unit': 1,
+    'max_unit': 10,
+    'step_size': 1,
+    'allocation_ratio': 1.0,
+}
 PINNED = {'hw:cpu_policy': 'dedicated'}
 
 
 def node(holding=(), **inventories):
-    """A node with ten of each class, but for what the words of a class change; ``holding`` are resources."""
+    """A node with ten of each class, but for what the words of a class change; ``holding`` are
+    resources."""
     classes = {'VCPU': {}, 'MEMORY_MB': {'total': 10240, 'max_unit': 10240}, **inventories}
     held = [
-        Instance(uuid=uuid_of(str(number)), resources=resources) for number, resources in enumerate(holding)
+        Instance(uuid=uuid_of(str(number)), resources=resources)
+        for number, resources in enumerate(holding)
     ]
     return Node(NODE, {name: TEN | words for name, words in classes.items()}, held)
 
@@ -41,14 +50,23 @@ def node(holding=(), **inventories):
     [
         pytest.param(node(), {'vcpus': 10}, None, id='all of it'),
         pytest.param(
-            node(), {'vcpus': 11}, 'VCPU: 11 asked, the node has 10 in all', id='more than there is'
+            node(),
+            {'vcpus': 11},
+            'VCPU: 11 asked, the node has 10 in all',
+            id='more than there is',
         ),
         pytest.param(
-            node(VCPU={'allocation_ratio': 4.0}), {'vcpus': 11}, 'has 10 in all', id='whatever the ratio'
+            node(VCPU={'allocation_ratio': 4.0}),
+            {'vcpus': 11},
+            'has 10 in all',
+            id='whatever the ratio',
         ),
         pytest.param(node(VCPU={'reserved': 3}), {'vcpus': 7}, None, id='beside what is reserved'),
         pytest.param(
-            node(VCPU={'reserved': 3}), {'vcpus': 8}, '8 asked, 7 available', id='of what is reserved'
+            node(VCPU={'reserved': 3}),
+            {'vcpus': 8},
+            '8 asked, 7 available',
+            id='of what is reserved',
         ),
         pytest.param(
             node([{'VCPU': 30}], VCPU={'reserved': 2, 'allocation_ratio': 4.0}),
@@ -57,10 +75,17 @@ def node(holding=(), **inventories):
             id='the ratio is of what is not reserved',
         ),
         pytest.param(
-            node([{'VCPU': 4}, {'VCPU': 4}]), {'vcpus': 3}, '3 asked, 2 available', id='beside instances'
+            node([{'VCPU': 4}, {'VCPU': 4}]),
+            {'vcpus': 3},
+            '3 asked, 2 available',
+            id='beside instances',
         ),
-        pytest.param(node([{'VCPU': 12}]), {'vcpus': 1}, '1 asked, 0 available', id='an overfull node'),
-        pytest.param(node(PCPU={'total': 2}), {'vcpus': 2, 'extra_specs': PINNED}, None, id='dedicated'),
+        pytest.param(
+            node([{'VCPU': 12}]), {'vcpus': 1}, '1 asked, 0 available', id='an overfull node'
+        ),
+        pytest.param(
+            node(PCPU={'total': 2}), {'vcpus': 2, 'extra_specs': PINNED}, None, id='dedicated'
+        ),
         pytest.param(
             node([{'PCPU': 1}], PCPU={'total': 2}),
             {'vcpus': 2, 'extra_specs': PINNED},
@@ -86,7 +111,10 @@ def node(holding=(), **inventories):
             id='custom class, used up',
         ),
         pytest.param(
-            node(), {'vcpus': 11, 'memory_mb': 10241}, 'MEMORY_MB: 10241 asked', id='every shortage is told'
+            node(),
+            {'vcpus': 11, 'memory_mb': 10241},
+            'MEMORY_MB: 10241 asked',
+            id='every shortage is told',
         ),
     ],
 )
@@ -122,16 +150,24 @@ def group(amount=2, suffix='1', required=()):
     'held, words, taken',
     [
         pytest.param([], {'groups': (group(),)}, 2, id='one'),
-        pytest.param([], {'groups': (group(2), group(1, '2')), 'group_policy': 'none'}, 3, id='both from it'),
-        pytest.param([], {'groups': (group(2), group(2, '2')), 'group_policy': 'none'}, None, id='too much'),
+        pytest.param(
+            [], {'groups': (group(2), group(1, '2')), 'group_policy': 'none'}, 3, id='both from it'
+        ),
+        pytest.param(
+            [], {'groups': (group(2), group(2, '2')), 'group_policy': 'none'}, None, id='too much'
+        ),
         pytest.param([{'CUSTOM_GOLD': 2}], {'groups': (group(),)}, None, id='taken'),
         pytest.param([], {'groups': (group(required=['CUSTOM_X']),)}, 2, id='a trait'),
-        pytest.param([], {'groups': (group(required=['CUSTOM_Y']),)}, None, id='a trait that it has not'),
+        pytest.param(
+            [], {'groups': (group(required=['CUSTOM_Y']),)}, None, id='a trait that it has not'
+        ),
     ],
 )
 def test_groups(held, words, taken):
     instances = [Instance(uuid=uuid_of('held'), resources=one) for one in held]
-    made = Node(NODE, {name: TEN | some for name, some in GOLD.items()}, instances, traits=['CUSTOM_X'])
+    made = Node(
+        NODE, {name: TEN | some for name, some in GOLD.items()}, instances, traits=['CUSTOM_X']
+    )
     asked = request(vcpus=1, memory_mb=1, **words)
     if taken is None:
         with pytest.raises(errors.ComputeResourcesUnavailable, match='child providers'):
@@ -155,9 +191,14 @@ def asks(pieces, **words):
 @pytest.mark.parametrize(
     'has, pieces, short',
     [
-        pytest.param(HAS, wanted(dedicated(6, **LARGE), requests=[device(1)]), None, id='all of it'),
         pytest.param(
-            HAS, wanted(dedicated(7)), 'needs 7 dedicated CPUs, the best host cell has 6', id='CPUs'
+            HAS, wanted(dedicated(6, **LARGE), requests=[device(1)]), None, id='all of it'
+        ),
+        pytest.param(
+            HAS,
+            wanted(dedicated(7)),
+            'needs 7 dedicated CPUs, the best host cell has 6',
+            id='CPUs',
         ),
         pytest.param(
             HAS,
@@ -165,9 +206,15 @@ def asks(pieces, **words):
             'needs 10 MiB in free pages of 2048 KiB, the best host cell has 8',
             id='pages',
         ),
-        pytest.param(HAS, wanted(requests=[device(2)]), 'nic: 2 devices asked, 1 free', id='devices'),
-        pytest.param(machine(pools=[pool()]), wanted(shared()), 'tells of no NUMA cells', id='no cells'),
-        pytest.param(None, wanted(shared()), 'tells neither of NUMA cells nor of PCI devices', id='nothing'),
+        pytest.param(
+            HAS, wanted(requests=[device(2)]), 'nic: 2 devices asked, 1 free', id='devices'
+        ),
+        pytest.param(
+            machine(pools=[pool()]), wanted(shared()), 'tells of no NUMA cells', id='no cells'
+        ),
+        pytest.param(
+            None, wanted(shared()), 'tells neither of NUMA cells nor of PCI devices', id='nothing'
+        ),
     ],
 )
 def test_the_double_check_of_pieces(has, pieces, short):

@@ -100,11 +100,19 @@ def test_more_huge_pages_than_memory_leave_no_small_ones(tmp_path):
 @pytest.mark.parametrize(
     'spoil',
     [
-        pytest.param(lambda machine, node: machine.unreadable(f'{node}/cpulist'), id='unreadable CPUs'),
-        pytest.param(lambda machine, node: machine.unreadable(f'{node}/meminfo'), id='unreadable memory'),
-        pytest.param(lambda machine, node: machine.file(f'{node}/meminfo', 'MemFree: 3 kB'), id='no total'),
         pytest.param(
-            lambda machine, node: machine.file(f'{node}/hugepages/hugepages-2048kB/nr_hugepages', 'x'),
+            lambda machine, node: machine.unreadable(f'{node}/cpulist'), id='unreadable CPUs'
+        ),
+        pytest.param(
+            lambda machine, node: machine.unreadable(f'{node}/meminfo'), id='unreadable memory'
+        ),
+        pytest.param(
+            lambda machine, node: machine.file(f'{node}/meminfo', 'MemFree: 3 kB'), id='no total'
+        ),
+        pytest.param(
+            lambda machine, node: machine.file(
+                f'{node}/hugepages/hugepages-2048kB/nr_hugepages', 'x'
+            ),
             id='pages that are no number',
         ),
     ],

@@ -27,13 +27,19 @@ def exposed(tmp_path, *specs, taken=()):
     """Pools of the network card and the GPU, as plain tuples."""
     devices = pci.devices(network_card(FakeMachine(tmp_path)).sys)
     found = pools.pools(devices, pools.parse(specs), taken).objects
-    return [(pool.vendor_id, pool.product_id, pool.numa_node, pool.count, pool.tags) for pool in found]
+    return [
+        (pool.vendor_id, pool.product_id, pool.numa_node, pool.count, pool.tags) for pool in found
+    ]
 
 
 def matched(tmp_path, spec):
     """Addresses of the devices that a spec matches."""
     (parsed,) = pools.parse([spec])
-    return [d.address for d in pci.devices(network_card(FakeMachine(tmp_path)).sys) if parsed.matches(d)]
+    return [
+        d.address
+        for d in pci.devices(network_card(FakeMachine(tmp_path)).sys)
+        if parsed.matches(d)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +48,9 @@ def matched(tmp_path, spec):
         pytest.param({}, [PF, VF1, VF2, GPU], id='nothing asked'),
         pytest.param({'vendor_id': '10de'}, [GPU], id='vendor'),
         pytest.param({'vendor_id': '0x10DE'}, [GPU], id='vendor as the kernel spells it'),
-        pytest.param({'vendor_id': '8086', 'product_id': '154c'}, [VF1, VF2], id='vendor and product'),
+        pytest.param(
+            {'vendor_id': '8086', 'product_id': '154c'}, [VF1, VF2], id='vendor and product'
+        ),
         pytest.param({'vendor_id': '*', 'product_id': '1572'}, [PF], id='any vendor'),
         pytest.param({'address': '0000:03:00.1'}, [VF1], id='address'),
         pytest.param({'address': '03:00.1'}, [VF1], id='address without domain'),
@@ -50,14 +58,22 @@ def matched(tmp_path, spec):
         pytest.param({'address': ':03:00.'}, [PF, VF1, VF2], id='empty parts are any'),
         pytest.param({'address': '*:8*:*.*'}, [GPU], id='glob within a part'),
         pytest.param(
-            {'address': '0000:03:00.0'}, [PF, VF1, VF2], id='physical address takes the virtual ones'
+            {'address': '0000:03:00.0'},
+            [PF, VF1, VF2],
+            id='physical address takes the virtual ones',
         ),
         pytest.param(
-            {'address': '0000:03:00.0', 'product_id': '154c'}, [VF1, VF2], id='only the virtual ones of one'
+            {'address': '0000:03:00.0', 'product_id': '154c'},
+            [VF1, VF2],
+            id='only the virtual ones of one',
         ),
-        pytest.param({'address': {'bus': '03', 'function': '[12]'}}, [VF1, VF2], id='regular expressions'),
         pytest.param(
-            {'address': {'bus': '03|81', 'slot': '00', 'function': '0'}}, [PF, VF1, VF2, GPU], id='either'
+            {'address': {'bus': '03', 'function': '[12]'}}, [VF1, VF2], id='regular expressions'
+        ),
+        pytest.param(
+            {'address': {'bus': '03|81', 'slot': '00', 'function': '0'}},
+            [PF, VF1, VF2, GPU],
+            id='either',
         ),
         pytest.param({'address': '0000:04:00.0'}, [], id='no such address'),
         pytest.param({'devname': 'ens1f0'}, [PF, VF1, VF2], id='interface'),
@@ -119,9 +135,13 @@ def test_tags_are_texts_or_nothing(tmp_path):
     [
         pytest.param([], {'20b0': 1, '1572': 1, '154c': 2}, id='all free'),
         pytest.param([GPU], {'1572': 1, '154c': 2}, id='the GPU'),
-        pytest.param([VF1], {'20b0': 1, '154c': 1}, id='a virtual function takes its physical one'),
+        pytest.param(
+            [VF1], {'20b0': 1, '154c': 1}, id='a virtual function takes its physical one'
+        ),
         pytest.param([PF], {'20b0': 1}, id='a physical function takes its virtual ones'),
-        pytest.param(['0000:ff:00.0'], {'20b0': 1, '1572': 1, '154c': 2}, id='a device that is gone'),
+        pytest.param(
+            ['0000:ff:00.0'], {'20b0': 1, '1572': 1, '154c': 2}, id='a device that is gone'
+        ),
     ],
 )
 def test_taken_devices_are_not_offered(tmp_path, taken, left):
@@ -186,12 +206,16 @@ def test_forms(entries, count):
         pytest.param('{"vendor_id": ', 'vendor_id', id='broken JSON'),
         pytest.param('"8086"', '8086', id='no mapping'),
         pytest.param({'vendor_id': '80867'}, 'vendor_id is not four', id='vendor too long'),
-        pytest.param({'product_id': 'xyz1'}, 'product_id is not four', id='product not hexadecimal'),
+        pytest.param(
+            {'product_id': 'xyz1'}, 'product_id is not four', id='product not hexadecimal'
+        ),
         pytest.param({'address': 'somewhere'}, 'address is not', id='no address'),
         pytest.param({'address': {'slots': '1'}}, 'no part slots', id='unknown part'),
         pytest.param({'address': {'bus': '('}}, 'device_spec', id='broken regular expression'),
         pytest.param(
-            {'address': '*:*:*.*', 'devname': 'eth0'}, 'exclude each other', id='address and interface'
+            {'address': '*:*:*.*', 'devname': 'eth0'},
+            'exclude each other',
+            id='address and interface',
         ),
     ],
 )

@@ -30,7 +30,8 @@ OWNED = errors.NodeOwned('cmp1', 'host', 'it belongs to host cmp2, which is up')
 
 
 class FakeAgent:
-    """Says what it is given to say: Facts, or an error. A look takes ``look_s`` of the clock's seconds."""
+    """Says what it is given to say: Facts, or an error. A look takes ``look_s`` of the clock's
+    seconds."""
 
     def __init__(self, clock, look_s=0.0):
         self.news = threading.Event()
@@ -69,7 +70,8 @@ def facts(**words):
 
 
 class Stage:
-    """A reporter between a fake agent and a fake client, with a clock; the host's server listens."""
+    """A reporter between a fake agent and a fake client, with a clock; the host's server
+    listens."""
 
     def __init__(self, look_s=0.0, interval_s=INTERVAL_S):
         self.clock = Clock()
@@ -82,11 +84,16 @@ class Stage:
     def made(self, *options, **words):
         """A reporter that may not report yet."""
         return Reporter(
-            self.agent, self.client, lambda: self.interval_s, *options, **{'clock': self.clock, **words}
+            self.agent,
+            self.client,
+            lambda: self.interval_s,
+            *options,
+            **{'clock': self.clock, **words},
         )
 
     def run(self, seconds):
-        """Step as the thread does, for so long. Returns the times of the reports, in seconds from now."""
+        """Step as the thread does, for so long. Returns the times of the reports, in seconds from
+        now."""
         begin, times = self.clock.now_s, []
         while self.clock.now_s < begin + seconds:
             now_s, before = self.clock.now_s - begin, len(self.client.reports)
@@ -124,7 +131,9 @@ def test_what_is_sent():
     [
         pytest.param({}, [0, 10, 20], id='each interval'),
         pytest.param({'interval_s': 1}, list(range(25)), id='a short interval'),
-        pytest.param({'interval_s': 2.5}, [0, 2.5, 5, 7.5, 10, 12.5, 15, 17.5, 20, 22.5], id='between looks'),
+        pytest.param(
+            {'interval_s': 2.5}, [0, 2.5, 5, 7.5, 10, 12.5, 15, 17.5, 20, 22.5], id='between looks'
+        ),
         pytest.param({'look_s': 0.5}, [0, 10.5, 21], id='looking takes its time'),
     ],
 )
@@ -138,7 +147,9 @@ def test_when_nothing_happens(words, times):
         pytest.param({}, [7], id='nothing new'),
         pytest.param({'node': node(guests=[guest()])}, [0, 10], id='the node'),
         pytest.param({'instances': frozenset({SERVER})}, [0, 10], id='the instances'),
-        pytest.param({'inventories': {NODE: {'traits': ['CUSTOM_X']}}}, [0, 10], id='the inventories'),
+        pytest.param(
+            {'inventories': {NODE: {'traits': ['CUSTOM_X']}}}, [0, 10], id='the inventories'
+        ),
     ],
 )
 def test_news_is_told_at_once_and_once(news, times):
@@ -201,9 +212,13 @@ def test_a_short_interval_is_kept_while_the_scheduler_is_away():
 @pytest.mark.parametrize(
     'refusal, line',
     [
-        pytest.param(REFUSED, 'Report of node cmp1 refused, memory_mb: it is negative', id='BadReport'),
         pytest.param(
-            OWNED, 'Report of node cmp1 refused, host: it belongs to host cmp2, which is up', id='NodeOwned'
+            REFUSED, 'Report of node cmp1 refused, memory_mb: it is negative', id='BadReport'
+        ),
+        pytest.param(
+            OWNED,
+            'Report of node cmp1 refused, host: it belongs to host cmp2, which is up',
+            id='NodeOwned',
         ),
         pytest.param(
             errors.Invalid('first line\nTraceback (most recent call last):\n  File'),
@@ -225,7 +240,9 @@ def test_each_distinct_refusal_is_told_until_a_report_is_accepted(said):
     for refusal in (REFUSED, OWNED, REFUSED, OWNED):
         stage.client.trouble = refusal
         stage.run(10)
-    assert [line for _, line in said()[1:]] == [f'The scheduler refuses: {one}' for one in (REFUSED, OWNED)]
+    assert [line for _, line in said()[1:]] == [
+        f'The scheduler refuses: {one}' for one in (REFUSED, OWNED)
+    ]
     stage.client.trouble = None
     stage.run(10)
     assert said() == [('INFO', 'The scheduler accepts the reports again')]
@@ -372,7 +389,9 @@ def test_a_machine_is_looked_at_no_more_often_while_the_server_does_not_listen()
 
 SAME = {'capacity': {}, 'used': {}, 'sizes': []}
 OTHER = {**SAME, 'capacity': {'VCPU': 8}}
-DIFFERS = 'Node cmp1 and the scheduler count differently. capacity of VCPU: 0 here, 8 by the scheduler'
+DIFFERS = (
+    'Node cmp1 and the scheduler count differently. capacity of VCPU: 0 here, 8 by the scheduler'
+)
 
 
 def answer(counted):

@@ -90,7 +90,9 @@ def test_finishing_what_is_not_here(make):
     'options, words, short',
     [
         pytest.param({}, {'vcpus': 3}, 'VCPU: 3 asked, 2 available', id='CPUs'),
-        pytest.param({'reserved_host_cpus': 1}, {'vcpus': 2}, 'VCPU: 2 asked, 1 available', id='reserved'),
+        pytest.param(
+            {'reserved_host_cpus': 1}, {'vcpus': 2}, 'VCPU: 2 asked, 1 available', id='reserved'
+        ),
         pytest.param(
             {'cpu_dedicated_set': '7'},
             {'vcpus': 2, 'extra_specs': {'hw:cpu_policy': 'dedicated'}},
@@ -171,7 +173,11 @@ def test_an_instance_that_came_and_went_between_two_reports_is_told_once(make):
     agent.destroy(SERVER)
     assert agent.look().instances == {SERVER}  # and again, for a report that was not accepted
     first, second = accepted(agent), accepted(agent)
-    assert (first.instances, first.node.running_vms, second.instances) == ({SERVER}, 0, frozenset())
+    assert (first.instances, first.node.running_vms, second.instances) == (
+        {SERVER},
+        0,
+        frozenset(),
+    )
 
 
 def test_an_instance_that_comes_during_a_report_is_told_next(make):
@@ -206,7 +212,9 @@ def test_failed_builds_are_counted_until_one_is_good(make):
 def test_an_instance_that_cannot_be_written_down_goes_elsewhere(make, tmp_path):
     agent = make()
     (tmp_path / 'instances.json.new').mkdir()
-    with pytest.raises(errors.ComputeResourcesUnavailable, match='cannot take the claim: Cannot read'):
+    with pytest.raises(
+        errors.ComputeResourcesUnavailable, match='cannot take the claim: Cannot read'
+    ):
         agent.build(asks())
     assert (agent.instances(), agent.look().instances) == ([], frozenset())
 
@@ -244,7 +252,9 @@ def test_a_machine_that_cannot_be_read_makes_no_agent(make):
         pytest.param({}, False, id='the same'),
         pytest.param({'node': node(guests=[guest()])}, True, id='use'),
         pytest.param(
-            {'inventories': {NODE: {'inventories': {}, 'traits': ['CUSTOM_X']}}}, True, id='a trait'
+            {'inventories': {NODE: {'inventories': {}, 'traits': ['CUSTOM_X']}}},
+            True,
+            id='a trait',
         ),
         pytest.param({'instances': frozenset({SERVER})}, True, id='an instance'),
     ],

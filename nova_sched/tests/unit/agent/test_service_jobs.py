@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a job of a queue brings: it takes its room at once, and is told of when it is there to stay."""
+"""What a job of a queue brings: it takes its room at once, and is told of when it is there to
+stay."""
 
 import json
 
@@ -28,7 +29,8 @@ GPU = {'product_id': '20b0'}
 
 @pytest.fixture
 def make(tmp_path):
-    """Makes the agent of one machine again and again: four shared CPUs, four dedicated ones, and a GPU."""
+    """Makes the agent of one machine again and again: four shared CPUs, four dedicated ones, and a
+    GPU."""
     fake = network_card(two_cells(tmp_path))
     plain = {
         'cpu_allocation_ratio': 1.0,
@@ -92,7 +94,9 @@ def test_it_takes_its_cpus_and_devices_at_once(agent):
     agent.begin(pinned(2))
     (begun,) = agent.hidden()
     free = agent.look().node.machine.topology.cells
-    assert sorted(cpu for cell in free for cpu in cell.free_pcpus) == [4, 5, 6, 7], 'its claim holds them'
+    assert sorted(cpu for cell in free for cpu in cell.free_pcpus) == [4, 5, 6, 7], (
+        'its claim holds them'
+    )
     with pytest.raises(errors.ComputeResourcesUnavailable, match='1 devices asked, 0 free'):
         agent.build(pinned(1, OTHER))
     agent.keep(SERVER)
@@ -120,7 +124,9 @@ def test_they_are_of_the_last_look_at_the_machine(agent, tmp_path):
     before = agent.facts_with_hidden()
     agent.look()
     after = agent.facts_with_hidden()
-    assert [one.inventories[one.node.uuid]['inventories']['PCPU']['total'] for one in (before, after)] == [
+    assert [
+        one.inventories[one.node.uuid]['inventories']['PCPU']['total'] for one in (before, after)
+    ] == [
         4,
         2,
     ]
@@ -273,7 +279,9 @@ def test_failed_builds_are_counted_until_one_is_good(agent):
 def test_what_cannot_be_written_down_is_not_done(agent, tmp_path):
     agent.begin(size(uuid=OTHER))
     (tmp_path / 'instances.json.new').mkdir()
-    with pytest.raises(errors.ComputeResourcesUnavailable, match='cannot take the claim: Cannot read'):
+    with pytest.raises(
+        errors.ComputeResourcesUnavailable, match='cannot take the claim: Cannot read'
+    ):
         agent.begin(size())
     for end in (agent.keep, agent.undo):
         with pytest.raises(errors.BadMachineFacts):
@@ -292,20 +300,34 @@ CHANGES = [
     pytest.param([], lambda agent: agent.begin(size()), True, False, id='begun'),
     pytest.param(['begin'], lambda agent: agent.keep(SERVER), True, True, id='kept'),
     pytest.param(['begin'], lambda agent: agent.undo(SERVER), True, False, id='undone'),
-    pytest.param(['begin'], lambda agent: agent.undo(SERVER, failed=True), True, True, id='failed'),
+    pytest.param(
+        ['begin'], lambda agent: agent.undo(SERVER, failed=True), True, True, id='failed'
+    ),
     pytest.param([], lambda agent: agent.undo(SERVER), False, False, id='nothing to undo'),
     pytest.param([], lambda agent: agent.build(size()), True, True, id='built'),
     pytest.param(['build'], lambda agent: agent.finish(SERVER), True, True, id='finished'),
     pytest.param(['build'], lambda agent: agent.destroy(SERVER), True, True, id='destroyed'),
     pytest.param([], lambda agent: agent.destroy(SERVER), False, False, id='nothing to destroy'),
-    pytest.param(['build'], lambda agent: agent.begin(size()), False, False, id='a job that comes again'),
-    pytest.param(['build'], lambda agent: agent.begin(size(3), 'resize'), True, True, id='a job to resize'),
-    pytest.param(['build'], lambda agent: agent.resize(size(3)), True, True, id='resized'),
     pytest.param(
-        ['build', 'resize'], lambda agent: agent.confirm_resize(SERVER), True, True, id='resize confirmed'
+        ['build'], lambda agent: agent.begin(size()), False, False, id='a job that comes again'
     ),
     pytest.param(
-        ['build', 'resize'], lambda agent: agent.revert_resize(SERVER), True, True, id='resize reverted'
+        ['build'], lambda agent: agent.begin(size(3), 'resize'), True, True, id='a job to resize'
+    ),
+    pytest.param(['build'], lambda agent: agent.resize(size(3)), True, True, id='resized'),
+    pytest.param(
+        ['build', 'resize'],
+        lambda agent: agent.confirm_resize(SERVER),
+        True,
+        True,
+        id='resize confirmed',
+    ),
+    pytest.param(
+        ['build', 'resize'],
+        lambda agent: agent.revert_resize(SERVER),
+        True,
+        True,
+        id='resize reverted',
     ),
     pytest.param([], lambda agent: agent.look(), False, False, id='a look'),
 ]

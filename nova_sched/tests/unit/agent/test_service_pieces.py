@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""NUMA cells and PCI devices of this node: its own double check, and what its reports say is in use."""
+"""NUMA cells and PCI devices of this node: its own double check, and what its reports say is in
+use."""
 
 import json
 
@@ -85,11 +86,14 @@ def test_a_machine_without_instances(make):
         pytest.param(wanted(shared(2)), id='shared CPUs, whatever pages'),
         pytest.param(wanted(shared(1, memory_mb=64, pagesize_kb=4)), id='small pages'),
         pytest.param(wanted(requests=[device(1, GPU)]), id='a device'),
-        pytest.param(wanted(dedicated(1), requests=[device(1, GPU, policy='preferred')]), id='both'),
+        pytest.param(
+            wanted(dedicated(1), requests=[device(1, GPU, policy='preferred')]), id='both'
+        ),
     ],
 )
 def test_a_report_has_what_the_scheduler_would_have_taken(make, pieces):
-    """From the same report the scheduler picks the same, and finds it in use when the next one comes."""
+    """From the same report the scheduler picks the same, and finds it in use when the next one
+    comes."""
     agent = make()
     before = told(agent)
     agent.build(asks(pieces))
@@ -107,7 +111,10 @@ def test_an_isolated_guest_has_its_cores_alone(make):
     agent = make(cpu_dedicated_set=None)
     before = told(agent)
     agent.build(
-        asks(wanted(dedicated(1, thread_policy='isolate'), emulator='isolate'), resources={'VCPU': 2})
+        asks(
+            wanted(dedicated(1, thread_policy='isolate'), emulator='isolate'),
+            resources={'VCPU': 2},
+        )
     )
     assert [sorted(one.pinned_cpus) for one in told(agent).topology.cells] == [[0, 1, 4, 5], []]
     assert (
@@ -122,12 +129,17 @@ def test_the_next_one_sees_them_gone(make):
         agent.build(asks(wanted(dedicated(2)), uuid))
     with pytest.raises(errors.ComputeResourcesUnavailable) as short:
         agent.build(asks(wanted(dedicated(1)), THREE, resources={'VCPU': 1}))
-    assert short.value.shortages == 'guest cell 0 needs 1 free dedicated CPUs, the best host cell has 0'
+    assert (
+        short.value.shortages
+        == 'guest cell 0 needs 1 free dedicated CPUs, the best host cell has 0'
+    )
     assert sorted(addresses(agent)) == sorted([ONE, TWO])
 
 
 def test_pages_of_the_host_are_not_given(make):
-    with pytest.raises(errors.ComputeResourcesUnavailable, match='needs 122 MiB in free pages of 2048 KiB'):
+    with pytest.raises(
+        errors.ComputeResourcesUnavailable, match='needs 122 MiB in free pages of 2048 KiB'
+    ):
         make().build(asks(wanted(shared(1, memory_mb=122, pagesize_kb=2048))))
     make().build(asks(wanted(shared(1, memory_mb=120, pagesize_kb=2048))))
 
@@ -151,7 +163,9 @@ def test_devices_that_are_part_of_another(make):
     """By their numbers there are enough; but the one is part of the other."""
     agent = make()
     both = wanted(requests=[device(1, VF), device(1, {**PF, 'dev_type': 'type-PF'})])
-    with pytest.raises(errors.ComputeResourcesUnavailable, match='no 8086:1572 is left that is not part'):
+    with pytest.raises(
+        errors.ComputeResourcesUnavailable, match='no 8086:1572 is left that is not part'
+    ):
         agent.build(asks(both))
     assert agent.instances() == []
 

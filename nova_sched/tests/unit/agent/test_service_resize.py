@@ -59,7 +59,9 @@ def one(agent):
 
 def free(agent):
     """CPUs that are still for somebody, by what the agent reports."""
-    return sorted(cpu for cell in agent.look().node.machine.topology.cells for cpu in cell.free_pcpus)
+    return sorted(
+        cpu for cell in agent.look().node.machine.topology.cells for cpu in cell.free_pcpus
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,9 @@ def test_in_place(make, old, new, both, settle, stays):
     assert one(agent)['vm_state'] == 'resized'
     getattr(agent, settle)(SERVER)
     agent = make()
-    assert held(agent) == dict(zip(('VCPU', 'DISK_GB'), {'old': old, 'new': new}[stays], strict=True))
+    assert held(agent) == dict(
+        zip(('VCPU', 'DISK_GB'), {'old': old, 'new': new}[stays], strict=True)
+    )
     assert one(agent)['vm_state'] == 'active'
 
 
@@ -98,9 +102,13 @@ def test_what_both_sizes_need_is_not_for_others(make):
 @pytest.mark.parametrize(
     'old, new, short',
     [
-        pytest.param(size(2), size(9), 'VCPU: 9 asked, the node has 4 in all', id='the new size alone'),
+        pytest.param(
+            size(2), size(9), 'VCPU: 9 asked, the node has 4 in all', id='the new size alone'
+        ),
         pytest.param(size(2), size(3, 9999), 'DISK_GB', id='its disk'),
-        pytest.param(pinned(2), pinned(3), 'needs 3 dedicated CPUs, the best host cell has 2', id='CPUs'),
+        pytest.param(
+            pinned(2), pinned(3), 'needs 3 dedicated CPUs, the best host cell has 2', id='CPUs'
+        ),
     ],
 )
 def test_what_does_not_fit_leaves_all_as_it_was(make, caplog, old, new, short):

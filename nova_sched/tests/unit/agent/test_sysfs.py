@@ -51,7 +51,9 @@ def test_optional_number(tmp_path, content, value):
         pytest.param(lambda root: sysfs.text(root / 'none'), id='no such file'),
         pytest.param(lambda root: sysfs.text(root), id='a directory'),
         pytest.param(lambda root: sysfs.number(root / 'words'), id='not a number'),
-        pytest.param(lambda root: sysfs.optional_number(root / 'words'), id='not a number, though optional'),
+        pytest.param(
+            lambda root: sysfs.optional_number(root / 'words'), id='not a number, though optional'
+        ),
         pytest.param(lambda root: sysfs.number(root / 'bytes'), id='not even text'),
     ],
 )

@@ -32,13 +32,17 @@ CELL = numa.Cell(
 
 def cell(shared=(0, 1, 4, 5), dedicated=(), used=None, **options):
     """The one cell of a topology."""
-    return topology.build([CELL], shared, dedicated, {0: used or CellUse()}, settings(**options)).cells[0]
+    return topology.build(
+        [CELL], shared, dedicated, {0: used or CellUse()}, settings(**options)
+    ).cells[0]
 
 
 @pytest.mark.parametrize(
     'shared, dedicated, cpuset, pcpuset, siblings',
     [
-        pytest.param((0, 1, 4, 5), (), {0, 1, 4, 5}, {0, 1, 4, 5}, [{0, 4}, {1, 5}], id='nothing set apart'),
+        pytest.param(
+            (0, 1, 4, 5), (), {0, 1, 4, 5}, {0, 1, 4, 5}, [{0, 4}, {1, 5}], id='nothing set apart'
+        ),
         pytest.param((0, 4), (1, 5), {0, 4}, {1, 5}, [{0, 4}, {1, 5}], id='a core set apart'),
         pytest.param((0,), (1,), {0}, {1}, [{0}, {1}], id="the rest is the host's"),
         pytest.param((), (1, 5), set(), {1, 5}, [{1, 5}], id='all dedicated'),
@@ -52,7 +56,13 @@ def test_cpus(shared, dedicated, cpuset, pcpuset, siblings):
 
 def test_plain_facts():
     made = cell()
-    assert (made.id, made.memory, made.socket, made.cpu_usage, made.memory_usage) == (0, 4096, 0, 0, 0)
+    assert (made.id, made.memory, made.socket, made.cpu_usage, made.memory_usage) == (
+        0,
+        4096,
+        0,
+        0,
+        0,
+    )
     assert made.pinned_cpus == set()
     assert (made.network_metadata.physnets, made.network_metadata.tunneled) == (set(), False)
 
@@ -67,7 +77,9 @@ def test_isolated_instances_take_the_siblings_too():
 
 
 def test_pins_outside_the_dedicated_cpus_are_not_ours_to_tell():
-    assert cell(shared=(0, 4), dedicated=(1, 5), used=CellUse(pinned=frozenset({1, 4, 9}))).pinned_cpus == {1}
+    assert cell(
+        shared=(0, 4), dedicated=(1, 5), used=CellUse(pinned=frozenset({1, 4, 9}))
+    ).pinned_cpus == {1}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +94,9 @@ def test_pins_outside_the_dedicated_cpus_are_not_ours_to_tell():
 )
 def test_huge_pages(by_instances, reserved, used):
     entries = [{'node': 0, 'size': 2048, 'count': reserved}]
-    small, huge = cell(used=CellUse(pages={2048: by_instances}), reserved_huge_pages=entries).mempages
+    small, huge = cell(
+        used=CellUse(pages={2048: by_instances}), reserved_huge_pages=entries
+    ).mempages
     assert (huge.size_kb, huge.total, huge.used, huge.reserved) == (2048, 100, used, reserved)
     assert (small.size_kb, small.total, small.used, small.reserved) == (4, 1000, 0, 0)
 
@@ -91,7 +105,9 @@ def test_huge_pages(by_instances, reserved, used):
     'use, small, huge',
     [
         pytest.param({'plain_mb': 1}, 256, 30, id='memory in whatever pages is in the smallest'),
-        pytest.param({'plain_mb': 1, 'pages': {4: 10}}, 266, 30, id='beside memory in small pages'),
+        pytest.param(
+            {'plain_mb': 1, 'pages': {4: 10}}, 266, 30, id='beside memory in small pages'
+        ),
         pytest.param({'pages': {2048: 50}}, 0, 50, id='huge pages'),
     ],
 )

@@ -21,16 +21,24 @@ from nova_sched.tests.unit.agent.builders import SERVER, guest
 
 def instance(swap_mb=0, **fields):
     flavor = objects.Flavor(swap=swap_mb)
-    return objects.Instance(**{'uuid': SERVER, 'vcpus': 2, 'memory_mb': 1024, 'flavor': flavor} | fields)
+    return objects.Instance(
+        **{'uuid': SERVER, 'vcpus': 2, 'memory_mb': 1024, 'flavor': flavor} | fields
+    )
 
 
 @pytest.mark.parametrize(
     'disk, disk_gb',
     [
         pytest.param({'root_gb': 20, 'ephemeral_gb': 5}, 25, id='root and ephemeral'),
-        pytest.param({'root_gb': 20, 'ephemeral_gb': 0, 'swap_mb': 1}, 21, id='swap is rounded up'),
-        pytest.param({'root_gb': 20, 'ephemeral_gb': 0, 'swap_mb': 2048}, 22, id='swap of whole GiB'),
-        pytest.param({'root_gb': 20, 'ephemeral_gb': 5, 'image_ref': ''}, 5, id='boots from a volume'),
+        pytest.param(
+            {'root_gb': 20, 'ephemeral_gb': 0, 'swap_mb': 1}, 21, id='swap is rounded up'
+        ),
+        pytest.param(
+            {'root_gb': 20, 'ephemeral_gb': 0, 'swap_mb': 2048}, 22, id='swap of whole GiB'
+        ),
+        pytest.param(
+            {'root_gb': 20, 'ephemeral_gb': 5, 'image_ref': ''}, 5, id='boots from a volume'
+        ),
         pytest.param({'root_gb': 20, 'image_ref': None}, 20, id='image not known'),
         pytest.param({}, 0, id='nothing told'),
     ],
@@ -101,7 +109,12 @@ def test_pages_and_isolation(pagesize, policy, pages, plain_mb, isolated):
     )
     made = usage.guest(instance(numa_topology=objects.InstanceNUMATopology(cells=[cell])))
     use = made.cells[0]
-    assert (use.pages, use.plain_mb, use.pinned, use.isolated) == (pages, plain_mb, {8, 9}, isolated)
+    assert (use.pages, use.plain_mb, use.pinned, use.isolated) == (
+        pages,
+        plain_mb,
+        {8, 9},
+        isolated,
+    )
 
 
 def test_nothing_on_the_node():
@@ -114,7 +127,12 @@ def test_nothing_on_the_node():
 def test_sums_and_stats():
     used = usage.total(
         [
-            guest(vm_state='active', project_id='a', os_type='linux', devices=frozenset({'0000:81:00.0'})),
+            guest(
+                vm_state='active',
+                project_id='a',
+                os_type='linux',
+                devices=frozenset({'0000:81:00.0'}),
+            ),
             guest(
                 vm_state='building',
                 task_state='spawning',
@@ -162,9 +180,13 @@ def test_instances_that_are_gone_use_nothing(state, counted):
 
 def test_cells_of_several_instances_add_up():
     one = usage.CellUse(1, 100, frozenset({4}), frozenset(), {2048: 50}, plain_mb=7)
-    two = usage.CellUse(2, 200, frozenset({5}), frozenset({5}), {2048: 100, 1048576: 1}, plain_mb=3)
+    two = usage.CellUse(
+        2, 200, frozenset({5}), frozenset({5}), {2048: 100, 1048576: 1}, plain_mb=3
+    )
     used = usage.total([guest(cells={0: one}), guest(cells={0: two, 1: one})])
     assert used.cells == {
-        0: usage.CellUse(3, 300, frozenset({4, 5}), frozenset({5}), {2048: 150, 1048576: 1}, plain_mb=10),
+        0: usage.CellUse(
+            3, 300, frozenset({4, 5}), frozenset({5}), {2048: 150, 1048576: 1}, plain_mb=10
+        ),
         1: one,
     }

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A scheduler for the API's tests: it keeps groups and flavors, places nobody, refuses what it is told."""
+"""A scheduler for the API's tests: it keeps groups and flavors, places nobody, refuses what it is
+told."""
 
 import copy
 import datetime
@@ -24,7 +25,10 @@ from nova_sched.rpc import words
 from nova_sched.tests.builders import uuid_of
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, 0, tzinfo=datetime.UTC)
-TEMPLATE = {'heat_template_version': '2021-04-16', 'resources': {'web': {'type': 'OS::Nova::Server'}}}
+TEMPLATE = {
+    'heat_template_version': '2021-04-16',
+    'resources': {'web': {'type': 'OS::Nova::Server'}},
+}
 
 
 def member(path='web', **fields):
@@ -67,12 +71,18 @@ def group(name='app', **fields):
 
 
 def move(**fields):
-    known = {'path': 'web', 'instance_uuid': uuid_of('i'), 'from_host': 'host-1', 'to_host': 'host-2'}
+    known = {
+        'path': 'web',
+        'instance_uuid': uuid_of('i'),
+        'from_host': 'host-1',
+        'to_host': 'host-2',
+    }
     return GroupMove(**{**known, 'reason': 'anti-affinity', **fields})
 
 
 class Backend:
-    """``groups`` by UUID; ``refusal`` is raised by each method that would change or check something."""
+    """``groups`` by UUID; ``refusal`` is raised by each method that would change or check
+    something."""
 
     def __init__(self, *groups):
         self.groups = {one.uuid: one for one in groups}
@@ -81,7 +91,9 @@ class Backend:
         self.contexts = []
 
     def _asked(self, method, context, **words):
-        self.calls.append((method, {name: value for name, value in words.items() if value is not None}))
+        self.calls.append(
+            (method, {name: value for name, value in words.items() if value is not None})
+        )
         self.contexts.append(context)
 
     def _find(self, uuid, project_id, generation=None):
@@ -139,7 +151,9 @@ class Backend:
         return self._keep(made, dry_run)
 
     def delete(self, uuid, generation=None, dry_run=False, project_id=None, context=None):
-        self._asked('delete', context, generation=generation, dry_run=dry_run, project_id=project_id)
+        self._asked(
+            'delete', context, generation=generation, dry_run=dry_run, project_id=project_id
+        )
         self._may()
         found = self._find(uuid, project_id, generation)
         if not dry_run:
@@ -159,7 +173,11 @@ class Backend:
             raise errors.GroupNotFound(marker)
         later = known[known.index(marker) + 1 :] if marker else known
         found = [self.groups[uuid] for uuid in later]
-        found = [one for one in found if project_id in (None, one.project_id) and name in (None, one.name)]
+        found = [
+            one
+            for one in found
+            if project_id in (None, one.project_id) and name in (None, one.name)
+        ]
         return [_brief(one) for one in found[:limit]]
 
     def plan(self, uuid, project_id=None, replan=False, dry_run=False, context=None):
@@ -208,7 +226,8 @@ def _brief(one):
 
 
 class Manager:
-    """A manager of queues: ``flavors`` by name, each with one queue; ``refusal`` is raised by each method."""
+    """A manager of queues: ``flavors`` by name, each with one queue; ``refusal`` is raised by each
+    method."""
 
     def __init__(self, *names):
         rows = ({'name': name, 'vcpus': 1, 'memory_mb': 512} for name in names)

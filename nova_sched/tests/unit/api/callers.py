@@ -21,7 +21,8 @@ ADMIN = {'X-Auth-Token': 'admin:operators'}
 
 
 def configuration(**values):
-    """Options of the API alone, as no file on this machine has a say in them; ``values`` are of [api]."""
+    """Options of the API alone, as no file on this machine has a say in them; ``values`` are of
+    [api]."""
     made = cfg.ConfigOpts()
     api_options.register_opts(made)
     policy_options.set_defaults(made)

@@ -20,7 +20,10 @@ from nova_sched.tests.unit.api.backend import TEMPLATE
 from nova_sched.tests.unit.api.callers import RED
 
 APP = f'/v1/groups/{uuid_of("app")}'
-JSON, YAML = {**RED, 'Content-Type': 'application/json'}, {**RED, 'Content-Type': 'application/yaml'}
+JSON, YAML = (
+    {**RED, 'Content-Type': 'application/json'},
+    {**RED, 'Content-Type': 'application/yaml'},
+)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +40,9 @@ JSON, YAML = {**RED, 'Content-Type': 'application/json'}, {**RED, 'Content-Type'
         pytest.param('all_projects=1', 'all_projects', 'boolean', id='no boolean'),
         pytest.param('marker=app', 'marker', 'match', id='no UUID'),
         pytest.param(f'marker={uuid_of("app")}%0A', 'marker', '', id='a UUID and a new line'),
-        pytest.param(f'marker={uuid_of("nowhere")}', 'marker', 'no group', id='a marker that is not there'),
+        pytest.param(
+            f'marker={uuid_of("nowhere")}', 'marker', 'no group', id='a marker that is not there'
+        ),
         pytest.param('status=fine', 'status', 'one of', id='no status'),
         pytest.param('name=', 'name', '', id='an empty name'),
         pytest.param('name=a%00b', 'name', 'match', id='a name with a NUL'),
@@ -47,7 +52,11 @@ JSON, YAML = {**RED, 'Content-Type': 'application/json'}, {**RED, 'Content-Type'
 def test_a_parameter_that_cannot_be(http, query, where, why):
     answer = http.get(f'/v1/groups?{query}', headers=RED)
     (error,) = answer.json['errors']
-    assert (answer.status_code, error['code'], error['where']) == (400, 'nova_sched.invalid', where)
+    assert (answer.status_code, error['code'], error['where']) == (
+        400,
+        'nova_sched.invalid',
+        where,
+    )
     assert why in error['detail']
 
 
@@ -84,10 +93,16 @@ def test_a_parameter_where_there_is_none(http, backend, method, path):
         pytest.param({'template': 'x', 'name': 'a\0b'}, 'name', 'valid', id='a name with a NUL'),
         pytest.param({'template': 'x', 'name': ''}, 'name', 'valid', id='an empty name'),
         pytest.param({'template': 'x', 'flavors': []}, 'flavors', 'type', id='a list of flavors'),
-        pytest.param({'template': 'x', 'flavors': {'f': 1}}, 'flavors.f', 'type', id='a flavor that is none'),
-        pytest.param({'template': 'x', 'parameters': 'n=1'}, 'parameters', 'type', id='parameters as text'),
+        pytest.param(
+            {'template': 'x', 'flavors': {'f': 1}}, 'flavors.f', 'type', id='a flavor that is none'
+        ),
+        pytest.param(
+            {'template': 'x', 'parameters': 'n=1'}, 'parameters', 'type', id='parameters as text'
+        ),
         pytest.param('{"template": "x", "ttl": NaN}', 'body', 'NaN', id='not a number'),
-        pytest.param('{"template": "x", "ttl": 1e999}', 'body', 'no JSON', id='too large a number'),
+        pytest.param(
+            '{"template": "x", "ttl": 1e999}', 'body', 'no JSON', id='too large a number'
+        ),
         pytest.param('{"template": "\\ud800"}', 'body', 'no JSON', id='half a character'),
         pytest.param(b'{"template": "\xff"}', 'body', 'UTF-8', id='no UTF-8'),
         pytest.param('{"template": ' + '[' * 2000 + ']' * 2000 + '}', '', '', id='a deep hole'),
@@ -113,29 +128,38 @@ def test_a_body_that_cannot_be(http, backend, body, where, why):
         pytest.param('POST', '/v1/groups', 'application/json; charset=utf-8', 201, id='a charset'),
         pytest.param('POST', '/v1/groups/validate', 'text/plain', 415, id='validate'),
         pytest.param('PUT', APP, 'text/plain', 415, id='put'),
-        pytest.param('POST', f'{APP}/renew', 'application/yaml', 415, id='a template where there is none'),
+        pytest.param(
+            'POST', f'{APP}/renew', 'application/yaml', 415, id='a template where there is none'
+        ),
     ],
 )
 def test_types_of_bodies(http, method, path, kind, status):
     headers = {**RED, 'If-Match': '*', **({'Content-Type': kind} if kind else {})}
-    answer = http.open(path, method=method, data=json.dumps({'template': TEMPLATE}), headers=headers)
+    answer = http.open(
+        path, method=method, data=json.dumps({'template': TEMPLATE}), headers=headers
+    )
     assert answer.status_code == status
 
 
 @pytest.mark.parametrize(
-    'size, status', [pytest.param(4096, 201, id='as large as may be'), pytest.param(4097, 413, id='larger')]
+    'size, status',
+    [pytest.param(4096, 201, id='as large as may be'), pytest.param(4097, 413, id='larger')],
 )
 @pytest.mark.parametrize('with_length', [True, False], ids=['a length', 'no length'])
 def test_a_body_may_be_so_large(http, size, status, with_length):
     data = b'a: b'.ljust(size)
     words = (
-        {} if with_length else {'content_length': None, 'environ_overrides': {'wsgi.input_terminated': True}}
+        {}
+        if with_length
+        else {'content_length': None, 'environ_overrides': {'wsgi.input_terminated': True}}
     )
     answer = http.post('/v1/groups', data=data, headers=YAML, **words)
     assert answer.status_code == status
 
 
-@pytest.mark.parametrize('data', [pytest.param(b'\xff', id='no UTF-8'), pytest.param(b'', id='nothing')])
+@pytest.mark.parametrize(
+    'data', [pytest.param(b'\xff', id='no UTF-8'), pytest.param(b'', id='nothing')]
+)
 def test_a_template_that_is_no_text(http, data):
     answer = http.post('/v1/groups', data=data, headers=YAML)
     assert (answer.status_code, answer.json['errors'][0]['where']) == (400, 'body')

@@ -24,7 +24,9 @@ from nova_sched.tests.unit.api.test_identity import keystone, with_keystone
 
 __all__ = ['keystone']
 
-EXAMPLES = 30  # for each operation, beside the cases that its parameters and bodies have at their limits
+EXAMPLES = (
+    30  # for each operation, beside the cases that its parameters and bodies have at their limits
+)
 TOKEN = {'X-Auth-Token': 'good'}
 # By operation: what stands as the last one of the page before, which must be there.
 MARKERS = {'GET /v1/groups': uuid_of('app'), 'GET /v1/queues': 'flavor.tiny'}
@@ -36,7 +38,9 @@ def groups():
 
 
 def marked(operation, marker):
-    return OperationConfig.from_dict({'include-name': operation, 'parameters': {'query.marker': marker}})
+    return OperationConfig.from_dict(
+        {'include-name': operation, 'parameters': {'query.marker': marker}}
+    )
 
 
 def config():
@@ -75,7 +79,12 @@ def test_an_operation(case):
     case.call_and_validate(headers=TOKEN, excluded_checks=may_be_refused)
 
 
-READ_FURTHER = ('POST /v1/groups', 'POST /v1/groups/validate', 'PUT /v1/groups/{uuid}', 'POST /v1/flavors')
+READ_FURTHER = (
+    'POST /v1/groups',
+    'POST /v1/groups/validate',
+    'PUT /v1/groups/{uuid}',
+    'POST /v1/flavors',
+)
 
 
 def _is_read_further(case):

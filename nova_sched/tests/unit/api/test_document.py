@@ -118,8 +118,12 @@ def test_all_of_an_object_is_told(name, thing):
     [
         pytest.param({'type': 'integer'}, 3, None, id='right'),
         pytest.param({'type': 'integer'}, 'x', '', id='wrong'),
-        pytest.param({'$ref': '#/components/schemas/Renewal'}, {'ttl': 5}, None, id='right, by name'),
-        pytest.param({'$ref': '#/components/schemas/Renewal'}, {'ttl': 'x'}, 'ttl', id='wrong, by name'),
+        pytest.param(
+            {'$ref': '#/components/schemas/Renewal'}, {'ttl': 5}, None, id='right, by name'
+        ),
+        pytest.param(
+            {'$ref': '#/components/schemas/Renewal'}, {'ttl': 'x'}, 'ttl', id='wrong, by name'
+        ),
         pytest.param(
             {'$ref': '#/components/schemas/Description'},
             {'template': 'x', 'flavors': {'f': 1}},

@@ -45,29 +45,57 @@ WHY = {'core': ['app/spread'], 'contradicts': False}
             id='a template that has no lines',
         ),
         pytest.param(
-            errors.InvalidRequest('ttl', 'too long'), 400, 'invalid', {'where': 'ttl'}, id='a request'
+            errors.InvalidRequest('ttl', 'too long'),
+            400,
+            'invalid',
+            {'where': 'ttl'},
+            id='a request',
         ),
         pytest.param(errors.MalformedObject('x', 'y'), 400, 'invalid', {}, id='a message'),
         pytest.param(errors.GroupNotFound('x'), 404, 'not-found', {}, id='a group that left'),
         pytest.param(
-            errors.GroupRefused('Too many.', WHY), 409, 'refused', {'details': WHY}, id='a refused group'
+            errors.GroupRefused('Too many.', WHY),
+            409,
+            'refused',
+            {'details': WHY},
+            id='a refused group',
         ),
         pytest.param(
-            errors.GroupRefused('Too many.'), 409, 'refused', {'details': None}, id='without details'
+            errors.GroupRefused('Too many.'),
+            409,
+            'refused',
+            {'details': None},
+            id='without details',
         ),
         pytest.param(errors.TooManyConflicts(3), 409, 'refused', {}, id='others were faster'),
         pytest.param(
-            errors.GroupChanged('x', 1, 2), 412, 'changed', {'expected': 1, 'found': 2}, id='a changed group'
+            errors.GroupChanged('x', 1, 2),
+            412,
+            'changed',
+            {'expected': 1, 'found': 2},
+            id='a changed group',
         ),
-        pytest.param(errors.FlavorExists('x', 'its vcpus is 4, not 8'), 409, 'exists', {}, id='a flavor'),
-        pytest.param(errors.BrokerUnavailable(SECRET), 503, 'unavailable', {}, id='a broker that is away'),
-        pytest.param(errors.StoreBusy(SECRET), 503, 'busy', {}, id='a busy database'),
-        pytest.param(errors.StoreUnavailable(SECRET), 503, 'unavailable', {}, id='a database that is away'),
         pytest.param(
-            errors.NoAnswer('create', SECRET), 503, 'unavailable', {}, id='a scheduler that is away'
+            errors.FlavorExists('x', 'its vcpus is 4, not 8'), 409, 'exists', {}, id='a flavor'
+        ),
+        pytest.param(
+            errors.BrokerUnavailable(SECRET), 503, 'unavailable', {}, id='a broker that is away'
+        ),
+        pytest.param(errors.StoreBusy(SECRET), 503, 'busy', {}, id='a busy database'),
+        pytest.param(
+            errors.StoreUnavailable(SECRET), 503, 'unavailable', {}, id='a database that is away'
+        ),
+        pytest.param(
+            errors.NoAnswer('create', SECRET),
+            503,
+            'unavailable',
+            {},
+            id='a scheduler that is away',
         ),
         pytest.param(errors.StoreFull(SECRET), 507, 'full', {}, id='a full database'),
-        pytest.param(errors.BadMachineFacts('x', SECRET), 500, 'internal', {}, id='another of ours'),
+        pytest.param(
+            errors.BadMachineFacts('x', SECRET), 500, 'internal', {}, id='another of ours'
+        ),
         pytest.param(ZeroDivisionError(SECRET), 500, 'internal', {}, id='a mistake'),
     ],
 )
@@ -137,7 +165,9 @@ def test_a_long_sentence_is_cut(http, backend):
         pytest.param('GET', '/v2', 404, None, id='no version'),
         pytest.param('GET', '/v1/groups/', 404, None, id='a slash too many'),
         pytest.param('GET', '/v1/groups/validate', 405, 'POST', id='get of what is posted'),
-        pytest.param('PATCH', f'/v1/groups/{uuid_of("app")}', 405, 'DELETE, GET, HEAD, PUT', id='patch'),
+        pytest.param(
+            'PATCH', f'/v1/groups/{uuid_of("app")}', 405, 'DELETE, GET, HEAD, PUT', id='patch'
+        ),
         pytest.param('OPTIONS', '/v1/groups', 405, 'GET, HEAD, POST', id='options'),
         pytest.param('POST', '/', 405, 'GET, HEAD', id='no token is needed to be told'),
     ],
@@ -157,17 +187,24 @@ def test_addresses_where_the_api_is_below_another(http, prefix):
     answer = http.get(f'/v1/groups/{uuid_of("x")}', headers=RED, environ_overrides=place)
     assert answer.json['errors'][0]['links'][0]['href'] == f'{prefix}/v1/openapi.json'
     found = http.get(f'/v1/groups/{uuid_of("app")}', headers=RED, environ_overrides=place)
-    assert found.json['links'][0]['href'] == f'http://cloud:8790{prefix}/v1/groups/{uuid_of("app")}'
+    assert (
+        found.json['links'][0]['href'] == f'http://cloud:8790{prefix}/v1/groups/{uuid_of("app")}'
+    )
     document = http.get('/v1/openapi.json', environ_overrides=place).json
     assert document['servers'] == [{'url': f'http://cloud:8790{prefix}'}]
 
 
 @pytest.mark.parametrize(
     'trusted, root',
-    [pytest.param(True, 'https://cloud', id='told so'), pytest.param(False, 'http://localhost', id='not')],
+    [
+        pytest.param(True, 'https://cloud', id='told so'),
+        pytest.param(False, 'http://localhost', id='not'),
+    ],
 )
 def test_addresses_behind_a_proxy(conf, backend, trusted, root):
     made = app.make(conf, backend, Manager())
     conf.set_override('enable_proxy_headers_parsing', trusted, group='oslo_middleware')
-    answer = Client(made).get('/v1', headers={'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'cloud'})
+    answer = Client(made).get(
+        '/v1', headers={'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'cloud'}
+    )
     assert answer.json['version']['links'][0]['href'] == f'{root}/v1/'

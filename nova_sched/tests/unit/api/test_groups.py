@@ -42,7 +42,11 @@ def test_a_group_is_created(http, backend):
     assert asked(backend, 'create') == [{**sent, 'dry_run': False}]
     assert answer.headers['Location'] == f'http://localhost/v1/groups/{answer.json["uuid"]}'
     assert answer.headers['ETag'].startswith('"1-')
-    assert (answer.json['name'], answer.json['project_id'], answer.json['user_id']) == ('shop', 'red', 'ann')
+    assert (answer.json['name'], answer.json['project_id'], answer.json['user_id']) == (
+        'shop',
+        'red',
+        'ann',
+    )
     assert answer.json['parameters'] == {'n': 2}
     assert http.get(answer.headers['Location'], headers=RED).json == answer.json
 
@@ -57,7 +61,8 @@ def test_a_dry_run_keeps_nothing(http, backend):
 
 
 @pytest.mark.parametrize(
-    'query, name', [pytest.param('', None, id='no name'), pytest.param('?name=shop', 'shop', id='a name')]
+    'query, name',
+    [pytest.param('', None, id='no name'), pytest.param('?name=shop', 'shop', id='a name')],
 )
 def test_a_template_alone_is_a_body(http, backend, query, name):
     answer = http.post(f'/v1/groups{query}', data=TEXT, headers=YAML)
@@ -66,7 +71,10 @@ def test_a_template_alone_is_a_body(http, backend, query, name):
 
 @pytest.mark.parametrize(
     'named, name',
-    [pytest.param({'name': 'db'}, 'db', id='the body first'), pytest.param({}, 'shop', id='the query')],
+    [
+        pytest.param({'name': 'db'}, 'db', id='the body first'),
+        pytest.param({}, 'shop', id='the query'),
+    ],
 )
 def test_a_name_in_the_query(http, named, name):
     answer = http.post('/v1/groups?name=shop', json={'template': TEMPLATE, **named}, headers=RED)
@@ -156,7 +164,11 @@ def test_a_plan_has_members_and_no_template(http, backend):
 @pytest.mark.parametrize('path', ['', '/plan'])
 def test_head_is_get_without_a_body(http, path):
     answer, full = http.head(f'{APP}{path}', headers=RED), http.get(f'{APP}{path}', headers=RED)
-    assert (answer.status_code, answer.data, answer.headers['ETag']) == (200, b'', full.headers['ETag'])
+    assert (answer.status_code, answer.data, answer.headers['ETag']) == (
+        200,
+        b'',
+        full.headers['ETag'],
+    )
 
 
 # Lists.
@@ -180,7 +192,9 @@ def names(answer):
         pytest.param(RED, 'status=planned', ['app', 'db'], id='of a status'),
         pytest.param(RED, 'status=built', [], id='of a status that none has'),
         pytest.param(RED, f'marker={uuid_of("app")}', ['db'], id='after a marker'),
-        pytest.param(RED, f'marker={uuid_of("app").upper()}', ['db'], id='after a marker in capitals'),
+        pytest.param(
+            RED, f'marker={uuid_of("app").upper()}', ['db'], id='after a marker in capitals'
+        ),
     ],
 )
 def test_a_list(http, who, query, found):
@@ -198,7 +212,9 @@ def test_a_list_tells_no_members(http):
     'query, pages',
     [
         pytest.param('', [['g0', 'g1', 'g2'], ['g3', 'g4', 'g5'], ['g6']], id='max_limit'),
-        pytest.param('limit=99', [['g0', 'g1', 'g2'], ['g3', 'g4', 'g5'], ['g6']], id='more than max_limit'),
+        pytest.param(
+            'limit=99', [['g0', 'g1', 'g2'], ['g3', 'g4', 'g5'], ['g6']], id='more than max_limit'
+        ),
         pytest.param('limit=2', [['g0', 'g1'], ['g2', 'g3'], ['g4', 'g5'], ['g6']], id='fewer'),
         pytest.param('limit=2&status=built', [['g1', 'g3'], ['g5']], id='those of a status'),
         pytest.param('limit=1&status=built&name=g5', [['g5']], id='a full last page'),
@@ -213,7 +229,9 @@ def test_pages(http, backend, query, pages):
     while following:
         answer = http.get(following, headers=RED)
         found.append(names(answer))
-        following = next((link['href'] for link in answer.json['links'] if link['rel'] == 'next'), None)
+        following = next(
+            (link['href'] for link in answer.json['links'] if link['rel'] == 'next'), None
+        )
     assert found == pages
 
 
@@ -250,7 +268,9 @@ def test_a_change_on_what_was_seen(http, backend, method, tag, seen):
 )
 @pytest.mark.parametrize('method', ['PUT', 'DELETE'])
 def test_no_change_on_something_else(http, backend, method, tag):
-    answer = http.open(APP, method=method, json={'template': TEMPLATE}, headers={**RED, 'If-Match': tag})
+    answer = http.open(
+        APP, method=method, json={'template': TEMPLATE}, headers={**RED, 'If-Match': tag}
+    )
     assert (answer.status_code, answer.json['errors'][0]['found']) == (412, 1)
     assert asked(backend, 'update') == asked(backend, 'delete') == []
 
@@ -268,7 +288,9 @@ def test_no_change_on_something_else(http, backend, method, tag):
 )
 @pytest.mark.parametrize('method', ['PUT', 'DELETE'])
 def test_no_change_on_what_is_no_tag(http, backend, method, tag):
-    answer = http.open(APP, method=method, json={'template': TEMPLATE}, headers={**RED, 'If-Match': tag})
+    answer = http.open(
+        APP, method=method, json={'template': TEMPLATE}, headers={**RED, 'If-Match': tag}
+    )
     (error,) = answer.json['errors']
     assert (answer.status_code, error['where']) == (400, 'If-Match')
     assert f"'{tag}' is no ETag of this API" in error['detail']
@@ -292,14 +314,18 @@ def test_the_backend_has_the_last_word_on_who_was_first(http, backend):
 
 def test_a_new_definition_needs_to_say_on_what_it_is_based(http):
     answer = http.put(APP, json={'template': TEMPLATE}, headers=RED)
-    assert (answer.status_code, answer.json['errors'][0]['code']) == (428, 'nova_sched.precondition-required')
+    assert (answer.status_code, answer.json['errors'][0]['code']) == (
+        428,
+        'nova_sched.precondition-required',
+    )
 
 
 def test_two_writers(http):
     """Both have read generation 1; the second to write is told so."""
     tag = http.get(APP, headers=RED).headers['ETag']
     first, second = (
-        http.put(APP, json={'template': TEMPLATE}, headers={**RED, 'If-Match': tag}) for _ in range(2)
+        http.put(APP, json={'template': TEMPLATE}, headers={**RED, 'If-Match': tag})
+        for _ in range(2)
     )
     assert (first.status_code, second.status_code) == (200, 412)
     assert first.headers['ETag'].startswith('"2-')
@@ -336,8 +362,14 @@ def test_moves_are_told(http):
 )
 def test_a_change_that_is_only_tried(http, backend, method, status):
     before = dict(backend.groups)
-    answer = http.open(f'{APP}?dry_run=true', method=method, json={'template': TEMPLATE}, headers=ANY)
-    assert (answer.status_code, answer.json['dry_run'], answer.json['status']) == (200, True, status)
+    answer = http.open(
+        f'{APP}?dry_run=true', method=method, json={'template': TEMPLATE}, headers=ANY
+    )
+    assert (answer.status_code, answer.json['dry_run'], answer.json['status']) == (
+        200,
+        True,
+        status,
+    )
     assert 'ETag' not in answer.headers
     assert backend.groups == before
 
@@ -416,7 +448,9 @@ def test_a_caller_who_has_it_gets_nothing_again(http, backend, path):
     'at, who',
     [
         pytest.param(OTHER, ANY, id="another project's"),
-        pytest.param(f'/v1/groups/{uuid_of("nowhere")}', {**ADMIN, 'If-Match': '*'}, id='of nobody'),
+        pytest.param(
+            f'/v1/groups/{uuid_of("nowhere")}', {**ADMIN, 'If-Match': '*'}, id='of nobody'
+        ),
         pytest.param('/v1/groups/app', ANY, id='no UUID'),
     ],
 )

@@ -32,9 +32,15 @@ OPEN = ['/', '/v1', '/v1/', '/v1/openapi.json', '/v1/schema', '/healthcheck']
 @pytest.mark.parametrize(
     'headers, user, project, roles',
     [
-        pytest.param({'X-Auth-Token': 'ann:red'}, 'ann', 'red', ['member', 'reader'], id='user and project'),
-        pytest.param({'X-Auth-Token': 'ann'}, 'ann', 'ann', ['member', 'reader'], id='a user alone'),
-        pytest.param({'X-Project-Id': 'red'}, 'red', 'red', ['member', 'reader'], id='a project alone'),
+        pytest.param(
+            {'X-Auth-Token': 'ann:red'}, 'ann', 'red', ['member', 'reader'], id='user and project'
+        ),
+        pytest.param(
+            {'X-Auth-Token': 'ann'}, 'ann', 'ann', ['member', 'reader'], id='a user alone'
+        ),
+        pytest.param(
+            {'X-Project-Id': 'red'}, 'red', 'red', ['member', 'reader'], id='a project alone'
+        ),
         pytest.param(
             {'X-Auth-Token': 'ann:red', 'X-Project-Id': 'blue'},
             'ann',
@@ -43,9 +49,15 @@ OPEN = ['/', '/v1', '/v1/', '/v1/openapi.json', '/v1/schema', '/healthcheck']
             id='both',
         ),
         pytest.param(
-            {'X-Auth-Token': 'admin:red'}, 'admin', 'red', ['admin', 'member', 'reader'], id='an operator'
+            {'X-Auth-Token': 'admin:red'},
+            'admin',
+            'red',
+            ['admin', 'member', 'reader'],
+            id='an operator',
         ),
-        pytest.param({'X-Auth-Token': 'a:red', 'X-Roles': 'reader'}, 'a', 'red', ['reader'], id='roles'),
+        pytest.param(
+            {'X-Auth-Token': 'a:red', 'X-Roles': 'reader'}, 'a', 'red', ['reader'], id='roles'
+        ),
     ],
 )
 def test_noauth_believes(http, backend, headers, user, project, roles):
@@ -54,7 +66,9 @@ def test_noauth_believes(http, backend, headers, user, project, roles):
     assert (context.user_id, context.project_id, context.roles) == (user, project, roles)
 
 
-@pytest.mark.parametrize('path', ['/v1/groups', f'/v1/groups/{uuid_of("app")}', '/v1/groups/validate', '/v2'])
+@pytest.mark.parametrize(
+    'path', ['/v1/groups', f'/v1/groups/{uuid_of("app")}', '/v1/groups/validate', '/v2']
+)
 def test_noauth_wants_a_name(http, path):
     answer = http.get(path)
     (told,) = answer.json['errors']
@@ -66,7 +80,9 @@ def test_noauth_wants_a_name(http, path):
 @pytest.mark.parametrize('path', OPEN)
 @pytest.mark.parametrize('auth_strategy', ['noauth', 'keystone'])
 def test_no_token_is_needed(backend, path, auth_strategy):
-    made = Client(app.make(with_keystone(configuration(auth_strategy=auth_strategy)), backend, Manager()))
+    made = Client(
+        app.make(with_keystone(configuration(auth_strategy=auth_strategy)), backend, Manager())
+    )
     assert made.get(path).status_code == 200
 
 
@@ -75,7 +91,9 @@ def test_no_token_is_needed(backend, path, auth_strategy):
 
 def with_keystone(conf, **values):
     """The configuration with a Keystone where nobody listens."""
-    from keystonemiddleware.auth_token import _opts  # its options, which it registers only when it is made
+    from keystonemiddleware.auth_token import (
+        _opts,
+    )  # its options, which it registers only when it is made
 
     for group, options in _opts.list_opts():
         conf.register_opts(options, group=group)
@@ -95,15 +113,23 @@ def keystone():
 
 @pytest.fixture
 def guarded(backend):
-    return Client(app.make(with_keystone(configuration(auth_strategy='keystone')), backend, Manager()))
+    return Client(
+        app.make(with_keystone(configuration(auth_strategy='keystone')), backend, Manager())
+    )
 
 
 def test_a_token_of_keystone(guarded, keystone, backend):
-    keystone.add_token_data('good', user_id='ann', project_id='red', role_list=['member', 'reader'])
+    keystone.add_token_data(
+        'good', user_id='ann', project_id='red', role_list=['member', 'reader']
+    )
     answer = guarded.get('/v1/groups', headers={'X-Auth-Token': 'good'})
     assert [one['name'] for one in answer.json['groups']] == ['app', 'db']
     (context,) = backend.contexts
-    assert (context.user_id, context.project_id, context.roles) == ('ann', 'red', ['member', 'reader'])
+    assert (context.user_id, context.project_id, context.roles) == (
+        'ann',
+        'red',
+        ['member', 'reader'],
+    )
 
 
 def test_a_token_for_the_system(guarded, keystone):
@@ -122,19 +148,32 @@ def test_a_token_for_the_system(guarded, keystone):
         pytest.param({'X-Auth-Token': uuid.uuid4().hex}, id='unknown'),
         pytest.param({'X-Auth-Token': 'old'}, id='expired'),
         pytest.param(
-            {'X-Project-Id': 'red', 'X-User-Id': 'ann', 'X-Roles': 'admin', 'X-Identity-Status': 'Confirmed'},
+            {
+                'X-Project-Id': 'red',
+                'X-User-Id': 'ann',
+                'X-Roles': 'admin',
+                'X-Identity-Status': 'Confirmed',
+            },
             id='none, and what the middleware would say',
         ),
     ],
 )
 def test_a_token_that_is_no_good(guarded, keystone, headers):
     yesterday = timeutils.utcnow().replace(year=2020)
-    keystone.add_token_data('old', expires=yesterday, user_id='ann', project_id='red', role_list=['member'])
+    keystone.add_token_data(
+        'old', expires=yesterday, user_id='ann', project_id='red', role_list=['member']
+    )
     answer = guarded.get('/v1/groups', headers=headers)
     (told,) = answer.json['errors']
-    assert (answer.status_code, told['status'], told['code']) == (401, 401, 'nova_sched.unauthorized')
+    assert (answer.status_code, told['status'], told['code']) == (
+        401,
+        401,
+        'nova_sched.unauthorized',
+    )
     assert told['request_id'] == answer.headers['X-Openstack-Request-Id']
-    assert answer.headers.getlist('WWW-Authenticate') == ['Keystone uri="http://keystone.example.org"']
+    assert answer.headers.getlist('WWW-Authenticate') == [
+        'Keystone uri="http://keystone.example.org"'
+    ]
 
 
 def test_headers_that_the_caller_made_up_do_not_count(guarded, keystone, backend):
@@ -148,9 +187,15 @@ def test_headers_that_the_caller_made_up_do_not_count(guarded, keystone, backend
 def test_keystone_is_away(backend):
     """Nobody listens there; the fixture, which would answer, is not used."""
     conf = configuration(auth_strategy='keystone')
-    conf.register_opts(loading.get_auth_plugin_conf_options('password'), group='keystone_authtoken')
-    with_keystone(conf, auth_type='password', auth_url='http://127.0.0.1:1', http_request_max_retries=0)
-    answer = Client(app.make(conf, backend, Manager())).get('/v1/groups', headers={'X-Auth-Token': 'any'})
+    conf.register_opts(
+        loading.get_auth_plugin_conf_options('password'), group='keystone_authtoken'
+    )
+    with_keystone(
+        conf, auth_type='password', auth_url='http://127.0.0.1:1', http_request_max_retries=0
+    )
+    answer = Client(app.make(conf, backend, Manager())).get(
+        '/v1/groups', headers={'X-Auth-Token': 'any'}
+    )
     (told,) = answer.json['errors']
     assert (answer.status_code, told['code']) == (503, 'nova_sched.service-unavailable')
     assert answer.headers['Retry-After'] == '10'

@@ -38,7 +38,11 @@ REQUESTS = {
     'list flavors': ('GET', '/v1/flavors', {}),
     'show flavor': ('GET', '/v1/flavors/tiny', {}),
     'list queues': ('GET', '/v1/queues', {}),
-    'create flavor': ('POST', '/v1/flavors', {'json': {'name': 'new', 'vcpus': 1, 'memory_mb': 1}}),
+    'create flavor': (
+        'POST',
+        '/v1/flavors',
+        {'json': {'name': 'new', 'vcpus': 1, 'memory_mb': 1}},
+    ),
     'delete flavor': ('DELETE', '/v1/flavors/tiny', {}),
 }
 READ = dict.fromkeys(['validate', 'list', 'show', 'plan'], 200)
@@ -48,13 +52,24 @@ LOOK = dict.fromkeys(['list flavors', 'show flavor'], 200)
 WATCH = {**LOOK, 'list queues': 200}
 FLAVORS = {**WATCH, 'create flavor': 201, 'delete flavor': 204}
 NOT_THERE = dict.fromkeys(['show', 'plan', *CHANGE], 404)
-# Project, roles and scope of each caller, and what it gets of group app, which is of project red; else 403.
+# Project, roles and scope of each caller, and what it gets of group app, which is of project red;
+# else 403.
 CALLERS = {
-    'member': ('red', 'member,reader', None, {**READ, **CHANGE, **LOOK, 'create': 201, 'list red': 200}),
+    'member': (
+        'red',
+        'member,reader',
+        None,
+        {**READ, **CHANGE, **LOOK, 'create': 201, 'list red': 200},
+    ),
     'reader': ('red', 'reader', None, {**READ, **LOOK, 'list red': 200}),
     'nobody': ('red', '', None, NOT_THERE),
     'stranger': ('blue', 'member,reader', None, {**READ, **NOT_THERE, **LOOK, 'create': 201}),
-    'admin': ('operators', 'admin,member,reader', None, {**READ, **CHANGE, **ALL, **FLAVORS, 'create': 201}),
+    'admin': (
+        'operators',
+        'admin,member,reader',
+        None,
+        {**READ, **CHANGE, **ALL, **FLAVORS, 'create': 201},
+    ),
     'system reader': (None, 'reader', 'all', {**READ, **ALL, **WATCH}),
     'system admin': (None, 'admin,member,reader', 'all', {**READ, **CHANGE, **ALL, **FLAVORS}),
 }
@@ -100,20 +115,32 @@ def test_a_system_reader_without_a_project_lists_all(http, backend):
     'rules, method, path, status',
     [
         pytest.param({'delete': 'user_id:%(user_id)s'}, 'DELETE', APP, 403, id="another's group"),
-        pytest.param({'delete': 'user_id:%(user_id)s'}, 'GET', APP, 200, id='other rules are as they were'),
+        pytest.param(
+            {'delete': 'user_id:%(user_id)s'}, 'GET', APP, 200, id='other rules are as they were'
+        ),
         pytest.param({'show': '!'}, 'GET', APP, 404, id='not shown'),
         pytest.param({'list': '!'}, 'GET', '/v1/groups', 403, id='not listed'),
         pytest.param(
-            {'list:all_projects': '@'}, 'GET', '/v1/groups?all_projects=1', 400, id='sense comes first'
+            {'list:all_projects': '@'},
+            'GET',
+            '/v1/groups?all_projects=1',
+            400,
+            id='sense comes first',
         ),
         pytest.param(
-            {'list:all_projects': '@'}, 'GET', '/v1/groups?all_projects=true', 200, id='all for all'
+            {'list:all_projects': '@'},
+            'GET',
+            '/v1/groups?all_projects=true',
+            200,
+            id='all for all',
         ),
     ],
 )
 def test_an_operator_has_the_last_word(conf, backend, tmp_path, rules, method, path, status):
     file = tmp_path / 'policy.yaml'
-    file.write_text(yaml.safe_dump({f'nova_sched:groups:{name}': rule for name, rule in rules.items()}))
+    file.write_text(
+        yaml.safe_dump({f'nova_sched:groups:{name}': rule for name, rule in rules.items()})
+    )
     conf.set_override('policy_file', str(file), group='oslo_policy')
     made = app.make(conf, backend, Manager())
     caller = {'X-Auth-Token': 'bob:red', 'X-Roles': 'member,reader'}

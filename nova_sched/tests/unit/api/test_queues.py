@@ -73,7 +73,10 @@ def test_a_flavor_comes_and_goes(http, manager):
 @pytest.mark.parametrize('name', ODD)
 def test_an_odd_name_is_as_good_as_any(http, manager, name):
     made = http.post('/v1/flavors', json={**NEW, 'name': name}, headers=ADMIN)
-    assert (made.status_code, made.headers['Location']) == (201, f'http://localhost{address(name)}')
+    assert (made.status_code, made.headers['Location']) == (
+        201,
+        f'http://localhost{address(name)}',
+    )
     assert http.get(address(name), headers=RED).json['name'] == name
     assert http.delete(address(name), headers=ADMIN).status_code == 204
     assert name not in manager.flavors
@@ -89,7 +92,9 @@ def test_an_odd_name_is_as_good_as_any(http, manager, name):
         pytest.param({'vcpus': 0}, 'vcpus', 'minimum of 1', id='no CPU'),
         pytest.param({'vcpus': 2**16 + 1}, 'vcpus', 'maximum of 65536', id='too many CPUs'),
         pytest.param({'memory_mb': '1'}, 'memory_mb', 'integer', id='no number'),
-        pytest.param({'vcpus': 1.0}, 'flavor new, vcpus', 'whole number', id='a number with a point'),
+        pytest.param(
+            {'vcpus': 1.0}, 'flavor new, vcpus', 'whole number', id='a number with a point'
+        ),
         pytest.param({'ram': 1}, 'body', "'ram' was unexpected", id='what nobody knows'),
         pytest.param({'extra_specs': {'a': 1}}, 'extra_specs.a', 'string', id='an extra spec'),
         pytest.param(
@@ -136,7 +141,12 @@ def test_a_flavor_that_is_not_there(http, method, path, status):
 def test_queues_page_by_page(http):
     """The configuration lets a page have three."""
     first = http.get('/v1/queues', headers=ADMIN).json
-    assert first['queues'][0] == {'name': 'huge', 'queue': 'flavor.huge', 'ready': 2, 'consumers': None}
+    assert first['queues'][0] == {
+        'name': 'huge',
+        'queue': 'flavor.huge',
+        'ready': 2,
+        'consumers': None,
+    }
     assert [one['name'] for one in first['queues']] == ['huge', 'large', 'odd/ näme']
     rest = http.get(first['links'][0]['href'], headers=ADMIN).json
     assert ([one['name'] for one in rest['queues']], rest['links']) == (['tiny'], [])
@@ -162,4 +172,7 @@ def test_no_manager_answers(http, manager, path):
 def test_the_bus_carries_who_asks_and_under_which_id(http, manager):
     answer = http.delete('/v1/flavors/tiny', headers=ADMIN)
     (context,) = manager.contexts
-    assert (context.user_id, context.request_id) == ('admin', answer.headers['X-Openstack-Request-Id'])
+    assert (context.user_id, context.request_id) == (
+        'admin',
+        answer.headers['X-Openstack-Request-Id'],
+    )

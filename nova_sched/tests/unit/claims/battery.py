@@ -20,7 +20,16 @@ import dataclasses
 import pytest
 
 from nova_sched.claims import Placement, ServiceFacts
-from nova_sched.objects.claim import CONFIRMED, DISK_GB, MEMORY_MB, PCPU, PENDING, PLANNED, VCPU, Claim
+from nova_sched.objects.claim import (
+    CONFIRMED,
+    DISK_GB,
+    MEMORY_MB,
+    PCPU,
+    PENDING,
+    PLANNED,
+    VCPU,
+    Claim,
+)
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
 
@@ -77,7 +86,8 @@ def confirmed(consumer, host=HOST, **words):
 
 
 def check_books(store):
-    """The use that claims are judged by is, on every node, that of its claims and the foreign use."""
+    """The use that claims are judged by is, on every node, that of its claims and the unclaimed
+    usage."""
     changes = store.changes({})
     for one in changes.nodes:
         total = dict(one.foreign)
@@ -100,11 +110,18 @@ class Commit:
         [
             pytest.param({'vcpus': 4}, {VCPU: 4}, True, id='exact fit'),
             pytest.param({'vcpus': 4}, {VCPU: 5}, False, id='one too many'),
-            pytest.param({'vcpus': 4, 'vcpus_used': 1}, {VCPU: 4}, False, id='foreign use counts'),
             pytest.param(
-                {'vcpus': 4, 'vcpus_ratio': 2.0, 'vcpus_used': 4}, {VCPU: 4}, True, id='ratio counts'
+                {'vcpus': 4, 'vcpus_used': 1}, {VCPU: 4}, False, id='unclaimed usage counts'
             ),
-            pytest.param({'vcpus': 4, 'vcpus_ratio': 2.0}, {VCPU: 5}, False, id='no more than there is'),
+            pytest.param(
+                {'vcpus': 4, 'vcpus_ratio': 2.0, 'vcpus_used': 4},
+                {VCPU: 4},
+                True,
+                id='ratio counts',
+            ),
+            pytest.param(
+                {'vcpus': 4, 'vcpus_ratio': 2.0}, {VCPU: 5}, False, id='no more than there is'
+            ),
             pytest.param(
                 {'vcpus': 4, 'vcpus_ratio': 1.5, 'vcpus_used': 3},
                 {VCPU: 4},
@@ -112,19 +129,35 @@ class Commit:
                 id='part of a unit is none',
             ),
             pytest.param(
-                {'memory_mb': 9, 'memory_mb_reserved': 2}, {MEMORY_MB: 7}, True, id='beside the reserve'
+                {'memory_mb': 9, 'memory_mb_reserved': 2},
+                {MEMORY_MB: 7},
+                True,
+                id='beside the reserve',
             ),
             pytest.param(
-                {'memory_mb': 9, 'memory_mb_reserved': 2}, {MEMORY_MB: 8}, False, id='reserve is kept'
+                {'memory_mb': 9, 'memory_mb_reserved': 2},
+                {MEMORY_MB: 8},
+                False,
+                id='reserve is kept',
             ),
             pytest.param({}, {VCPU: 1, 'CUSTOM_GOLD': 1}, False, id='unknown resource class'),
-            pytest.param({'disk_gb': None}, {VCPU: 1}, True, id='what is not asked for may be missing'),
-            pytest.param({'disk_gb': 0}, {VCPU: 1, DISK_GB: 1}, False, id='one class of several is short'),
             pytest.param(
-                {'vcpus': 4, 'vcpus_used': 9}, {MEMORY_MB: 1}, True, id='another class is oversubscribed'
+                {'disk_gb': None}, {VCPU: 1}, True, id='what is not asked for may be missing'
             ),
             pytest.param(
-                {'inventories': {VCPU: Inventory(8, max_unit=4)}, 'used': {}}, {VCPU: 5}, False, id='max_unit'
+                {'disk_gb': 0}, {VCPU: 1, DISK_GB: 1}, False, id='one class of several is short'
+            ),
+            pytest.param(
+                {'vcpus': 4, 'vcpus_used': 9},
+                {MEMORY_MB: 1},
+                True,
+                id='another class is oversubscribed',
+            ),
+            pytest.param(
+                {'inventories': {VCPU: Inventory(8, max_unit=4)}, 'used': {}},
+                {VCPU: 5},
+                False,
+                id='max_unit',
             ),
         ],
     )
@@ -201,11 +234,15 @@ class Commit:
             pytest.param(None, CONFIRMED, True, id='confirmed'),
             pytest.param(None, PENDING, False, id='on its way again'),
             pytest.param({'move': 'resize'}, CONFIRMED, False, id='the source of a resize'),
-            pytest.param({'move': 'live-migration'}, CONFIRMED, True, id='the source of a live migration'),
+            pytest.param(
+                {'move': 'live-migration'}, CONFIRMED, True, id='the source of a live migration'
+            ),
             pytest.param({}, CONFIRMED, True, id='the source of a move that nobody named'),
         ],
     )
-    def test_what_a_node_does_not_list_ends_by_what_the_store_knows(self, store, beside, state, ends):
+    def test_what_a_node_does_not_list_ends_by_what_the_store_knows(
+        self, store, beside, state, ends
+    ):
         """Whoever heard of it may not have heard of a move, or of a new claim."""
         ready(store, HOST, OTHER)
         there = claim(A, node(), state=state)
@@ -218,21 +255,35 @@ class Commit:
     @pytest.mark.parametrize(
         'old, new, known, won',
         [
-            pytest.param({'request_id': 'r'}, {'request_id': 'r'}, False, False, id='the same request'),
-            pytest.param({'request_id': 'r'}, {'request_id': 'r'}, True, True, id='the same, knowingly'),
-            pytest.param({'request_id': 'r'}, {'request_id': 's'}, False, False, id='another request'),
-            pytest.param({'request_id': 'r'}, {'request_id': 's'}, True, True, id='another, knowingly'),
+            pytest.param(
+                {'request_id': 'r'}, {'request_id': 'r'}, False, False, id='the same request'
+            ),
+            pytest.param(
+                {'request_id': 'r'}, {'request_id': 'r'}, True, True, id='the same, knowingly'
+            ),
+            pytest.param(
+                {'request_id': 'r'}, {'request_id': 's'}, False, False, id='another request'
+            ),
+            pytest.param(
+                {'request_id': 'r'}, {'request_id': 's'}, True, True, id='another, knowingly'
+            ),
             pytest.param({'created_s': NOW + 9}, {}, False, False, id='a later one'),
             pytest.param({'created_s': NOW + 9}, {}, True, True, id='a later one, knowingly'),
             pytest.param({'created_s': NOW - 9}, {}, False, False, id='an earlier one'),
             pytest.param({'state': PLANNED}, {}, False, True, id='a planned one'),
             pytest.param(
-                {'request_id': 'r', 'state': CONFIRMED}, {'request_id': 'r'}, False, True, id='a move'
+                {'request_id': 'r', 'state': CONFIRMED},
+                {'request_id': 'r'},
+                False,
+                True,
+                id='a move',
             ),
         ],
     )
     @pytest.mark.parametrize('host', [HOST, OTHER])
-    def test_a_pending_claim_that_its_scheduler_does_not_know_of(self, store, host, old, new, known, won):
+    def test_a_pending_claim_that_its_scheduler_does_not_know_of(
+        self, store, host, old, new, known, won
+    ):
         """The message came twice, or was held up until its caller had asked again."""
         ready(store, HOST, OTHER)
         before = claim(A, node(), **{'created_s': NOW, **old})
@@ -240,7 +291,9 @@ class Commit:
         place(store, before)
         before, store.clock = store.claims()[0], lambda: NOW
         later = claim(A, node(host), **{'created_s': NOW, **new})
-        (outcome,) = store.commit([Placement((later,), replaces=frozenset([before.uuid] if known else []))])
+        (outcome,) = store.commit(
+            [Placement((later,), replaces=frozenset([before.uuid] if known else []))]
+        )
         assert outcome.won == won
         assert won or store.claims() == [before]
         assert won or HOST in [one.report.host for one in outcome.fresh]
@@ -255,7 +308,9 @@ class Commit:
         ready(store, HOST, OTHER)
         place(store, claim(A, node()))
         before = store.claims()
-        placement = Placement((claim(A, node(OTHER)),), replaces=frozenset([uuid_of('one before')]))
+        placement = Placement(
+            (claim(A, node(OTHER)),), replaces=frozenset([uuid_of('one before')])
+        )
         assert not store.commit([placement])[0].won
         assert store.claims() == before
 
@@ -301,7 +356,9 @@ class Commit:
         assert judged_by(store) == {}
         assert generation(store) == before + 1
 
-    @pytest.mark.parametrize('state, stays', [(PENDING, False), (PLANNED, False), (CONFIRMED, True)])
+    @pytest.mark.parametrize(
+        'state, stays', [(PENDING, False), (PLANNED, False), (CONFIRMED, True)]
+    )
     def test_only_a_confirmed_claim_stays_beside_a_new_one(self, store, state, stays):
         ready(store, HOST, OTHER)
         place(store, claim(A, node(), state=state))
@@ -341,13 +398,18 @@ class Commit:
             pytest.param((1, 512), (5, 512), (1, 512), False, id='too large'),
         ],
     )
-    def test_a_confirmed_claim_on_the_same_node_keeps_the_larger_amounts(self, store, old, new, amounts, won):
+    def test_a_confirmed_claim_on_the_same_node_keeps_the_larger_amounts(
+        self, store, old, new, amounts, won
+    ):
         ready(store, vcpus=4)
         first = confirmed(A, vcpus=old[0], memory_mb=old[1])
         place(store, first)
         assert place(store, claim(A, node(), vcpus=new[0], memory_mb=new[1])).won == won
         (found,) = store.claims()
-        assert (found.uuid, found.resources) == (first.uuid, {VCPU: amounts[0], MEMORY_MB: amounts[1]})
+        assert (found.uuid, found.resources) == (
+            first.uuid,
+            {VCPU: amounts[0], MEMORY_MB: amounts[1]},
+        )
         assert (found.resizing is not None) == won
 
     def test_a_placement_releases_what_it_names(self, store):
@@ -503,14 +565,25 @@ class Reports:
         [
             pytest.param({'vcpus_used': 3}, [], {VCPU: 3}, id='nobody claimed it'),
             pytest.param(
-                {'vcpus_used': 3, 'vcpus_reserved': 2}, [], {VCPU: 1}, id='the reserve is not foreign'
+                {'vcpus_used': 3, 'vcpus_reserved': 2},
+                [],
+                {VCPU: 1},
+                id='the reserve is not foreign',
             ),
-            pytest.param({'vcpus_used': 1, 'vcpus_reserved': 2}, [], {}, id='less than the reserve'),
             pytest.param(
-                {'vcpus_used': 5}, [confirmed(A, vcpus=3, memory_mb=0)], {VCPU: 2}, id='confirmed explains'
+                {'vcpus_used': 1, 'vcpus_reserved': 2}, [], {}, id='less than the reserve'
             ),
             pytest.param(
-                {'vcpus_used': 5}, [claim(A, node(), vcpus=3, memory_mb=0)], {VCPU: 5}, id='waiting does not'
+                {'vcpus_used': 5},
+                [confirmed(A, vcpus=3, memory_mb=0)],
+                {VCPU: 2},
+                id='confirmed explains',
+            ),
+            pytest.param(
+                {'vcpus_used': 5},
+                [claim(A, node(), vcpus=3, memory_mb=0)],
+                {VCPU: 5},
+                id='waiting does not',
             ),
             pytest.param(
                 {'vcpus_used': 5, 'instances': frozenset([A])},
@@ -524,7 +597,9 @@ class Reports:
                 {VCPU: 5},
                 id='released explains nothing',
             ),
-            pytest.param({'vcpus_used': 1}, [confirmed(A, vcpus=3, memory_mb=0)], {}, id='never negative'),
+            pytest.param(
+                {'vcpus_used': 1}, [confirmed(A, vcpus=3, memory_mb=0)], {}, id='never negative'
+            ),
             pytest.param(
                 {'vcpus_used': 5},
                 [Claim(A, node(), {PCPU: 3}, CONFIRMED)],
@@ -532,7 +607,10 @@ class Reports:
                 id='pinned among the vCPUs',
             ),
             pytest.param(
-                {'inventories': {VCPU: Inventory(8), PCPU: Inventory(8)}, 'used': {VCPU: 5, PCPU: 4}},
+                {
+                    'inventories': {VCPU: Inventory(8), PCPU: Inventory(8)},
+                    'used': {VCPU: 5, PCPU: 4},
+                },
                 [Claim(A, node(), {PCPU: 3}, CONFIRMED)],
                 {VCPU: 5, PCPU: 1},
                 id='pinned apart',
@@ -553,7 +631,9 @@ class Reports:
             pytest.param({'num_instances': 3}, 2, id='more than confirmed'),
             pytest.param({'num_instances': 0}, 0, id='fewer than confirmed'),
             pytest.param(
-                {'instances': frozenset([A, B, C]), 'num_instances': 9}, 1, id='listed and not claimed'
+                {'instances': frozenset([A, B, C]), 'num_instances': 9},
+                1,
+                id='listed and not claimed',
             ),
         ],
     )
@@ -622,7 +702,11 @@ class Reports:
 
     def test_names_differ_in_case(self, store):
         ready(store, 'Host', 'host', 'hosT ')
-        assert sorted(one.report.host for one in store.changes({}).nodes) == ['Host', 'hosT ', 'host']
+        assert sorted(one.report.host for one in store.changes({}).nodes) == [
+            'Host',
+            'hosT ',
+            'host',
+        ]
 
 
 class Ends:
@@ -634,7 +718,11 @@ class Ends:
         before = generation(store)
         found = store.confirm([A, C], [node()])
         assert [one.key for one in found] == [(A, node())]
-        assert kept(store) == {(A, node()): CONFIRMED, (B, node()): PENDING, (C, node(OTHER)): PENDING}
+        assert kept(store) == {
+            (A, node()): CONFIRMED,
+            (B, node()): PENDING,
+            (C, node(OTHER)): PENDING,
+        }
         assert store.claims(A)[0].expires_s is None
         assert generation(store) == before + 1
 
@@ -728,14 +816,24 @@ class SmallTables:
     @pytest.mark.parametrize(
         'word, disabled, reason, forced_down',
         [
-            pytest.param({'disabled': None, 'forced_down': None}, True, 'repair', True, id='nothing said'),
-            pytest.param({'disabled': False, 'forced_down': None}, False, None, True, id='enabled'),
             pytest.param(
-                {'disabled': None, 'forced_down': False}, True, 'repair', False, id='not forced down'
+                {'disabled': None, 'forced_down': None}, True, 'repair', True, id='nothing said'
+            ),
+            pytest.param(
+                {'disabled': False, 'forced_down': None}, False, None, True, id='enabled'
+            ),
+            pytest.param(
+                {'disabled': None, 'forced_down': False},
+                True,
+                'repair',
+                False,
+                id='not forced down',
             ),
         ],
     )
-    def test_what_nobody_says_of_a_service_stays(self, store, another, word, disabled, reason, forced_down):
+    def test_what_nobody_says_of_a_service_stays(
+        self, store, another, word, disabled, reason, forced_down
+    ):
         """As the store has it: whoever passes the word on may not have heard of the last one."""
         another().set_service(ServiceFacts(HOST, True, 'repair', True, NOW))
         kept = store.set_service(ServiceFacts(HOST, seen_s=NOW + 1, **word))
@@ -761,7 +859,11 @@ class SmallTables:
             (THIRD, frozenset()),
         ]:
             store.set_instances(host, instances)
-        assert another().changes({}).instances == {HOST: frozenset([B, C]), OTHER: many, THIRD: frozenset()}
+        assert another().changes({}).instances == {
+            HOST: frozenset([B, C]),
+            OTHER: many,
+            THIRD: frozenset(),
+        }
 
     def test_names_differ_in_case(self, store, another):
         for host in ('Host', 'host'):
@@ -818,13 +920,17 @@ class News:
         'change',
         [
             pytest.param(lambda store: place(store, claim(C, node())), id='commit'),
-            pytest.param(lambda store: place(store, releases=[(A, node())]), id='released in a placement'),
+            pytest.param(
+                lambda store: place(store, releases=[(A, node())]), id='released in a placement'
+            ),
             pytest.param(lambda store: place(store, claim(A, node(OTHER))), id='moved'),
             pytest.param(lambda store: store.confirm([A], [node()]), id='confirm'),
             pytest.param(lambda store: store.release([(A, node())]), id='release'),
             pytest.param(lambda store: store.expire(NOW), id='expire'),
             pytest.param(lambda store: ready(store, vcpus=9), id='report'),
-            pytest.param(lambda store: ready(store, instances=frozenset([A])), id='report that confirms'),
+            pytest.param(
+                lambda store: ready(store, instances=frozenset([A])), id='report that confirms'
+            ),
         ],
     )
     def test_every_change_of_a_node_is_seen_by_others(self, store, another, change):
@@ -841,13 +947,21 @@ class News:
     @pytest.mark.parametrize(
         'name, change',
         [
-            pytest.param('services', lambda store: store.set_service(ServiceFacts(HOST, True)), id='service'),
             pytest.param(
-                'aggregates', lambda store: store.set_aggregate(1, aggregate(1, [OTHER])), id='aggregate'
+                'services', lambda store: store.set_service(ServiceFacts(HOST, True)), id='service'
             ),
-            pytest.param('aggregates', lambda store: store.set_aggregate(1, None), id='aggregate gone'),
             pytest.param(
-                'instances', lambda store: store.set_instances(HOST, frozenset([B])), id='instances'
+                'aggregates',
+                lambda store: store.set_aggregate(1, aggregate(1, [OTHER])),
+                id='aggregate',
+            ),
+            pytest.param(
+                'aggregates', lambda store: store.set_aggregate(1, None), id='aggregate gone'
+            ),
+            pytest.param(
+                'instances',
+                lambda store: store.set_instances(HOST, frozenset([B])),
+                id='instances',
             ),
         ],
     )

@@ -96,7 +96,8 @@ class Fences:
         assert generation(store, OTHER) == before[node(OTHER)][0]
 
     def test_a_wider_fence_with_the_same_token(self, store):
-        """With no claim on a node that carries it, it raises the generation of one of these nodes."""
+        """With no claim on a node that carries it, it raises the generation of one of these
+        nodes."""
         fenced(store)
         before = store.heads()
         more, wider = planned(DB, THIRD, fences=(TOKEN,)), Fence(TOKEN, RACK.nodes | {node(THIRD)})
@@ -111,15 +112,21 @@ class Fences:
             pytest.param(Placement((claim(B, node()),)), id='a boot, where a member is'),
             pytest.param(Placement((claim(B, node(OTHER)),)), id='a boot, where nobody is'),
             pytest.param(Placement((confirmed(B),)), id='an instance that is there'),
-            pytest.param(Placement((claim(B, node(THIRD)), claim(C, node()))), id='one of several'),
+            pytest.param(
+                Placement((claim(B, node(THIRD)), claim(C, node()))), id='one of several'
+            ),
             pytest.param(Placement((claim(C, node(), move=RESIZE),)), id='a move'),
             pytest.param(Placement((claim(C, node()),), ((C, node(THIRD)),)), id='an alternate'),
-            pytest.param(Placement((built(B, OTHER),)), id='a member of its group, with no part in it'),
+            pytest.param(
+                Placement((built(B, OTHER),)), id='a member of its group, with no part in it'
+            ),
             pytest.param(
                 plan(planned(DB, OTHER, ELSE, fences=(SECOND,)), of=record(ELSE), fences=(ROOM,)),
                 id='another group',
             ),
-            pytest.param(plan(planned(DB, group=ELSE), of=record(ELSE)), id='another group without a fence'),
+            pytest.param(
+                plan(planned(DB, group=ELSE), of=record(ELSE)), id='another group without a fence'
+            ),
         ],
     )
     def test_it_keeps_outsiders_out(self, store, made):
@@ -137,7 +144,9 @@ class Fences:
             pytest.param(Placement((claim(B, node(THIRD)),)), id='an outsider elsewhere'),
             pytest.param(Placement((inside(B, OTHER),)), id='a member'),
             pytest.param(create(inside(), WEB_INSIDE), id='the instance of a member'),
-            pytest.param(create(inside(A, OTHER), WEB_INSIDE), id='or on another node of the domain'),
+            pytest.param(
+                create(inside(A, OTHER), WEB_INSIDE), id='or on another node of the domain'
+            ),
         ],
     )
     def test_it_keeps_nobody_else_out(self, store, made):
@@ -152,8 +161,12 @@ class Fences:
             pytest.param(lambda store: place(store, claim(B, node())), id='where the member goes'),
             pytest.param(lambda store: place(store, claim(B, node(OTHER))), id='beside'),
             pytest.param(lambda store: place(store, built(B, OTHER)), id='of its group'),
-            pytest.param(lambda store: ready(store, OTHER, instances=frozenset([B])), id='nobody claimed it'),
-            pytest.param(lambda store: ready(store, OTHER, num_instances=1), id='nobody knows whose'),
+            pytest.param(
+                lambda store: ready(store, OTHER, instances=frozenset([B])), id='nobody claimed it'
+            ),
+            pytest.param(
+                lambda store: ready(store, OTHER, num_instances=1), id='nobody knows whose'
+            ),
         ],
     )
     def test_an_outsider_is_there_first(self, store, there):
@@ -238,7 +251,9 @@ class Fences:
         [
             pytest.param(lambda store: store.release([WEB_INSIDE.key]), id='released'),
             pytest.param(lambda store: store.expire(NOW + 60), id='expired'),
-            pytest.param(lambda store: place(store, releases=[WEB_INSIDE.key]), id='in a placement'),
+            pytest.param(
+                lambda store: place(store, releases=[WEB_INSIDE.key]), id='in a placement'
+            ),
             pytest.param(
                 lambda store: commit(
                     store, plan(of=record(deleted=True), serial=1, releases=[WEB_INSIDE.key])
@@ -247,10 +262,12 @@ class Fences:
             ),
             pytest.param(lambda store: place(store, planned(host=THIRD)), id='planned elsewhere'),
             pytest.param(
-                lambda store: commit(store, create(built(A, THIRD), WEB_INSIDE)), id='created elsewhere'
+                lambda store: commit(store, create(built(A, THIRD), WEB_INSIDE)),
+                id='created elsewhere',
             ),
             pytest.param(
-                lambda store: place(store, dataclasses.replace(WEB_INSIDE, fences=())), id='the policy goes'
+                lambda store: place(store, dataclasses.replace(WEB_INSIDE, fences=())),
+                id='the policy goes',
             ),
             pytest.param(
                 lambda store: (
@@ -354,7 +371,9 @@ class Fences:
         assert store.fence(TOKEN, [node(THIRD)]) == []
         assert generation(store, THIRD) == before + 1
         assert not place(store, claim(C, node(THIRD))).won
-        assert place(store, claim(B, node(THIRD), vcpus=2)).won  # who was there may change its size
+        assert place(
+            store, claim(B, node(THIRD), vcpus=2)
+        ).won  # who was there may change its size
         store.release([WEB_INSIDE.key])
         assert behind(store) == {}
 
@@ -373,7 +392,8 @@ class Fences:
 
 
 class Racks:
-    """A locator: the rack of a node is what an aggregate of its host says, or else its stats, or its host."""
+    """A locator: the rack of a node is what an aggregate of its host says, or else its stats, or
+    its host."""
 
     def told(self, report):
         return {'rack': report.stats['rack']} if 'rack' in report.stats else {}
@@ -394,13 +414,18 @@ def located(store):
 
 
 def racks(store, **of):
-    """Let hosts (their names without the dash) report the racks that they are in; the facts of each."""
-    made = [report(host.replace('_', '-'), stats={'rack': rack} if rack else {}) for host, rack in of.items()]
+    """Let hosts (their names without the dash) report the racks that they are in; the facts of
+    each."""
+    made = [
+        report(host.replace('_', '-'), stats={'rack': rack} if rack else {})
+        for host, rack in of.items()
+    ]
     return store.report(made, NOW)
 
 
 def closed(store, *claims, **words):
-    """A store in which the group has rack r1, which HOST and OTHER are in, for itself; THIRD is in r2."""
+    """A store in which the group has rack r1, which HOST and OTHER are in, for itself; THIRD is in
+    r2."""
     racks(located(store), host_0='r1', host_1='r1', host_2='r2')
     assert commit(store, plan(*(claims or (WEB_INSIDE,)), fences=(IN_R1,), **words)).won
     return store
@@ -480,7 +505,8 @@ class Domains:
         assert not refuses(store, OTHER)
 
     def test_a_node_leaves_with_a_member(self, store, another):
-        """What has the token stays behind it; the next look for it finds the node when that has ended."""
+        """What has the token stays behind it; the next look for it finds the node when that has
+        ended."""
         closed(store, WEB_INSIDE, planned(DB, OTHER, fences=(TOKEN,)))
         racks(store, host_0='r2', host_1='r1')
         assert behind(another()) == BOTH
@@ -500,7 +526,9 @@ class Domains:
     @pytest.mark.parametrize(
         'before, after, moved',
         [
-            pytest.param(None, aggregate(1, [THIRD], rack='r1'), {THIRD: {TOKEN}}, id='a host comes'),
+            pytest.param(
+                None, aggregate(1, [THIRD], rack='r1'), {THIRD: {TOKEN}}, id='a host comes'
+            ),
             pytest.param(
                 aggregate(1, ['host-3'], rack='r1'),
                 aggregate(1, ['host-3', THIRD], rack='r1'),
@@ -508,12 +536,21 @@ class Domains:
                 id='to an aggregate that is there',
             ),
             pytest.param(
-                aggregate(1, [THIRD]), aggregate(1, [THIRD], rack='r1'), {THIRD: {TOKEN}}, id='metadata come'
+                aggregate(1, [THIRD]),
+                aggregate(1, [THIRD], rack='r1'),
+                {THIRD: {TOKEN}},
+                id='metadata come',
             ),
-            pytest.param(None, aggregate(1, [OTHER], rack='r2'), {OTHER: set()}, id='a host leaves'),
-            pytest.param(aggregate(1, [THIRD], rack='r1'), None, {THIRD: set()}, id='the aggregate goes'),
+            pytest.param(
+                None, aggregate(1, [OTHER], rack='r2'), {OTHER: set()}, id='a host leaves'
+            ),
+            pytest.param(
+                aggregate(1, [THIRD], rack='r1'), None, {THIRD: set()}, id='the aggregate goes'
+            ),
             pytest.param(None, aggregate(1, [HOST], rack='r2'), {}, id='with a member'),
-            pytest.param(None, aggregate(1, [THIRD, 'nowhere'], ssd='true'), {}, id='of something else'),
+            pytest.param(
+                None, aggregate(1, [THIRD, 'nowhere'], ssd='true'), {}, id='of something else'
+            ),
         ],
     )
     def test_an_aggregate_moves_hosts(self, store, another, before, after, moved):
@@ -522,7 +559,9 @@ class Domains:
             store.set_aggregate(1, before)
         there, seen = behind(another()), {uuid: pair[0] for uuid, pair in store.heads().items()}
         assert store.set_aggregate(1, after) == sorted(map(node, moved))
-        assert behind(another()) == {host: tokens for host, tokens in (there | moved).items() if tokens}
+        assert behind(another()) == {
+            host: tokens for host, tokens in (there | moved).items() if tokens
+        }
         raised = {uuid for uuid, pair in another().heads().items() if pair[0] != seen[uuid]}
         assert raised == set(map(node, moved))
         assert refuses(store, THIRD) == (THIRD in behind(store))
@@ -549,7 +588,8 @@ class Domains:
         assert (behind(store), store.domains()) == ({}, {})
 
     def test_a_fence_of_before(self, store, another):
-        """Nobody wrote down which domain it is round; the next look for it does, and finds its nodes."""
+        """Nobody wrote down which domain it is round; the next look for it does, and finds its
+        nodes."""
         fenced(store)
         racks(located(store), host_0='r1', host_1='r1', host_2='r2', host_3='r1')
         assert behind(another()) == BOTH

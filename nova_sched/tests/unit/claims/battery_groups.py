@@ -20,7 +20,11 @@ from nova_sched.tests.builders import claim, report, uuid_of
 from nova_sched.tests.unit.claims.battery import HOST, OTHER, A, B, C, generation, node, ready
 
 GROUP, ELSE = uuid_of('group'), uuid_of('another group')
-APART, PAIRS, NEAR = Policy(GROUP, ANTI_AFFINITY), Policy(GROUP, ANTI_AFFINITY, 2), Policy(GROUP, AFFINITY)
+APART, PAIRS, NEAR = (
+    Policy(GROUP, ANTI_AFFINITY),
+    Policy(GROUP, ANTI_AFFINITY, 2),
+    Policy(GROUP, AFFINITY),
+)
 
 
 def member(consumer, host=HOST, group=GROUP, **words):
@@ -39,14 +43,24 @@ class Groups:
             pytest.param(APART, [], [member(A)], True, id='apart: the first'),
             pytest.param(APART, [member(A)], [member(B)], False, id='apart: the same node'),
             pytest.param(APART, [member(A)], [member(B, OTHER)], True, id='apart: another node'),
-            pytest.param(APART, [member(A, group=ELSE)], [member(B)], True, id='apart: another group'),
+            pytest.param(
+                APART, [member(A, group=ELSE)], [member(B)], True, id='apart: another group'
+            ),
             pytest.param(APART, [claim(A, node())], [member(B)], True, id='apart: no member'),
             pytest.param(
-                APART, [member(A), claim(B, node())], [member(B)], False, id='apart: becomes a member'
+                APART,
+                [member(A), claim(B, node())],
+                [member(B)],
+                False,
+                id='apart: becomes a member',
             ),
             pytest.param(APART, [], [member(A), member(B)], False, id='apart: two at once'),
-            pytest.param(APART, [], [member(A), member(B, OTHER)], True, id='apart: two at once, apart'),
-            pytest.param(APART, [member(A)], [member(A, vcpus=2)], True, id='apart: the same once more'),
+            pytest.param(
+                APART, [], [member(A), member(B, OTHER)], True, id='apart: two at once, apart'
+            ),
+            pytest.param(
+                APART, [member(A)], [member(A, vcpus=2)], True, id='apart: the same once more'
+            ),
             pytest.param(APART, [member(A)], [member(A, OTHER)], True, id='apart: decided again'),
             pytest.param(
                 APART,
@@ -71,12 +85,18 @@ class Groups:
             ),
             pytest.param(PAIRS, [member(A)], [member(B)], True, id='two on a node'),
             pytest.param(PAIRS, [member(A), member(B)], [member(C)], False, id='not three'),
-            pytest.param(PAIRS, [], [member(A), member(B), member(C)], False, id='nor three at once'),
+            pytest.param(
+                PAIRS, [], [member(A), member(B), member(C)], False, id='nor three at once'
+            ),
             pytest.param(NEAR, [], [member(A)], True, id='near: the first'),
             pytest.param(NEAR, [member(A)], [member(B)], True, id='near: the same host'),
             pytest.param(NEAR, [member(A)], [member(B, OTHER)], False, id='near: another host'),
-            pytest.param(NEAR, [], [member(A), member(B, OTHER)], False, id='near: two at once, apart'),
-            pytest.param(NEAR, [member(A)], [member(A, OTHER)], True, id='near: alone, decided again'),
+            pytest.param(
+                NEAR, [], [member(A), member(B, OTHER)], False, id='near: two at once, apart'
+            ),
+            pytest.param(
+                NEAR, [member(A)], [member(A, OTHER)], True, id='near: alone, decided again'
+            ),
             pytest.param(
                 NEAR,
                 [member(A, state=CONFIRMED), member(B)],
@@ -85,7 +105,11 @@ class Groups:
                 id='near: moves away',
             ),
             pytest.param(
-                NEAR, [member(A, state=CONFIRMED)], [member(A, OTHER)], True, id='near: the only one moves'
+                NEAR,
+                [member(A, state=CONFIRMED)],
+                [member(A, OTHER)],
+                True,
+                id='near: the only one moves',
             ),
             pytest.param(
                 NEAR,
@@ -140,7 +164,8 @@ class Groups:
         assert store.commit([join(APART, member(B))])[0].won
 
     def test_nodes_of_one_host(self, store):
-        """Members that shall be apart may be on two nodes of a host; those that shall be near too."""
+        """Members that shall be apart may be on two nodes of a host; those that shall be near
+        too."""
         pair = [report('metal', nodename=name) for name in ('node-1', 'node-2')]
         store.report(pair, 0.0)
         first, second = (one.node_uuid for one in pair)

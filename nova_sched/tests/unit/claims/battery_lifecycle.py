@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The life of a claim: every state, every event, and what it makes of it, as tests that each store runs."""
+"""The life of a claim: every state, every event, and what it makes of it, as tests that each store
+runs."""
 
 import dataclasses
 
@@ -40,7 +41,9 @@ def claims(host=HOST, move=None, state=PENDING, size=SMALL, leaving=None):
     """The consumer is claimed for; its claim on the host ``leaving`` ends with it."""
 
     def step(store):
-        made = Claim(A, node(host), size, state, created_s=store.clock(), expires_s=LATE_S, move=move)
+        made = Claim(
+            A, node(host), size, state, created_s=store.clock(), expires_s=LATE_S, move=move
+        )
         if state == PLANNED:
             made = dataclasses.replace(made, top_group=GROUP, member='web')
         releases = ((A, node(leaving)),) if leaving else ()
@@ -51,8 +54,12 @@ def claims(host=HOST, move=None, state=PENDING, size=SMALL, leaving=None):
 
 
 def is_created(store):
-    """The instance of the member that the consumer stands for is claimed for, and goes its own ways."""
-    old, made = (A, node()), Claim(C, node(), SMALL, created_s=store.clock(), top_group=GROUP, member='web')
+    """The instance of the member that the consumer stands for is claimed for, and goes its own
+    ways."""
+    old, made = (
+        (A, node()),
+        Claim(C, node(), SMALL, created_s=store.clock(), top_group=GROUP, member='web'),
+    )
     assert store.commit([Placement((made,), (old,), takes=(old,))])[0].won
     store.release([made.key])
 
@@ -119,22 +126,34 @@ TABLE = [
     pytest.param([claims(state=PLANNED), claims()], {HOST: PENDING}, id='planned, and created'),
     pytest.param([claims(state=PLANNED), is_created], {}, id='planned, and its instance created'),
     pytest.param([claims(state=PLANNED), time_passes], {}, id='planned, and never created'),
-    pytest.param([claims(state=PLANNED), is_renewed, time_passes], {HOST: PLANNED}, id='planned for longer'),
     pytest.param(
-        [claims(state=PLANNED), claims(OTHER)], {OTHER: PENDING}, id='planned, and created elsewhere'
+        [claims(state=PLANNED), is_renewed, time_passes], {HOST: PLANNED}, id='planned for longer'
     ),
-    pytest.param([claims(state=PLANNED), lists(HOST, A)], {HOST: CONFIRMED}, id='planned, and there'),
-    pytest.param([claims(state=PLANNED), lists(HOST)], {HOST: PLANNED}, id='planned, not there yet'),
+    pytest.param(
+        [claims(state=PLANNED), claims(OTHER)],
+        {OTHER: PENDING},
+        id='planned, and created elsewhere',
+    ),
+    pytest.param(
+        [claims(state=PLANNED), lists(HOST, A)], {HOST: CONFIRMED}, id='planned, and there'
+    ),
+    pytest.param(
+        [claims(state=PLANNED), lists(HOST)], {HOST: PLANNED}, id='planned, not there yet'
+    ),
     pytest.param([claims(state=PLANNED), ends()], {}, id='planned, and given up'),
     pytest.param([claims(state=PLANNED), leaves()], {}, id='planned, node removed'),
     pytest.param([claims(), claims()], {HOST: PENDING}, id='claimed again'),
     pytest.param([claims(), lists(HOST, A)], {HOST: CONFIRMED}, id='listed'),
     pytest.param([claims(), has()], {HOST: CONFIRMED}, id='told by a message'),
     pytest.param([claims(), stays()], {HOST: CONFIRMED}, id='confirmed by its caller'),
-    pytest.param([claims(), stays(), lists(HOST)], {HOST: CONFIRMED}, id='a report that was on its way'),
+    pytest.param(
+        [claims(), stays(), lists(HOST)], {HOST: CONFIRMED}, id='a report that was on its way'
+    ),
     pytest.param([claims(), has(), lists(HOST)], {HOST: CONFIRMED}, id='the same after a message'),
     pytest.param([claims(), stays(), lists(HOST), lists(HOST)], {}, id='but not the next one'),
-    pytest.param([claims(), stays(), lists(HOST, A), lists(HOST)], {}, id='nor one after it was listed'),
+    pytest.param(
+        [claims(), stays(), lists(HOST, A), lists(HOST)], {}, id='nor one after it was listed'
+    ),
     pytest.param([claims(), lists(HOST)], {HOST: PENDING}, id='not listed yet'),
     pytest.param([claims(), says_nothing()], {HOST: PENDING}, id='a report without a list'),
     pytest.param([claims(), lists(OTHER, A)], {HOST: PENDING}, id='listed elsewhere'),
@@ -148,7 +167,9 @@ TABLE = [
     pytest.param([*BUILT, lists(HOST, A)], {HOST: CONFIRMED}, id='still listed'),
     pytest.param([*BUILT, has()], {HOST: CONFIRMED}, id='told of again'),
     pytest.param([*BUILT, stays()], {HOST: CONFIRMED}, id='confirmed again'),
-    pytest.param([*BUILT, says_nothing()], {HOST: CONFIRMED}, id='still there, as far as anybody says'),
+    pytest.param(
+        [*BUILT, says_nothing()], {HOST: CONFIRMED}, id='still there, as far as anybody says'
+    ),
     pytest.param([*BUILT, lists(OTHER, A)], {HOST: CONFIRMED}, id='also listed elsewhere'),
     pytest.param([*BUILT, time_passes], {HOST: CONFIRMED}, id='runs on'),
     pytest.param([*BUILT, lists(HOST)], {}, id='deleted, or shelved'),
@@ -161,37 +182,69 @@ TABLE = [
     pytest.param([*BUILT, is_rebuilt], {}, id='another node under its name: foreign'),
     # A resize or migration to another node.
     pytest.param(RESIZED, {HOST: CONFIRMED, OTHER: PENDING}, id='resize: both are claimed'),
-    pytest.param([*RESIZED, lists(HOST)], {HOST: CONFIRMED, OTHER: PENDING}, id='resize: source is kept'),
+    pytest.param(
+        [*RESIZED, lists(HOST)], {HOST: CONFIRMED, OTHER: PENDING}, id='resize: source is kept'
+    ),
     pytest.param(THERE, {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: arrived'),
-    pytest.param([*THERE, lists(HOST)], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: still kept'),
-    pytest.param([*THERE, time_passes], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: kept for long'),
+    pytest.param(
+        [*THERE, lists(HOST)], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: still kept'
+    ),
+    pytest.param(
+        [*THERE, time_passes], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: kept for long'
+    ),
     pytest.param([*THERE, stays(OTHER)], {OTHER: CONFIRMED}, id='resize: confirmed'),
-    pytest.param([*RESIZED, stays(OTHER)], {OTHER: CONFIRMED}, id='resize: confirmed before a report'),
-    pytest.param([*THERE, stays(OTHER), goes_back], {OTHER: CONFIRMED}, id='resize: too late to go back'),
+    pytest.param(
+        [*RESIZED, stays(OTHER)], {OTHER: CONFIRMED}, id='resize: confirmed before a report'
+    ),
+    pytest.param(
+        [*THERE, stays(OTHER), goes_back], {OTHER: CONFIRMED}, id='resize: too late to go back'
+    ),
     pytest.param([*THERE, goes_back], {HOST: CONFIRMED}, id='resize: reverted'),
     pytest.param([*RESIZED, goes_back], {HOST: CONFIRMED}, id='resize: reverted at once'),
-    pytest.param([*THERE, goes_back, lists(HOST)], {HOST: CONFIRMED}, id='resize: reverted, a late report'),
-    pytest.param([*THERE, goes_back, lists(HOST), lists(HOST)], {}, id='resize: reverted, then deleted'),
     pytest.param(
-        [*THERE, goes_back, lists(HOST, A), lists(HOST)], {}, id='resize: reverted, listed, deleted'
+        [*THERE, goes_back, lists(HOST)], {HOST: CONFIRMED}, id='resize: reverted, a late report'
+    ),
+    pytest.param(
+        [*THERE, goes_back, lists(HOST), lists(HOST)], {}, id='resize: reverted, then deleted'
+    ),
+    pytest.param(
+        [*THERE, goes_back, lists(HOST, A), lists(HOST)],
+        {},
+        id='resize: reverted, listed, deleted',
     ),
     pytest.param([*RESIZED, time_passes], {HOST: CONFIRMED}, id='resize: never came'),
     pytest.param([*RESIZED, time_passes, lists(HOST)], {}, id='resize: never came, then deleted'),
     pytest.param([*RESIZED, ends(OTHER)], {HOST: CONFIRMED}, id='resize: failed'),
     pytest.param([*RESIZED, ends()], {OTHER: PENDING}, id='resize: source given up'),
-    pytest.param([*RESIZED, lists(OTHER)], {HOST: CONFIRMED, OTHER: PENDING}, id='resize: not there yet'),
+    pytest.param(
+        [*RESIZED, lists(OTHER)], {HOST: CONFIRMED, OTHER: PENDING}, id='resize: not there yet'
+    ),
     pytest.param([*RESIZED, leaves()], {OTHER: PENDING}, id='resize: source node removed before'),
-    pytest.param([*RESIZED, leaves(OTHER)], {HOST: CONFIRMED}, id='resize: destination node removed before'),
     pytest.param(
-        [*RESIZED, claims(OTHER, RESIZE)], {HOST: CONFIRMED, OTHER: PENDING}, id='resize: claimed again'
+        [*RESIZED, leaves(OTHER)], {HOST: CONFIRMED}, id='resize: destination node removed before'
     ),
     pytest.param(
-        [*RESIZED, claims(THIRD, RESIZE)], {HOST: CONFIRMED, THIRD: PENDING}, id='resize: decided again'
+        [*RESIZED, claims(OTHER, RESIZE)],
+        {HOST: CONFIRMED, OTHER: PENDING},
+        id='resize: claimed again',
     ),
-    pytest.param([*RESIZED, has(OTHER)], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: told of there'),
-    pytest.param([*THERE, lists(HOST, A)], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: on both'),
-    pytest.param([*THERE, lists(OTHER, A)], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: still there'),
-    pytest.param([*THERE, stays()], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: source confirmed again'),
+    pytest.param(
+        [*RESIZED, claims(THIRD, RESIZE)],
+        {HOST: CONFIRMED, THIRD: PENDING},
+        id='resize: decided again',
+    ),
+    pytest.param(
+        [*RESIZED, has(OTHER)], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: told of there'
+    ),
+    pytest.param(
+        [*THERE, lists(HOST, A)], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: on both'
+    ),
+    pytest.param(
+        [*THERE, lists(OTHER, A)], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: still there'
+    ),
+    pytest.param(
+        [*THERE, stays()], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: source confirmed again'
+    ),
     pytest.param([*THERE, ends(OTHER)], {HOST: CONFIRMED}, id='resize: ended there'),
     pytest.param([*THERE, ends()], {OTHER: CONFIRMED}, id='resize: source ended'),
     pytest.param(
@@ -199,10 +252,14 @@ TABLE = [
         {HOST: CONFIRMED, THIRD: PENDING},
         id='resize: alternate',
     ),
-    pytest.param([*THERE, lists(HOST), lists(OTHER)], {HOST: CONFIRMED}, id='resize: deleted there'),
+    pytest.param(
+        [*THERE, lists(HOST), lists(OTHER)], {HOST: CONFIRMED}, id='resize: deleted there'
+    ),
     pytest.param([*THERE, lists(OTHER), lists(HOST)], {}, id='resize: deleted on both'),
     pytest.param([*THERE, leaves()], {OTHER: CONFIRMED}, id='resize: source node removed'),
-    pytest.param([*THERE, leaves(OTHER)], {HOST: CONFIRMED}, id='resize: destination node removed'),
+    pytest.param(
+        [*THERE, leaves(OTHER)], {HOST: CONFIRMED}, id='resize: destination node removed'
+    ),
     pytest.param(
         [*BUILT, claims(OTHER, MIGRATION), lists(OTHER, A), lists(HOST)],
         {HOST: CONFIRMED, OTHER: CONFIRMED},
@@ -257,7 +314,9 @@ TABLE = [
         id='evacuation: source is back',
     ),
     pytest.param(
-        [*BUILT, claims(OTHER, EVACUATION), stays(OTHER)], {OTHER: CONFIRMED}, id='evacuation: confirmed'
+        [*BUILT, claims(OTHER, EVACUATION), stays(OTHER)],
+        {OTHER: CONFIRMED},
+        id='evacuation: confirmed',
     ),
     pytest.param(
         [*BUILT, claims(OTHER), lists(OTHER, A), lists(HOST)],
@@ -269,7 +328,9 @@ TABLE = [
 # What the consumer has on its node, which it does not leave.
 IN_PLACE = [
     pytest.param([*GROWING], TOGETHER, id='both sizes are held'),
-    pytest.param([*GROWING, claims(size={VCPU: 3})], {VCPU: 3, DISK_GB: 10}, id='another size is asked for'),
+    pytest.param(
+        [*GROWING, claims(size={VCPU: 3})], {VCPU: 3, DISK_GB: 10}, id='another size is asked for'
+    ),
     pytest.param([*GROWING, lists(HOST, A)], TOGETHER, id='until somebody settles it'),
     pytest.param([*GROWING, has()], TOGETHER, id='a message settles nothing'),
     pytest.param([*GROWING, says_nothing()], TOGETHER, id='nor does a report without a list'),
@@ -277,7 +338,9 @@ IN_PLACE = [
     pytest.param([*GROWING, stays()], LARGE, id='confirmed'),
     pytest.param([*GROWING, goes_back], SMALL, id='reverted'),
     pytest.param([*GROWING, stays(), goes_back], LARGE, id='too late to go back'),
-    pytest.param([*GROWING, time_passes], TOGETHER, id='its time is up, the node has not reported'),
+    pytest.param(
+        [*GROWING, time_passes], TOGETHER, id='its time is up, the node has not reported'
+    ),
     pytest.param([*GROWING, lists(HOST, A, now_s=LATE_S)], SMALL, id='its time is up'),
     pytest.param([*GROWING, lists(HOST)], None, id='deleted'),
     pytest.param([*GROWING, ends()], None, id='ended'),
@@ -297,7 +360,9 @@ class Lifecycle:
     @pytest.mark.parametrize('steps, states', TABLE)
     def test_every_event(self, store, steps, states):
         found = self.run(store, steps)
-        assert {one.node_uuid: one.state for one in found} == {node(host): of for host, of in states.items()}
+        assert {one.node_uuid: one.state for one in found} == {
+            node(host): of for host, of in states.items()
+        }
         assert {one.consumer_uuid for one in found} <= {A}
 
     @pytest.mark.parametrize('steps, amounts', IN_PLACE)
@@ -309,7 +374,10 @@ class Lifecycle:
 
     def test_a_move_is_kept_with_the_claim(self, store, another):
         self.run(store, RESIZED)
-        assert {one.node_uuid: one.move for one in another().claims()} == {node(): None, node(OTHER): RESIZE}
+        assert {one.node_uuid: one.move for one in another().claims()} == {
+            node(): None,
+            node(OTHER): RESIZE,
+        }
         store.finish(A, [node(OTHER)])
         assert [one.move for one in another().claims()] == [None]
 
@@ -317,7 +385,9 @@ class Lifecycle:
         source, target = self.run(store, RESIZED)
         assert sorted(store.revert(A), key=str) == sorted([source, target], key=str)
         assert store.revert(A) == []
-        assert store.claims() == [dataclasses.replace(source, unseen=True, changed_s=store.now_s())]
+        assert store.claims() == [
+            dataclasses.replace(source, unseen=True, changed_s=store.now_s())
+        ]
 
     def test_finish_tells_both(self, store):
         before = self.run(store, THERE)

@@ -16,7 +16,19 @@ import pytest
 from nova_sched.claims import Placement
 from nova_sched.objects.claim import CONFIRMED, PENDING, VCPU
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
-from nova_sched.tests.unit.claims.battery import HOST, OTHER, THIRD, A, B, C, facts, kept, node, place, ready
+from nova_sched.tests.unit.claims.battery import (
+    HOST,
+    OTHER,
+    THIRD,
+    A,
+    B,
+    C,
+    facts,
+    kept,
+    node,
+    place,
+    ready,
+)
 
 
 def new(*claims, **words):
@@ -67,12 +79,18 @@ class New:
         [
             pytest.param(lambda store: None, True, {OTHER: PENDING}, id='nothing'),
             pytest.param(pending, True, {OTHER: PENDING}, id='on its way to another node'),
-            pytest.param(lambda store: pending(store, OTHER), True, {OTHER: PENDING}, id='on its way here'),
+            pytest.param(
+                lambda store: pending(store, OTHER), True, {OTHER: PENDING}, id='on its way here'
+            ),
             pytest.param(settled, False, {HOST: CONFIRMED}, id='confirmed elsewhere'),
             pytest.param(reported, False, {HOST: CONFIRMED}, id='reported elsewhere'),
-            pytest.param(planned_move, False, {HOST: CONFIRMED, THIRD: PENDING}, id='moving elsewhere'),
+            pytest.param(
+                planned_move, False, {HOST: CONFIRMED, THIRD: PENDING}, id='moving elsewhere'
+            ),
             pytest.param(moved, False, {HOST: CONFIRMED, THIRD: CONFIRMED}, id='moved elsewhere'),
-            pytest.param(lambda store: settled(store, OTHER), True, {OTHER: CONFIRMED}, id='confirmed here'),
+            pytest.param(
+                lambda store: settled(store, OTHER), True, {OTHER: CONFIRMED}, id='confirmed here'
+            ),
             pytest.param(gone, True, {OTHER: PENDING}, id='it was elsewhere'),
             pytest.param(node_gone, True, {OTHER: PENDING}, id='on a node that is gone'),
         ],
@@ -95,7 +113,10 @@ class New:
         ready(store, HOST, OTHER)
         there = settled(store)
         (outcome,) = store.commit([new(claim(A, node(OTHER)))])
-        assert {one.report.host: one.claims for one in outcome.fresh} == {HOST: (there,), OTHER: ()}
+        assert {one.report.host: one.claims for one in outcome.fresh} == {
+            HOST: (there,),
+            OTHER: (),
+        }
 
     @pytest.mark.parametrize(
         'words',
@@ -135,7 +156,8 @@ class New:
         assert kept(store) == {(A, node()): CONFIRMED}
 
     def test_the_first_of_two_that_is_confirmed_stays(self, store):
-        """Two workers have the same job; what the later one takes over, the earlier one cannot confirm."""
+        """Two workers have the same job; what the later one takes over, the earlier one cannot
+        confirm."""
         ready(store, HOST, OTHER)
         first = claim(A, node())
         assert store.commit([new(first)])[0].won
@@ -157,7 +179,11 @@ class New:
             new(claim(C, node(OTHER), vcpus=1), replaces=frozenset([first.uuid])),
         ]
         assert [outcome.won for outcome in store.commit(batch)] == [False, True, True, False]
-        assert kept(store) == {(A, node()): CONFIRMED, (B, node(OTHER)): PENDING, (C, node()): PENDING}
+        assert kept(store) == {
+            (A, node()): CONFIRMED,
+            (B, node(OTHER)): PENDING,
+            (C, node()): PENDING,
+        }
 
     def test_one_of_several_consumers_is_elsewhere(self, store):
         ready(store, HOST, OTHER)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Time and order: what a store keeps of both, and what a message changes that comes late or twice."""
+"""Time and order: what a store keeps of both, and what a message changes that comes late or
+twice."""
 
 import dataclasses
 import itertools
@@ -79,20 +80,28 @@ class Times:
     def test_a_claim_that_is_made_has_the_stores_times(self, store, another, left_s):
         ready(store)
         at(store, NOW + 5.25)
-        made = claim(A, node(), created_s=NOW - 100, changed_s=1.0, expires_s=left_s and NOW - 100 + left_s)
+        made = claim(
+            A, node(), created_s=NOW - 100, changed_s=1.0, expires_s=left_s and NOW - 100 + left_s
+        )
         if left_s == 0.0:
             made = dataclasses.replace(made, expires_s=made.created_s)
         (outcome,) = store.commit([Placement((made,))])
         until_s = None if left_s is None else NOW + 5.25 + left_s
-        expected = dataclasses.replace(made, created_s=NOW + 5.25, changed_s=NOW + 5.25, expires_s=until_s)
+        expected = dataclasses.replace(
+            made, created_s=NOW + 5.25, changed_s=NOW + 5.25, expires_s=until_s
+        )
         assert another().claims() == [expected]
         assert outcome.claims == (expected,)
 
     def test_claims_of_one_batch_have_one_time(self, store):
         ready(store, HOST, OTHER)
         store.clock = itertools.count(int(NOW)).__next__
-        store.commit([Placement((claim(A, node()), claim(B, node(OTHER)))), Placement((claim(C, node()),))])
-        before = {one.created_s for one in store.claims()} | {one.changed_s for one in store.claims()}
+        store.commit(
+            [Placement((claim(A, node()), claim(B, node(OTHER)))), Placement((claim(C, node()),))]
+        )
+        before = {one.created_s for one in store.claims()} | {
+            one.changed_s for one in store.claims()
+        }
         assert len(before) == 1
         place(store, claim(uuid_of('later'), node()))
         assert times(store, uuid_of('later'))[0][0] > max(before)
@@ -102,7 +111,9 @@ class Times:
         [
             pytest.param(lambda store: store.confirm([A], [node()]), id='confirm'),
             pytest.param(lambda store: store.finish(A, [node()]), id='finish'),
-            pytest.param(lambda store: store.report([report(instances=frozenset([A]))]), id='a report'),
+            pytest.param(
+                lambda store: store.report([report(instances=frozenset([A]))]), id='a report'
+            ),
         ],
     )
     def test_a_claim_that_is_confirmed_changes(self, store, another, change):
@@ -243,7 +254,9 @@ class Unplaced:
         made = claim(A, node(OTHER), vcpus=3)
         (outcome,) = store.commit([Placement((made,), releases, replaces=known, unplaced=True)])
         assert outcome.won == won
-        assert [one.uuid for one in store.claims(A)] == ([made.uuid] if won else [one.uuid for one in there])
+        assert [one.uuid for one in store.claims(A)] == (
+            [made.uuid] if won else [one.uuid for one in there]
+        )
         assert won or store.claims(A) == there
         assert ((B, node(THIRD)) in kept(store)) == (not (won and beside))
 
@@ -331,7 +344,8 @@ class Words:
 
     @pytest.fixture
     def moving(self, store):
-        """A is confirmed on HOST since NOW, and on its way to OTHER since ten seconds later: that claim."""
+        """A is confirmed on HOST since NOW, and on its way to OTHER since ten seconds later: that
+        claim."""
         ready(store, HOST, OTHER)
         at(store, NOW)
         settled(store)
@@ -463,8 +477,12 @@ class ReportOrders:
             pytest.param(since(NOW, 5.0), since(NOW - 1, 6.0), True, id='made later'),
             pytest.param(since(NOW, 6.0), since(NOW - 1, 5.0), False, id='made earlier'),
             pytest.param(since(NOW, 5.0), since(NOW - 1, 5.0), False, id='made at the same time'),
-            pytest.param(since(NOW, 6.0), since(NOW, 5.0), True, id='the clock of a sender went back'),
-            pytest.param(since(NOW, 6.0), since(NOW - 1), False, id='it does not say when it was made'),
+            pytest.param(
+                since(NOW, 6.0), since(NOW, 5.0), True, id='the clock of a sender went back'
+            ),
+            pytest.param(
+                since(NOW, 6.0), since(NOW - 1), False, id='it does not say when it was made'
+            ),
             pytest.param(since(NOW), since(NOW - 1, 6.0), False, id='nor did the last one'),
         ],
     )
@@ -485,7 +503,9 @@ class ReportOrders:
             assert facts(store) == before
             assert store.heads() == another().heads() == {node(): (before.generation, NOW)}
 
-    @pytest.mark.parametrize('words', [{}, {'vcpus_used': 3}], ids=['the same facts', 'other facts'])
+    @pytest.mark.parametrize(
+        'words', [{}, {'vcpus_used': 3}], ids=['the same facts', 'other facts']
+    )
     def test_the_order_of_each_one_that_is_taken_is_kept(self, store, words):
         """Whether it tells something new or not."""
         ready(store, order=counted(1, 1))
@@ -541,7 +561,10 @@ class ReportOrders:
             report(OTHER, order=counted(1, 4), vcpus_used=9, instances=frozenset([B])),
             report(HOST, order=counted(1, 6), instances=frozenset()),
         ]
-        found = {one.report.host: one for one in store.report(batch[::-1] if turned else batch, NOW + 10)}
+        found = {
+            one.report.host: one
+            for one in store.report(batch[::-1] if turned else batch, NOW + 10)
+        }
         after = dataclasses.replace(before, generation=before.generation + 1, fences=frozenset())
         assert before.fences == {TOKEN}
         assert behind(another()) == {}
@@ -643,7 +666,9 @@ class OwnClock:
         stores = [SqlClaimStore(database), SqlClaimStore(database)]
         clocks = [began_s - 30 * DAY, began_s + 30 * DAY]
         consumers = [A, B]
-        for store, clock_s, consumer, host in zip(stores, clocks, consumers, (HOST, OTHER), strict=True):
+        for store, clock_s, consumer, host in zip(
+            stores, clocks, consumers, (HOST, OTHER), strict=True
+        ):
             monkeypatch.setattr(time, 'time', lambda clock_s=clock_s: clock_s)
             assert is_now(store.now_s())
             (found,) = store.report([report(host)])

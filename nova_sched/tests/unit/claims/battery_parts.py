@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What every ClaimStore does about CPUs, pages and devices: a part of ``battery``, with its fixtures."""
+"""What every ClaimStore does about CPUs, pages and devices: a part of ``battery``, with its
+fixtures."""
 
 import dataclasses
 
@@ -31,7 +32,15 @@ from nova_sched.tests.unit.claims.battery import (
     place,
     ready,
 )
-from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, mixed, pool, shared, wanted
+from nova_sched.tests.unit.hardware.builders import (
+    cell,
+    dedicated,
+    machine,
+    mixed,
+    pool,
+    shared,
+    wanted,
+)
 from nova_sched.tests.unit.hardware.builders import request as device
 
 HAS = machine(
@@ -41,7 +50,9 @@ HAS = machine(
 )
 PAIR = HAS.fit(wanted(dedicated(2)))
 REST = HAS.hold(PAIR).fit(wanted(dedicated(2)))
-BOTH = HAS.fit(wanted(mixed(1, 2, memory_mb=4, pagesize_kb=2048), dedicated(1), requests=[device(2)]))
+BOTH = HAS.fit(
+    wanted(mixed(1, 2, memory_mb=4, pagesize_kb=2048), dedicated(1), requests=[device(2)])
+)
 
 
 def holding(consumer, parts=PAIR, host=HOST, **fields):
@@ -49,15 +60,19 @@ def holding(consumer, parts=PAIR, host=HOST, **fields):
 
 
 def pick(store, *claims, releases=(), **generations):
-    """Commit one placement whose parts were picked at these generations (host_0=...), or at those of now."""
+    """Commit one placement whose parts were picked at these generations (host_0=...), or at those
+    of now."""
     picked = {node(one.replace('_', '-')): number for one, number in generations.items()}
-    picked = picked or {one.node_uuid: store.heads()[one.node_uuid][0] for one in claims if one.parts}
+    picked = picked or {
+        one.node_uuid: store.heads()[one.node_uuid][0] for one in claims if one.parts
+    }
     known = {one.uuid for claim in claims for one in store.claims(claim.consumer_uuid)}
     return store.commit([Placement(claims, tuple(releases), picked, replaces=frozenset(known))])[0]
 
 
 class HardwareAllocation:
-    """What claims hold is kept, and what was picked is good only while nothing happens to the node."""
+    """What claims hold is kept, and what was picked is good only while nothing happens to the
+    node."""
 
     @pytest.mark.parametrize(
         'parts',
@@ -116,17 +131,29 @@ class HardwareAllocation:
         'what_happens, won',
         [
             pytest.param(lambda store: None, True, id='nothing'),
-            pytest.param(lambda store: ready(store, now_s=NOW + 1), True, id='a report without news'),
-            pytest.param(lambda store: ready(store, vcpus_used=1), True, id='a report with other news'),
-            pytest.param(lambda store: ready(store, pci_pools='[]'), False, id='a report with other devices'),
+            pytest.param(
+                lambda store: ready(store, now_s=NOW + 1), True, id='a report without news'
+            ),
+            pytest.param(
+                lambda store: ready(store, vcpus_used=1), True, id='a report with other news'
+            ),
+            pytest.param(
+                lambda store: ready(store, pci_pools='[]'), False, id='a report with other devices'
+            ),
             pytest.param(lambda store: place(store, claim(B, node())), True, id='another claim'),
             pytest.param(
-                lambda store: place(store, holding(B)), False, id='another claim that holds something'
+                lambda store: place(store, holding(B)),
+                False,
+                id='another claim that holds something',
             ),
             pytest.param(lambda store: store.release([(C, node())]), True, id='a claim ends'),
-            pytest.param(lambda store: store.confirm([C], [node()]), True, id='a claim is confirmed'),
+            pytest.param(
+                lambda store: store.confirm([C], [node()]), True, id='a claim is confirmed'
+            ),
             pytest.param(lambda store: store.expire(NOW), True, id='a claim expires'),
-            pytest.param(lambda store: place(store, claim(B, node(OTHER))), True, id='to another node'),
+            pytest.param(
+                lambda store: place(store, claim(B, node(OTHER))), True, id='to another node'
+            ),
             pytest.param(lambda store: store.remove_node(node()), False, id='the node leaves'),
         ],
     )
@@ -166,7 +193,8 @@ class HardwareAllocation:
         assert kept(store) == {}
 
     def test_a_batch_of_one_scheduler_on_one_node(self, store):
-        """Each was picked beside those before it; that they are written together is no news to them."""
+        """Each was picked beside those before it; that they are written together is no news to
+        them."""
         ready(store)
         seen = {node(): generation(store)}
         batch = [Placement((one,), (), seen) for one in (holding(A), holding(B, REST))]
@@ -225,10 +253,16 @@ class HardwareAllocation:
     @pytest.mark.parametrize(
         'state, words, then, counted',
         [
-            pytest.param(PENDING, {'instances': frozenset([A])}, CONFIRMED, True, id='waiting, listed'),
-            pytest.param(PENDING, {'instances': frozenset()}, PENDING, False, id='waiting, not listed'),
+            pytest.param(
+                PENDING, {'instances': frozenset([A])}, CONFIRMED, True, id='waiting, listed'
+            ),
+            pytest.param(
+                PENDING, {'instances': frozenset()}, PENDING, False, id='waiting, not listed'
+            ),
             pytest.param(PENDING, {}, PENDING, False, id='waiting, no list'),
-            pytest.param(CONFIRMED, {'instances': frozenset([A])}, CONFIRMED, True, id='confirmed, listed'),
+            pytest.param(
+                CONFIRMED, {'instances': frozenset([A])}, CONFIRMED, True, id='confirmed, listed'
+            ),
             pytest.param(CONFIRMED, {}, CONFIRMED, True, id='confirmed, no list'),
         ],
     )

@@ -43,7 +43,13 @@ PATHS = {WEB: 'web', DB: 'db', LB: 'lb'}
 
 
 def record(uuid=GROUP, **words):
-    fields = {'project_id': 'project', 'user_id': 'user', 'name': 'é', 'created_s': NOW, 'updated_s': NOW}
+    fields = {
+        'project_id': 'project',
+        'user_id': 'user',
+        'name': 'é',
+        'created_s': NOW,
+        'updated_s': NOW,
+    }
     return Record(uuid, **{**fields, 'definition': '{"members": []}', **words})
 
 
@@ -194,7 +200,9 @@ class TopGroups:
         others = [planned(A, HOST, ELSE), planned(B, OTHER, ELSE)]
         won, lost = store.commit([mine, plan(*others, of=record(ELSE))])
         assert (won.won, lost.won) == (True, False)
-        fresh = {one.report.host: {held.consumer_uuid for held in one.claims} for one in lost.fresh}
+        fresh = {
+            one.report.host: {held.consumer_uuid for held in one.claims} for one in lost.fresh
+        }
         assert fresh == {HOST: {WEB}, OTHER: {DB}}
         assert store.top_group(ELSE) is None
         assert {one.top_group for one in store.claims()} == {GROUP}
@@ -227,8 +235,12 @@ class TopGroups:
         [
             pytest.param(lambda store, old: store.expire(NOW), id='expired'),
             pytest.param(lambda store, old: store.release([old.key]), id='released'),
-            pytest.param(lambda store, old: commit(store, create(built(B), old)), id='taken by another one'),
-            pytest.param(lambda store, old: place(store, planned(host=OTHER)), id='planned elsewhere'),
+            pytest.param(
+                lambda store, old: commit(store, create(built(B), old)), id='taken by another one'
+            ),
+            pytest.param(
+                lambda store, old: place(store, planned(host=OTHER)), id='planned elsewhere'
+            ),
             pytest.param(lambda store, old: place(store, built(WEB)), id='not planned any more'),
             pytest.param(lambda store, old: store.remove_node(node()), id='its node is gone'),
         ],
@@ -241,7 +253,10 @@ class TopGroups:
         before(store, old)
         outcome = commit(store, create(built(A, host), old))
         assert not outcome.won
-        assert {one.report.node_uuid for one in outcome.fresh} == {node(), node(host)} & store.heads().keys()
+        assert {one.report.node_uuid for one in outcome.fresh} == {
+            node(),
+            node(host),
+        } & store.heads().keys()
         assert store.claims(A) == []
 
     def test_two_instances_for_one_member(self, store):
@@ -304,7 +319,9 @@ class TopGroups:
     def test_records_are_listed_oldest_first_without_definitions(self, store, another):
         times = {'a': 3.0, 'b': 1.0, 'c': 2.0, 'd': 2.0}
         for name, created_s in times.items():
-            of = record(uuid_of(name), name=name, created_s=created_s, project_id=f'project {name in "ab"}')
+            of = record(
+                uuid_of(name), name=name, created_s=created_s, project_id=f'project {name in "ab"}'
+            )
             commit(store, plan(of=of))
         commit(store, plan(of=record(uuid_of('e'), name='a', created_s=0.5, deleted=True)))
         between = sorted('cd', key=uuid_of)
@@ -356,13 +373,17 @@ class TopGroups:
             pytest.param(lambda store: store.confirm([A], [node()]), id='confirmed'),
             pytest.param(lambda store: store.finish(A, [node()]), id='finished'),
             pytest.param(lambda store: ready(store, instances=frozenset([A])), id='listed'),
-            pytest.param(lambda store: place(store, claim(A, node(), vcpus=2)), id='claimed again'),
+            pytest.param(
+                lambda store: place(store, claim(A, node(), vcpus=2)), id='claimed again'
+            ),
             pytest.param(
                 lambda store: place(store, claim(A, node(), vcpus=2), releases=[(A, node())]),
                 id='claimed in place of itself',
             ),
             pytest.param(lambda store: self_resized(store), id='resized in place'),
-            pytest.param(lambda store: (self_resized(store), store.finish(A, [node()])), id='and done'),
+            pytest.param(
+                lambda store: (self_resized(store), store.finish(A, [node()])), id='and done'
+            ),
             pytest.param(lambda store: (self_resized(store), store.revert(A)), id='or taken back'),
         ],
     )
@@ -392,7 +413,9 @@ class TopGroups:
         assert another().group_claims(ELSE) == [later]
         assert another().group_claims(GROUP) == []
         assert generation(store) == before + 1
-        assert place(store, dataclasses.replace(made, top_group=None, member=None)).won  # an older release
+        assert place(
+            store, dataclasses.replace(made, top_group=None, member=None)
+        ).won  # an older release
         assert store.claims() == [later]
 
     def test_a_loser_is_told_the_use(self, store):

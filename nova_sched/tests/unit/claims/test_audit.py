@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Books that somebody has cooked with plain SQL: the audit finds it, with figures, and repairs it."""
+"""Books that somebody has cooked with plain SQL: the audit finds it, with figures, and repairs
+it."""
 
 import json
 
@@ -50,7 +51,8 @@ def database(sqlite):
 
 @pytest.fixture
 def store(database):
-    """Two hosts of 4 vCPUs; A is on its way to host-0, B is on host-1, where something else runs too."""
+    """Two hosts of 4 vCPUs; A is on its way to host-0, B is on host-1, where something else runs
+    too."""
     made = SqlClaimStore(database, lambda: NOW)
     reports = [
         report('host-0', vcpus=4, instances=frozenset()),
@@ -78,9 +80,7 @@ def found(database, now_s=NOW + 2):
 
 def copied(uuid, **changes):
     """SQL that copies A's claim, with other values in these columns, given as SQL."""
-    columns = (
-        'uuid consumer_uuid node_uuid state unconfirmed resources group_uuid created_s expires_s move'.split()
-    )
+    columns = 'uuid consumer_uuid node_uuid state unconfirmed resources group_uuid created_s expires_s move'.split()
     values = [changes.get(name, f"'{uuid}'" if name == 'uuid' else name) for name in columns]
     return (
         f'INSERT INTO claims ({", ".join(columns)}) SELECT {", ".join(values)} FROM claims'
@@ -96,7 +96,9 @@ def use(vcpus, node=ZERO):
 
 # host-1 has a claim more than before.
 ONE_MORE = f"UPDATE nodes SET used = json_set(used, '$.VCPU', 3, '$.MEMORY_MB', 1024) WHERE uuid = '{ONE}'"
-A_CONFIRMED = f"UPDATE claims SET state = 'confirmed', unconfirmed = NULL WHERE consumer_uuid = '{A}'"
+A_CONFIRMED = (
+    f"UPDATE claims SET state = 'confirmed', unconfirmed = NULL WHERE consumer_uuid = '{A}'"
+)
 OF_A = {'consumer_uuid': A, 'claim_uuid': uuid_of('claim a'), 'node_uuid': ZERO, 'host': 'host-0'}
 
 # Each with the SQL, and of the one finding: its kind, what it is about, both sides' figures.
@@ -115,7 +117,7 @@ REPAIRED = [
         {'node_uuid': ONE, 'host': 'host-1'},
         {},
         {'MEMORY_MB': 512, 'VCPU': 2},
-        id='less recorded than claims and foreign use',
+        id='less recorded than claims and unclaimed usage',
     ),
     pytest.param(
         [copied('lost', consumer_uuid=f"'{C}'", unconfirmed=f"'{C}'", node_uuid="'nowhere'")],
@@ -195,7 +197,9 @@ def test_what_can_be_repaired(database, store, statements, kind, about, booked, 
     run(database, *statements)
     findings = found(database)
     ours = [one for one in findings if one.kind == kind]
-    assert [(one.found, one.expected, bool(one.repair)) for one in ours] == [(booked, expected, True)]
+    assert [(one.found, one.expected, bool(one.repair)) for one in ours] == [
+        (booked, expected, True)
+    ]
     named = ('node_uuid', 'host', 'consumer_uuid', 'claim_uuid', 'group_uuid')
     assert {name: value for name in named if (value := getattr(ours[0], name))} == about
     assert ours[0].words
@@ -233,7 +237,7 @@ NODE_ZERO, NODE_ONE = {'node_uuid': ZERO, 'host': 'host-0'}, {'node_uuid': ONE, 
         pytest.param(
             [f"UPDATE nodes SET foreign_use = '{{\"VCPU\": 4}}' WHERE uuid = '{ZERO}'",
              f"UPDATE nodes SET used = json_set(used, '$.VCPU', 5) WHERE uuid = '{ZERO}'"],
-            'capacity', 'error', NODE_ZERO, {'VCPU': 5}, {'VCPU': 4}, id='too much with foreign use',
+            'capacity', 'error', NODE_ZERO, {'VCPU': 5}, {'VCPU': 4}, id='too much with unclaimed usage',
         ),
         pytest.param(
             [f"INSERT INTO server_groups VALUES ('{GROUP}', 'anti-affinity', 2, 1)",
@@ -280,7 +284,9 @@ NODE_ZERO, NODE_ONE = {'node_uuid': ZERO, 'host': 'host-0'}, {'node_uuid': ONE, 
         ),
     ],
 )  # fmt: skip
-def test_what_is_for_somebody_else(database, store, statements, kind, severity, about, booked, expected):
+def test_what_is_for_somebody_else(
+    database, store, statements, kind, severity, about, booked, expected
+):
     run(database, *statements)
     (one,) = findings = found(database)
     assert (one.kind, one.severity, one.found, one.expected) == (kind, severity, booked, expected)
@@ -371,12 +377,17 @@ def test_a_fence_whose_last_claim_ends_by_force(database, store, alone):
         run(database, f"UPDATE claims SET top_group = '{GROUP}', fences = '[\"t\"]'",
             'UPDATE nodes SET fences = \'["t"]\'')  # fmt: skip
     Upkeep(database).release(B, force=True)
-    assert {fence for one in store.changes({}).nodes for fence in one.fences} == (set() if alone else {'t'})
+    assert {fence for one in store.changes({}).nodes for fence in one.fences} == (
+        set() if alone else {'t'}
+    )
     assert found(database) == []
 
 
 def test_a_stray_whose_group_is_back_stays(database, store):
-    run(database, f"UPDATE claims SET state = 'planned', top_group = '{GROUP}' WHERE consumer_uuid = '{A}'")
+    run(
+        database,
+        f"UPDATE claims SET state = 'planned', top_group = '{GROUP}' WHERE consumer_uuid = '{A}'",
+    )
     stale = found(database)
     assert [one.kind for one in stale] == ['stray']
     run(database, B_INSIDE[0], 'UPDATE top_groups SET deleted = 0')
@@ -388,11 +399,15 @@ def test_a_stray_whose_group_is_back_stays(database, store):
 def test_what_somebody_else_repaired_meanwhile_stays(database, store):
     """A finding is of the past when it is repaired: what counts is what stands there by then."""
     run(database, copied('lost', consumer_uuid=f"'{C}'", unconfirmed=f"'{C}'", node_uuid="'back'"))
-    run(database, use(3), f"UPDATE claims SET expires_s = {NOW - 1000} WHERE consumer_uuid = '{A}'")
+    run(
+        database, use(3), f"UPDATE claims SET expires_s = {NOW - 1000} WHERE consumer_uuid = '{A}'"
+    )
     run(database, f"INSERT INTO server_groups VALUES ('{GROUP}', 'affinity', 1, 5)")
     stale = found(database)
     assert {one.kind for one in stale} == {'drift', 'overdue', 'orphan', 'empty-group'}
-    run(database, use(1), f"UPDATE claims SET expires_s = {NOW + HOUR} WHERE consumer_uuid = '{A}'")
+    run(
+        database, use(1), f"UPDATE claims SET expires_s = {NOW + HOUR} WHERE consumer_uuid = '{A}'"
+    )
     store.report([report('host-9', node_uuid='back', vcpus=4, instances=frozenset())], NOW + 2)
     run(database, f"UPDATE claims SET group_uuid = '{GROUP}' WHERE consumer_uuid = '{A}'")
     claims, heads = store.claims(), store.heads()
@@ -486,7 +501,9 @@ ALL = ['shared', 'shared', 'capacity', 'capacity']
     [
         pytest.param(HAS.hold(PAIR), [A], True, id='what was claimed'),
         pytest.param(HAS.hold(REST), [A], False, id='others'),
-        pytest.param(HAS.hold(PAIR), None, False, id='without a word on which instances they are for'),
+        pytest.param(
+            HAS.hold(PAIR), None, False, id='without a word on which instances they are for'
+        ),
         pytest.param(HAS.hold(PAIR).hold(REST), [A, B], False, id='others for one of two'),
     ],
 )

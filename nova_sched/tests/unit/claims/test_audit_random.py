@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Whatever schedulers, nodes and callers do in whatever order, an audit finds nothing, and stores agree."""
+"""Whatever schedulers, nodes and callers do in whatever order, an audit finds nothing, and stores
+agree."""
 
 import dataclasses
 import random
@@ -36,7 +37,8 @@ WISHES = [wanted(dedicated(1)), wanted(dedicated(2)), wanted(requests=[device(1)
 
 
 class World:
-    """Nodes that have instances, and a store that is told of it; ``now_s`` goes on with each step."""
+    """Nodes that have instances, and a store that is told of it; ``now_s`` goes on with each
+    step."""
 
     def __init__(self, store, chance):
         self.store, self.chance, self.now_s = store, chance, NOW
@@ -51,7 +53,15 @@ class World:
     def step(self):
         self.now_s += self.chance.randrange(60)
         often = self.place, self.place, self.place, self.tell, self.tell
-        seldom = self.resize, self.move, self.settle, self.take_back, self.release, self.expire, self.leave
+        seldom = (
+            self.resize,
+            self.move,
+            self.settle,
+            self.take_back,
+            self.release,
+            self.expire,
+            self.leave,
+        )
         groups = self.plan, self.create, self.create, self.drop_group, self.replan
         self.chance.choice([*often, *seldom, *groups, self.store.forget_groups])()
 
@@ -64,7 +74,9 @@ class World:
         mine = [one for one in self.store.claims() if one.is_confirmed]
         if mine:
             one = self.chance.choice(mine)
-            self.commit(one.consumer_uuid, self.chance.choice(HOSTS), move=self.chance.choice(MOVES))
+            self.commit(
+                one.consumer_uuid, self.chance.choice(HOSTS), move=self.chance.choice(MOVES)
+            )
 
     def resize(self):
         mine = [one for one in self.store.claims() if one.is_confirmed]
@@ -100,13 +112,19 @@ class World:
         generations = {facts.report.node_uuid: facts.generation - (self.chance.random() < 0.1)}
         policies = (group,) if group else ()
         # Now and then without the word that it has a claim already.
-        known = {one.uuid for one in self.store.claims(consumer)} if self.chance.random() < 0.9 else ()
-        placement = Placement((made,), (), generations if parts else {}, policies, replaces=frozenset(known))
+        known = (
+            {one.uuid for one in self.store.claims(consumer)} if self.chance.random() < 0.9 else ()
+        )
+        placement = Placement(
+            (made,), (), generations if parts else {}, policies, replaces=frozenset(known)
+        )
         self.won += self.store.commit([placement])[0].won
 
     def settle(self):
         consumer, host = self.chance.choice(self.consumers), self.chance.choice(HOSTS)
-        change = self.chance.choice([self.store.finish, lambda one, nodes: self.store.confirm([one], nodes)])
+        change = self.chance.choice(
+            [self.store.finish, lambda one, nodes: self.store.confirm([one], nodes)]
+        )
         change(consumer, [uuid_of(f'node {host}')])
 
     def take_back(self):
@@ -128,10 +146,14 @@ class World:
         hosts, fence = HOSTS, None
         if self.chance.random() < 0.5:
             hosts = self.chance.sample(HOSTS, 2)
-            fence = Fence(f'fence of {group}', frozenset(uuid_of(f'node {host}') for host in hosts))
+            fence = Fence(
+                f'fence of {group}', frozenset(uuid_of(f'node {host}') for host in hosts)
+            )
         members = [self.member(group, path, self.chance.choice(hosts), fence) for path in 'abc']
         record = Record(group, created_s=self.now_s, updated_s=self.now_s)
-        placement = Placement(tuple(members), record=record, serial=0, fences=(fence,) if fence else ())
+        placement = Placement(
+            tuple(members), record=record, serial=0, fences=(fence,) if fence else ()
+        )
         self.plans += self.store.commit([placement])[0].won
 
     def member(self, group, path, host, fence):
@@ -167,7 +189,10 @@ class World:
         if planned:
             old = self.chance.choice(planned)
             serial = self.store.top_group(old.top_group).serial
-            fresh, node = uuid_of(str(self.chance.random())), uuid_of(f'node {self.chance.choice(HOSTS)}')
+            fresh, node = (
+                uuid_of(str(self.chance.random())),
+                uuid_of(f'node {self.chance.choice(HOSTS)}'),
+            )
             later = dataclasses.replace(old, node_uuid=node, uuid=fresh)
             self.store.commit([Placement((later,), (old.key,), takes=(old.key,), serial=serial)])
 
@@ -175,9 +200,13 @@ class World:
         records = self.store.top_groups()
         if records:
             record = self.chance.choice(records)
-            planned = tuple(one.key for one in self.store.group_claims(record.uuid) if one.state == PLANNED)
+            planned = tuple(
+                one.key for one in self.store.group_claims(record.uuid) if one.state == PLANNED
+            )
             gone = dataclasses.replace(record, deleted=True)
-            assert self.store.commit([Placement((), planned, record=gone, serial=record.serial)])[0].won
+            assert self.store.commit([Placement((), planned, record=gone, serial=record.serial)])[
+                0
+            ].won
 
     # What happens on nodes.
 
@@ -195,7 +224,11 @@ class World:
 
     def report(self, host):
         """All that it has is in use, and of nobody else."""
-        free, used, uuid = HAS, dict.fromkeys((VCPU, MEMORY_MB, DISK_GB), 0), uuid_of(f'node {host}')
+        free, used, uuid = (
+            HAS,
+            dict.fromkeys((VCPU, MEMORY_MB, DISK_GB), 0),
+            uuid_of(f'node {host}'),
+        )
         for one in self.store.claims():
             if one.node_uuid == uuid and one.consumer_uuid in self.has[host]:
                 for name, amount in one.resources.items():
@@ -253,7 +286,8 @@ class Twins:
 
     def _both(self, name, args):
         one, other = (getattr(store, name)(*args) for store in self.stores)
-        # An empty server group is nothing that is kept in memory; small tables are told anew or not.
+        # An empty server group is nothing that is kept in memory; small tables are told anew or
+        # not.
         if name not in ('forget_groups', 'changes'):
             assert ordered(one) == ordered(other)
         return one
@@ -266,7 +300,10 @@ def ordered(found):
         return made if found and isinstance(found[0], Outcome) else sorted(made, key=repr)
     match found:
         case Outcome():
-            used = {node: {name: use for name, use in its.items() if use} for node, its in found.used.items()}
+            used = {
+                node: {name: use for name, use in its.items() if use}
+                for node, its in found.used.items()
+            }
             claims = tuple(ordered(found.claims))
             return dataclasses.replace(found, claims=claims, fresh=ordered(found.fresh), used=used)
         case NodeFacts():
@@ -277,7 +314,9 @@ def ordered(found):
 
 @pytest.mark.parametrize('seed', range(3))
 def test_stores_are_alike(sqlite, seed):
-    world = World(Twins(MemoryClaimStore(still), SqlClaimStore(cleared(sqlite), still)), random.Random(seed))
+    world = World(
+        Twins(MemoryClaimStore(still), SqlClaimStore(cleared(sqlite), still)), random.Random(seed)
+    )
     for _ in range(300):
         world.step()
         one, other = (ordered(store.changes({}).nodes) for store in world.store.stores)

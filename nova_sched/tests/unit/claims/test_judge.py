@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of the judgement: tables, and a search for a batch on which it differs from a naive model."""
+"""Tests of the judgement: tables, and a search for a batch on which it differs from a naive
+model."""
 
 import dataclasses
 import math
@@ -46,11 +47,19 @@ def names(*claims):
         pytest.param({'total': 4, 'reserved': 1}, 0, 3, True, id='beside the reserve'),
         pytest.param({'total': 4, 'reserved': 1}, 0, 4, False, id='into the reserve'),
         pytest.param({'total': 4, 'ratio': 2.0}, 4, 4, True, id='ratio'),
-        pytest.param({'total': 4, 'ratio': 2.0}, 0, 5, False, id='one consumer gets no more than the total'),
         pytest.param(
-            {'total': 4, 'reserved': 3, 'ratio': 4.0}, 0, 4, True, id='the reserve is for all together'
+            {'total': 4, 'ratio': 2.0}, 0, 5, False, id='one consumer gets no more than the total'
         ),
-        pytest.param({'total': 4, 'max_unit': 2}, 0, 3, False, id='one consumer gets no more than max_unit'),
+        pytest.param(
+            {'total': 4, 'reserved': 3, 'ratio': 4.0},
+            0,
+            4,
+            True,
+            id='the reserve is for all together',
+        ),
+        pytest.param(
+            {'total': 4, 'max_unit': 2}, 0, 3, False, id='one consumer gets no more than max_unit'
+        ),
         pytest.param({'total': 5, 'ratio': 1.5}, 3, 4, True, id='capacity 7.5'),
         pytest.param({'total': 5, 'ratio': 1.5}, 3, 5, False, id='is 7'),
         pytest.param({'total': 4}, 5, 0, False, id='nothing on a node above its capacity'),
@@ -129,7 +138,11 @@ HERE, THERE, LARGE = claim(A, 'm'), claim(A, 'n'), claim(A, 'm', 4)
         ),
         pytest.param(
             [claim(A, 'm', 4)],
-            [Placement((claim(B, 'm', 4),)), Placement((), ((A, 'm'),)), Placement((claim(B, 'm', 4),))],
+            [
+                Placement((claim(B, 'm', 4),)),
+                Placement((), ((A, 'm'),)),
+                Placement((claim(B, 'm', 4),)),
+            ],
             {(B, 'm'): 4},
             [False, True, True],
             id='in order',
@@ -158,7 +171,8 @@ def test_judge(before, placements, after, won):
     assert [outcome.won for outcome in outcomes] == won
     assert {key: one.resources[VCPU] for key, one in standing(before, held).items()} == after
     assert {node: one.used[VCPU] for node, one in usages.items()} == {
-        node: sum(amount for (_, where), amount in after.items() if where == node) for node in usages
+        node: sum(amount for (_, where), amount in after.items() if where == node)
+        for node in usages
     }
 
 
@@ -191,7 +205,12 @@ def test_generations_and_changes():
         'o': False,
         'p': False,
     }
-    assert [outcome.generations for outcome in outcomes] == [{'n': (1, 2)}, {'o': (2, 2)}, {'o': (2, 2)}, {}]
+    assert [outcome.generations for outcome in outcomes] == [
+        {'n': (1, 2)},
+        {'o': (2, 2)},
+        {'o': (2, 2)},
+        {},
+    ]
     assert [outcome.used for outcome in outcomes] == [{}, {}, {}, {'p': {VCPU: 0}}]
 
 
@@ -220,7 +239,9 @@ def holdings(draw):
     """Claims that stand at the start: of each consumer at most one that is not confirmed."""
     found = []
     for consumer in CONSUMERS:
-        states = draw(st.lists(st.sampled_from([PENDING, PLANNED, CONFIRMED, None]), min_size=2, max_size=2))
+        states = draw(
+            st.lists(st.sampled_from([PENDING, PLANNED, CONFIRMED, None]), min_size=2, max_size=2)
+        )
         for node, state in zip(NODES[:2], states, strict=True):
             waits = any(one.consumer_uuid == consumer and not one.is_confirmed for one in found)
             if state is not None and not (waits and state != CONFIRMED):
@@ -243,14 +264,23 @@ def batches(draw, before):
             else:
                 claims.append(Claim(consumer, draw(st.sampled_from(NODES)), draw(amounts)))
         used += claims
-        releases = st.lists(st.tuples(st.sampled_from(CONSUMERS), st.sampled_from(NODES)), max_size=2)
-        known = used if draw(st.integers(0, 3)) else draw(st.lists(st.sampled_from(used))) if used else []
+        releases = st.lists(
+            st.tuples(st.sampled_from(CONSUMERS), st.sampled_from(NODES)), max_size=2
+        )
+        known = (
+            used
+            if draw(st.integers(0, 3))
+            else draw(st.lists(st.sampled_from(used)))
+            if used
+            else []
+        )
         placements.append(Placement(tuple(claims), tuple(draw(releases)), replaces=names(*known)))
     return placements
 
 
 class Naive:
-    """Every claim in one dictionary; a placement is tried on a copy, and stands if that is allowed."""
+    """Every claim in one dictionary; a placement is tried on a copy, and stands if that is
+    allowed."""
 
     def __init__(self, nodes, before):
         self.nodes = nodes
@@ -274,7 +304,9 @@ class Naive:
             elif old is not None and old.is_confirmed and not released:
                 small = old.resizing.old if old.resizing else old.resources
                 names = {*small, *one.resources}
-                larger = {name: max(small.get(name, 0), one.resources.get(name, 0)) for name in names}
+                larger = {
+                    name: max(small.get(name, 0), one.resources.get(name, 0)) for name in names
+                }
                 is_open = old.resizing is not None and old.resizing.new == one.resources
                 name = old.resizing.uuid if is_open else one.uuid
                 resizing = Resizing(small, one.resources, uuid=name)
@@ -323,7 +355,10 @@ def test_no_batch_is_judged_differently_by_the_naive_model(data):
     nodes, before = data.draw(known), data.draw(holdings())
     placements = data.draw(batches(before))
     model = Naive(nodes, before)
-    usages = {node: NodeUsage(inventory, dict(foreign), 7) for node, (inventory, foreign) in nodes.items()}
+    usages = {
+        node: NodeUsage(inventory, dict(foreign), 7)
+        for node, (inventory, foreign) in nodes.items()
+    }
     for one in before:
         usages[one.node_uuid].take(one.resources)
     began = {node: dict(one.used) for node, one in usages.items()}
@@ -331,7 +366,9 @@ def test_no_batch_is_judged_differently_by_the_naive_model(data):
 
     outcomes = judge(placements, usages, held)
 
-    assert [outcome.won for outcome in outcomes] == [model.place(placement) for placement in placements]
+    assert [outcome.won for outcome in outcomes] == [
+        model.place(placement) for placement in placements
+    ]
     assert standing(before, held) == model.claims
     for node, one in usages.items():
         for name in (VCPU, GOLD):
@@ -343,7 +380,9 @@ def test_no_batch_is_judged_differently_by_the_naive_model(data):
         mine = [one for one in model.claims.values() if one.consumer_uuid == consumer]
         assert sum(not one.is_confirmed for one in mine) <= 1
     for placement, outcome in zip(placements, outcomes, strict=True):
-        named = {one.node_uuid for one in placement.claims} | {node for _, node in placement.releases}
+        named = {one.node_uuid for one in placement.claims} | {
+            node for _, node in placement.releases
+        }
         seen = outcome.generations if outcome.won else outcome.used
         assert set(seen) == named & set(usages)
         for node in seen:

@@ -24,7 +24,9 @@ from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, po
 from nova_sched.tests.unit.hardware.builders import request as device
 
 A, NODE = uuid_of('instance A'), uuid_of('node')
-PARTS = machine(cell(0, [], range(4)), pools=[pool(2)]).fit(wanted(dedicated(2), requests=[device(1)]))
+PARTS = machine(cell(0, [], range(4)), pools=[pool(2)]).fit(
+    wanted(dedicated(2), requests=[device(1)])
+)
 RESIZING = Resizing({'VCPU': 1}, {'VCPU': 2, 'CUSTOM_FPGA': 1}, PARTS)
 
 ALL = {
@@ -58,7 +60,9 @@ def test_each_field_is_tried():
 
 
 @pytest.mark.parametrize(
-    'fields', [{}, ALL, *({name: value} for name, value in ALL.items())], ids=lambda fields: '-'.join(fields)
+    'fields',
+    [{}, ALL, *({name: value} for name, value in ALL.items())],
+    ids=lambda fields: '-'.join(fields),
 )
 def test_it_comes_back_as_it_was(fields):
     made = claim(A, NODE, **fields)
@@ -81,7 +85,9 @@ def test_it_is_a_copy():
     'plain',
     [
         pytest.param({'consumer_uuid': A}, id='fields are missing'),
-        pytest.param({**to_plain(claim(A, NODE)), 'colour': 'red'}, id='a field of a later release'),
+        pytest.param(
+            {**to_plain(claim(A, NODE)), 'colour': 'red'}, id='a field of a later release'
+        ),
         pytest.param({**to_plain(claim(A, NODE)), 'parts': '{}'}, id='no parts'),
         pytest.param({**to_plain(claim(A, NODE)), 'parts': 'no JSON'}, id='no JSON'),
         pytest.param({**to_plain(claim(A, NODE)), 'resizing': 'no JSON'}, id='no resizing'),
@@ -94,6 +100,6 @@ def test_what_is_no_claim(plain):
 
 
 def test_the_smallest_claim():
-    assert from_plain({'consumer_uuid': A, 'node_uuid': NODE, 'resources': {}, 'uuid': A}) == Claim(
-        A, NODE, {}, uuid=A
-    )
+    assert from_plain(
+        {'consumer_uuid': A, 'node_uuid': NODE, 'resources': {}, 'uuid': A}
+    ) == Claim(A, NODE, {}, uuid=A)

@@ -34,7 +34,9 @@ A, B, C, D = 'abcd'
 
 
 def claims(**states):
-    return {consumer: Claim(consumer, 'node', {VCPU: 2}, state) for consumer, state in states.items()}
+    return {
+        consumer: Claim(consumer, 'node', {VCPU: 2}, state) for consumer, state in states.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -45,7 +47,9 @@ def claims(**states):
         pytest.param('a', {A: CONFIRMED}, '', '', id='still listed'),
         pytest.param('', {A: CONFIRMED}, '', 'a', id='no longer listed'),
         pytest.param('', {A: PENDING, B: PLANNED}, '', '', id='not listed yet'),
-        pytest.param('d', {A: CONFIRMED, B: PENDING, C: CONFIRMED}, '', 'ac', id='a stranger only'),
+        pytest.param(
+            'd', {A: CONFIRMED, B: PENDING, C: CONFIRMED}, '', 'ac', id='a stranger only'
+        ),
         pytest.param('abd', {A: CONFIRMED, B: PENDING, C: CONFIRMED}, 'b', 'c', id='all at once'),
         pytest.param(None, {A: CONFIRMED, B: PENDING, C: PLANNED}, '', '', id='no list'),
     ],
@@ -83,15 +87,27 @@ def test_foreign_instances(listed, num_instances, before, strangers):
         pytest.param({'vcpus_used': 3}, [{VCPU: 2}], {VCPU: 1}, id='in part'),
         pytest.param({'vcpus_used': 3}, [{VCPU: 2}, {VCPU: 1}], {}, id='fully'),
         pytest.param({'vcpus_used': 3}, [{VCPU: 9}], {}, id='never negative'),
-        pytest.param({'vcpus_used': 3, 'vcpus_reserved': 2}, [], {VCPU: 1}, id='reserved is not foreign'),
-        pytest.param({'vcpus_used': 1, 'vcpus_reserved': 2}, [{VCPU: 1}], {}, id='nor is less than reserved'),
-        pytest.param({'vcpus_used': 3}, [{MEMORY_MB: 3}], {VCPU: 3}, id='class by class'),
-        pytest.param({'vcpus_used': 3}, [{PCPU: 2}], {VCPU: 1}, id='pinned CPUs are among the vCPUs'),
         pytest.param(
-            {'used': {VCPU: 3, PCPU: 2}}, [{PCPU: 2}], {VCPU: 3}, id='unless the node counts them apart'
+            {'vcpus_used': 3, 'vcpus_reserved': 2}, [], {VCPU: 1}, id='reserved is not foreign'
         ),
         pytest.param(
-            {'used': {'CUSTOM_X': 1}, 'inventories': {}}, [], {'CUSTOM_X': 1}, id='without inventory'
+            {'vcpus_used': 1, 'vcpus_reserved': 2}, [{VCPU: 1}], {}, id='nor is less than reserved'
+        ),
+        pytest.param({'vcpus_used': 3}, [{MEMORY_MB: 3}], {VCPU: 3}, id='class by class'),
+        pytest.param(
+            {'vcpus_used': 3}, [{PCPU: 2}], {VCPU: 1}, id='pinned CPUs are among the vCPUs'
+        ),
+        pytest.param(
+            {'used': {VCPU: 3, PCPU: 2}},
+            [{PCPU: 2}],
+            {VCPU: 3},
+            id='unless the node counts them apart',
+        ),
+        pytest.param(
+            {'used': {'CUSTOM_X': 1}, 'inventories': {}},
+            [],
+            {'CUSTOM_X': 1},
+            id='without inventory',
         ),
         pytest.param({'used': {}}, [{VCPU: 2}], {}, id='a node that reports no use'),
     ],
@@ -108,12 +124,18 @@ def test_foreign_use(words, explained, foreign):
     states=st.dictionaries(st.sampled_from('abc'), st.sampled_from([PLANNED, PENDING, CONFIRMED])),
 )
 def test_nothing_is_counted_twice_and_nothing_is_forgotten(used, reserved, listed, states):
-    words = report(inventories={VCPU: Inventory(16, reserved)}, used={VCPU: used}, instances=listed)
+    words = report(
+        inventories={VCPU: Inventory(16, reserved)}, used={VCPU: used}, instances=listed
+    )
     before = claims(**states)
     settled = settle(words, before)
     after = settled.claims
-    here = {one for one in after if (one in listed if listed is not None else states[one] == CONFIRMED)}
-    counted = reserved + settled.foreign.get(VCPU, 0) + sum(after[one].resources[VCPU] for one in here)
+    here = {
+        one for one in after if (one in listed if listed is not None else states[one] == CONFIRMED)
+    }
+    counted = (
+        reserved + settled.foreign.get(VCPU, 0) + sum(after[one].resources[VCPU] for one in here)
+    )
     assert counted == max(used, reserved + 2 * len(here))
     assert {one.consumer_uuid for one in settled.changed(before)} == (
         {one for one in here if states[one] != CONFIRMED} if listed is not None else set()
@@ -138,9 +160,11 @@ RESIZED = Resizing({VCPU: 2, DISK_GB: 10}, {VCPU: 3, DISK_GB: 20})
     ],
 )
 def test_a_resize_that_nobody_settles_is_taken_back(listed, expires_s, now_s, resources):
-    """What the instance really takes beyond its old size is foreign use from then on."""
+    """What the instance really takes beyond its old size is unclaimed usage from then on."""
     claim = Claim(A, 'node', RESIZED.together, CONFIRMED, expires_s=expires_s, resizing=RESIZED)
-    words = report(instances=listed and frozenset(listed), vcpus_used=3, disk_gb_used=20, num_instances=1)
+    words = report(
+        instances=listed and frozenset(listed), vcpus_used=3, disk_gb_used=20, num_instances=1
+    )
     settled = settle(words, {A: claim}, now_s=now_s)
     assert settled.claims[A].resources == resources
     both = {name: resources[name] + settled.foreign.get(name, 0) for name in resources}

@@ -45,12 +45,18 @@ class TestOwnClock(battery_order.OwnClock):
 @pytest.mark.parametrize(
     'name, change',
     [
-        pytest.param('services', lambda store: store.set_service(ServiceFacts('host-0')), id='services'),
         pytest.param(
-            'aggregates', lambda store: store.set_aggregate(1, aggregate(1, ['host-0'])), id='aggregates'
+            'services', lambda store: store.set_service(ServiceFacts('host-0')), id='services'
         ),
         pytest.param(
-            'instances', lambda store: store.set_instances('host-0', frozenset([A])), id='instances'
+            'aggregates',
+            lambda store: store.set_aggregate(1, aggregate(1, ['host-0'])),
+            id='aggregates',
+        ),
+        pytest.param(
+            'instances',
+            lambda store: store.set_instances('host-0', frozenset([A])),
+            id='instances',
         ),
     ],
 )
@@ -180,7 +186,9 @@ def test_a_definition_is_read_for_whoever_asks(store, database):
     store.commit([Placement((made[1],), ((A, NODE),), takes=((A, NODE),), serial=1)])
     store.commit([Placement((), record=Record(GROUP), serial=2)])
     store.renew(GROUP, NOW)
-    assert store.top_groups()[0].definition is store.top_group(GROUP, whole=False).definition is None
+    assert (
+        store.top_groups()[0].definition is store.top_group(GROUP, whole=False).definition is None
+    )
     assert not any('definition' in statement for statement in seen)
     assert store.top_group(GROUP).definition == text
     assert any('definition' in statement for statement in seen)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The manual's table of states, events and transitions is what the stores do, and all of it is tested."""
+"""The manual's table of states, events and transitions is what the stores do, and all of it is
+tested."""
 
 import csv
 from pathlib import Path

@@ -30,7 +30,8 @@ class Result(NamedTuple):
 
 @pytest.fixture
 def manage(tmp_path, capsys):
-    """``manage('host list', 'NAME', config=...)`` runs the program on a configuration of these lines.
+    """``manage('host list', 'NAME', config=...)`` runs the program on a configuration of these
+    lines.
 
     The first word may be several. Without lines, the database is a file that is not there yet.
     """

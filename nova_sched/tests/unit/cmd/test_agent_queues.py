@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the configuration makes of an agent's worker, and how that sees its node and the catalogue."""
+"""What the configuration makes of an agent's worker, and how that sees its node and the
+catalogue."""
 
 import pytest
 
@@ -61,7 +62,13 @@ class Queues:
 
 
 def zone(name, host):
-    return {'id': 1, 'name': name, 'uuid': None, 'metadata': {'availability_zone': name}, 'hosts': [host]}
+    return {
+        'id': 1,
+        'name': name,
+        'uuid': None,
+        'metadata': {'availability_zone': name},
+        'hosts': [host],
+    }
 
 
 def followed(view, site):
@@ -96,7 +103,9 @@ def test_the_same_catalogue_is_the_same_view(conf):
     'change, same_names',
     [
         pytest.param(lambda queues: queues.flavors.update(huge=64), False, id='a flavor'),
-        pytest.param(lambda queues: queues.aggregates.append(zone('north', 'cmp1')), True, id='an aggregate'),
+        pytest.param(
+            lambda queues: queues.aggregates.append(zone('north', 'cmp1')), True, id='an aggregate'
+        ),
         pytest.param(lambda queues: queues.more.update(disabled=True), True, id='the service'),
     ],
 )
@@ -139,7 +148,9 @@ def test_a_catalogue_that_cannot_be_read_changes_nothing(conf):
     [
         pytest.param({'queues.driver': 'libvirt'}, 'driver', id='unknown driver'),
         pytest.param({'queues.driver': 'exec'}, 'exec_command', id='no command'),
-        pytest.param({'filter_scheduler.enabled_filters': ['NoFilter']}, 'enabled_filters', id='a rule'),
+        pytest.param(
+            {'filter_scheduler.enabled_filters': ['NoFilter']}, 'enabled_filters', id='a rule'
+        ),
         pytest.param({'queues.transport_url': 'rabbit://a:b:c'}, 'transport_url', id='broker'),
     ],
 )

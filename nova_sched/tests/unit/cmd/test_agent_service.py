@@ -42,13 +42,19 @@ def settings(tmp_path):
 
 def test_without_options_the_defaults_of_the_settings_stand(settings, tmp_path):
     made = settings(f'instances_path = {tmp_path}')
-    plain = Settings(host='cmp1', uuid_file=tmp_path / 'state' / 'compute_id', instances_path=tmp_path)
+    plain = Settings(
+        host='cmp1', uuid_file=tmp_path / 'state' / 'compute_id', instances_path=tmp_path
+    )
     assert said(made) == said(plain)
     assert (tmp_path / 'state').is_dir()
 
 
 def test_instances_are_beside_the_state_if_nova_has_no_place_for_them(settings, tmp_path):
-    expected = agent_service.NOVA_INSTANCES if agent_service.NOVA_INSTANCES.is_dir() else tmp_path / 'state'
+    expected = (
+        agent_service.NOVA_INSTANCES
+        if agent_service.NOVA_INSTANCES.is_dir()
+        else tmp_path / 'state'
+    )
     assert settings().instances_path == expected
 
 
@@ -65,7 +71,9 @@ def said(made):
         pytest.param('cpu_allocation_ratio = 0', 'cpu_allocation_ratio', 0.0, id='ratio'),
         pytest.param('reserved_host_memory_mb = 0', 'reserved_host_memory_mb', 0, id='reserved'),
         pytest.param('cpu_shared_set = 0-3,^2', 'cpu_shared_set', '0-3,^2', id='cpu_shared_set'),
-        pytest.param('cpu_dedicated_set = 4-7', 'cpu_dedicated_set', '4-7', id='cpu_dedicated_set'),
+        pytest.param(
+            'cpu_dedicated_set = 4-7', 'cpu_dedicated_set', '4-7', id='cpu_dedicated_set'
+        ),
         pytest.param(
             'reserved_huge_pages = node:0,size:2048,count:64\nreserved_huge_pages = node:1,size:1GB,count:2',
             'reserved_huge_pages',
@@ -88,19 +96,28 @@ def said(made):
             id='physnet_cells',
         ),
         pytest.param('tunnel_cells = 0, 1', 'tunnel_cells', [0, 1], id='tunnel_cells'),
-        pytest.param('facts = rack:r12,room:north', 'facts', {'rack': 'r12', 'room': 'north'}, id='facts'),
+        pytest.param(
+            'facts = rack:r12,room:north', 'facts', {'rack': 'r12', 'room': 'north'}, id='facts'
+        ),
         pytest.param(
             'resources = CUSTOM_GOLD:3, CUSTOM_FPGA:1',
             'resources',
             {'CUSTOM_GOLD': 3, 'CUSTOM_FPGA': 1},
             id='resources',
         ),
-        pytest.param('traits = CUSTOM_A, CUSTOM_B', 'traits', ['CUSTOM_A', 'CUSTOM_B'], id='traits'),
+        pytest.param(
+            'traits = CUSTOM_A, CUSTOM_B', 'traits', ['CUSTOM_A', 'CUSTOM_B'], id='traits'
+        ),
         pytest.param('hypervisor_type = lxc', 'hypervisor_type', 'lxc', id='hypervisor_type'),
-        pytest.param('hypervisor_version = 8002001', 'hypervisor_version', 8002001, id='hypervisor_version'),
+        pytest.param(
+            'hypervisor_version = 8002001', 'hypervisor_version', 8002001, id='hypervisor_version'
+        ),
         pytest.param('metrics = true', 'metrics', True, id='metrics'),
         pytest.param(
-            '[compute]\npacking_host_numa_cells_allocation_strategy = true', 'packing', True, id='packing'
+            '[compute]\npacking_host_numa_cells_allocation_strategy = true',
+            'packing',
+            True,
+            id='packing',
         ),
     ],
 )
@@ -109,7 +126,8 @@ def test_an_option_becomes_a_setting(settings, line, name, value):
 
 
 def test_every_setting_has_an_option():
-    """But for the places where the machine itself is read, and those with other names or in other groups."""
+    """But for the places where the machine itself is read, and those with other names or in other
+    groups."""
     elsewhere = {'host', 'node', 'uuid_file', 'sys_root', 'proc_root', 'kvm_device', 'packing'}
     assert {field.name for field in dataclasses.fields(Settings)} - elsewhere <= {
         option.name for option in agent.OPTS
@@ -125,7 +143,9 @@ def test_every_setting_has_an_option():
             '/no/such/directory',
             id='no place',
         ),
-        pytest.param('state_path = /dev/null/state', '[agent] state_path', '/dev/null/state', id='no state'),
+        pytest.param(
+            'state_path = /dev/null/state', '[agent] state_path', '/dev/null/state', id='no state'
+        ),
         pytest.param('resources = VCPU:3', '[agent] resources', 'VCPU', id='a measured resource'),
     ],
 )

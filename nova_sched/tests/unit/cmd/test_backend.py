@@ -32,7 +32,9 @@ print(chosen, get_backend_type().value, 'green' if green else 'native')
 
 def choose(*arguments, environment=None):
     """A new process that chooses: its exit status, what it said, and what went wrong."""
-    env = {name: value for name, value in os.environ.items() if name != 'OS_DEFAULT__SERVICE_BACKEND'}
+    env = {
+        name: value for name, value in os.environ.items() if name != 'OS_DEFAULT__SERVICE_BACKEND'
+    }
     return subprocess.run(
         [sys.executable, '-W', 'ignore', '-c', SCRIPT, *map(str, arguments)],
         env=env | (environment or {}),
@@ -69,7 +71,10 @@ THREADS, GREEN = 'threading threading native', 'eventlet eventlet green'
             id='environment',
         ),
         pytest.param(
-            'service_down_time = never\n[scheduler]\nworkers = many', None, THREADS, id='others are not read'
+            'service_down_time = never\n[scheduler]\nworkers = many',
+            None,
+            THREADS,
+            id='others are not read',
         ),
     ],
 )
@@ -103,9 +108,13 @@ def test_a_mistake_ends_the_program_with_a_sentence(file, lines, words):
         pytest.param([], [], id='none'),
         pytest.param(['--config-file', 'a'], ['--config-file', 'a'], id='a file'),
         pytest.param(
-            ['--config-file=a', '--config-dir=b'], ['--config-file=a', '--config-dir=b'], id='in one word'
+            ['--config-file=a', '--config-dir=b'],
+            ['--config-file=a', '--config-dir=b'],
+            id='in one word',
         ),
-        pytest.param(['--debug', '--config-dir', 'b', 'list'], ['--config-dir', 'b'], id='among others'),
+        pytest.param(
+            ['--debug', '--config-dir', 'b', 'list'], ['--config-dir', 'b'], id='among others'
+        ),
         pytest.param(
             ['--config-file', 'a', '--config-file', 'b'],
             ['--config-file', 'a', '--config-file', 'b'],

@@ -36,7 +36,9 @@ def store(database):
     reports = [report('host-0', vcpus_ratio=4.0), report('host-1', memory_mb_reserved=512)]
     made.report(reports, now())
     for name, one in zip(('first', 'second'), reports, strict=True):
-        made.commit([Placement((claim(uuid_of(name), one.node_uuid, created_s=now(), project_id=name),))])
+        made.commit(
+            [Placement((claim(uuid_of(name), one.node_uuid, created_s=now(), project_id=name),))]
+        )
     made.confirm([uuid_of('first')], [reports[0].node_uuid])
     return made
 
@@ -70,7 +72,15 @@ def test_the_schema_in_words(manage, tmp_path):
 
 @pytest.mark.parametrize(
     'words',
-    ['db version', 'host list', 'claim list', 'claim audit', 'claim show x', 'host show x', 'host disable x'],
+    [
+        'db version',
+        'host list',
+        'claim list',
+        'claim audit',
+        'claim show x',
+        'host show x',
+        'host disable x',
+    ],
 )
 def test_only_upgrade_makes_a_database(manage, tmp_path, words):
     status, out, err = manage(words)
@@ -94,7 +104,9 @@ def test_a_database_of_another_schema_is_left_alone(manage, tmp_path, words):
     'config, why',
     [
         pytest.param('[claims]\nstore = memory\n', '[claims] store', id='claims in memory'),
-        pytest.param('[database]\nconnection = sqlite://\n', 'in memory is lost', id='database in memory'),
+        pytest.param(
+            '[database]\nconnection = sqlite://\n', 'in memory is lost', id='database in memory'
+        ),
         pytest.param('[database]\nconnection = nonsense\n', 'Could not parse', id='no URL'),
         pytest.param('[claims]\nstore = disk\n', 'Valid values are [sql, memory]', id='bad value'),
     ],
@@ -112,7 +124,9 @@ def test_a_configuration_without_a_database(manage, config, why):
 
 def test_host_list(manage, store):
     lines = manage('host list').out.splitlines()
-    cells = [[cell.strip() for cell in line.split('|')[1:-1]] for line in lines if line.startswith('|')]
+    cells = [
+        [cell.strip() for cell in line.split('|')[1:-1]] for line in lines if line.startswith('|')
+    ]
     assert [row[:4] for row in cells] == [
         ['Host', 'Node', 'Zone', 'State'],
         ['host-0', 'host-0', 'north', 'up'],
@@ -183,7 +197,9 @@ def test_a_running_scheduler_sees_a_disabled_host_at_its_next_look(manage, store
 @pytest.mark.parametrize(
     'facts, out',
     [
-        pytest.param({'forced_down': True}, 'Host host-0 is enabled, but forced down.\n', id='forced down'),
+        pytest.param(
+            {'forced_down': True}, 'Host host-0 is enabled, but forced down.\n', id='forced down'
+        ),
         pytest.param({'disabled': True}, 'Host host-0 is enabled.\n', id='disabled before'),
     ],
 )
@@ -197,11 +213,14 @@ def test_enable_says_what_is_left(manage, database, store, facts, out):
 def test_enable_says_that_the_host_itself_is_against_it(manage, store):
     store.report([report('host-0', traits=frozenset(['COMPUTE_STATUS_DISABLED']))], now())
     assert (
-        manage('host enable host-0').out == 'Host host-0 is enabled here, but reports itself as disabled.\n'
+        manage('host enable host-0').out
+        == 'Host host-0 is enabled here, but reports itself as disabled.\n'
     )
 
 
-@pytest.mark.parametrize('words', ['host show nobody', 'host disable host-0 nobody', 'host enable nobody'])
+@pytest.mark.parametrize(
+    'words', ['host show nobody', 'host disable host-0 nobody', 'host enable nobody']
+)
 def test_an_unknown_host_is_named_and_nothing_changes(manage, database, store, words):
     status, out, err = manage(words)
     assert (status, out) == (1, '')
@@ -220,7 +239,9 @@ def test_an_unknown_host_is_named_and_nothing_changes(manage, database, store, w
         pytest.param(['--project', 'first'], ['first'], id='project'),
         pytest.param(['--state', 'pending'], ['second'], id='state'),
         pytest.param(['--consumer', uuid_of('first')], ['first'], id='consumer'),
-        pytest.param(['--consumer', uuid_of('first'), '--state', 'pending'], [], id='both must hold'),
+        pytest.param(
+            ['--consumer', uuid_of('first'), '--state', 'pending'], [], id='both must hold'
+        ),
     ],
 )
 def test_claim_list(manage, store, more, consumers):
@@ -267,7 +288,9 @@ def keys(value):
     if not isinstance(value, dict):
         return set()
     below = {name for one in value.values() for name in keys(one)}
-    return below | {name for name in value if not name.isupper() and not name.startswith('availability_')}
+    return below | {
+        name for name in value if not name.isupper() and not name.startswith('availability_')
+    }
 
 
 @pytest.mark.parametrize(

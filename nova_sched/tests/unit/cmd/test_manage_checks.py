@@ -106,7 +106,9 @@ def test_options_of_a_package_with_rules_are_known(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(tmp_path)
     source = 'from oslo_config import cfg\ndef list_opts():\n    return [(None, [cfg.IntOpt("steps")])]\n'
     listed = {'oslo__config__opts': {'any': 'checked_rules:list_opts'}}
-    install(tmp_path, 'checked_rules', source, nova_sched__weighers={'W': 'checked_rules:W'}, **listed)
+    install(
+        tmp_path, 'checked_rules', source, nova_sched__weighers={'W': 'checked_rules:W'}, **listed
+    )
     assert ('DEFAULT', 'steps') in checks.known_options()
 
 
@@ -162,10 +164,14 @@ def test_an_agent_must_report_more_often_than_it_may_be_silent(read):
     [
         pytest.param('sqlite:///{folder}/new.sqlite', [], id='the daemon will make the file'),
         pytest.param(
-            'sqlite:///{folder}/none/x.sqlite', ['there is no directory {folder}/none'], id='no folder'
+            'sqlite:///{folder}/none/x.sqlite',
+            ['there is no directory {folder}/none'],
+            id='no folder',
         ),
         pytest.param(
-            'sqlite:///{folder}/one.conf', ['{folder}/one.conf is no SQLite database'], id='other file'
+            'sqlite:///{folder}/one.conf',
+            ['{folder}/one.conf is no SQLite database'],
+            id='other file',
         ),
         pytest.param('sqlite://', ['in memory'], id='in memory'),
         pytest.param('nonsense', ['Could not parse'], id='no URL'),
@@ -174,8 +180,12 @@ def test_an_agent_must_report_more_often_than_it_may_be_silent(read):
     ],
 )
 def test_database(read, tmp_path, connection, wrong):
-    conf, paths = read(f'[database]\nconnection = {connection.format(folder=tmp_path)}\n[DEFAULT]\n')
-    findings = [one for one in checks.everything(conf, paths) if one.where == '[database] connection']
+    conf, paths = read(
+        f'[database]\nconnection = {connection.format(folder=tmp_path)}\n[DEFAULT]\n'
+    )
+    findings = [
+        one for one in checks.everything(conf, paths) if one.where == '[database] connection'
+    ]
     assert len(findings) == len(wrong)
     for finding, words in zip(findings, wrong, strict=True):
         assert words.format(folder=tmp_path) in finding.problem

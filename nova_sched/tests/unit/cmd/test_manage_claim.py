@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""nova-sched-manage claim: one claim in full, the end of claims, and the audit, as operators run them."""
+"""nova-sched-manage claim: one claim in full, the end of claims, and the audit, as operators run
+them."""
 
 import json
 import threading
@@ -124,7 +125,9 @@ def test_show_by_the_claims_own_uuid(manage, store):
 def test_show_a_resize_in_place(manage, store):
     sizes = {VCPU: 1, DISK_GB: 1}, {VCPU: 3, DISK_GB: 2}
     for size in sizes:
-        made = Claim(C, ONE, size, state=CONFIRMED if size == sizes[0] else PENDING, created_s=now())
+        made = Claim(
+            C, ONE, size, state=CONFIRMED if size == sizes[0] else PENDING, created_s=now()
+        )
         assert store.commit([Placement((made,))])[0].won
     (row,) = json.loads(manage(f'claim show {C} --format json').out)
     assert row['resources'] == {DISK_GB: 3, VCPU: 3}
@@ -147,10 +150,14 @@ SIZES = Resizing({VCPU: 1}, {VCPU: 2})
 @pytest.mark.parametrize(
     'claims, words',
     [
-        pytest.param([{'state': PLANNED}], 'the request for this member of its group;', id='planned'),
+        pytest.param(
+            [{'state': PLANNED}], 'the request for this member of its group;', id='planned'
+        ),
         pytest.param([{'state': PENDING}], 'the host to report the instance, or', id='pending'),
         pytest.param([{'state': CONFIRMED}], None, id='confirmed'),
-        pytest.param([{'state': CONFIRMED, 'move': RESIZE}], None, id='a move whose source is gone'),
+        pytest.param(
+            [{'state': CONFIRMED, 'move': RESIZE}], None, id='a move whose source is gone'
+        ),
         pytest.param(
             [{'state': CONFIRMED, 'resizing': SIZES}],
             'claims.confirm_claim makes the new size final, claims.revert_claim brings',
@@ -180,7 +187,9 @@ SIZES = Resizing({VCPU: 1}, {VCPU: 2})
     ],
 )
 def test_what_the_first_waits_for(claims, words):
-    made = [Claim(**{'consumer_uuid': A, 'node_uuid': ZERO, 'resources': {}, **one}) for one in claims]
+    made = [
+        Claim(**{'consumer_uuid': A, 'node_uuid': ZERO, 'resources': {}, **one}) for one in claims
+    ]
     found = waits_for(made[0], made, HOSTS.get)
     assert found is None if words is None else found.startswith(words)
 
@@ -202,7 +211,10 @@ def test_a_confirmed_claim_ends_by_force_alone(manage, store):
     assert 'the claim on host-0 is confirmed: the host has the instance; --force' in err
     assert store.claims() == before
     ended = json.loads(manage(f'claim release {A} --force --format json').out)
-    assert [(row['host'], row['state']) for row in ended] == [('host-0', CONFIRMED), ('host-1', PENDING)]
+    assert [(row['host'], row['state']) for row in ended] == [
+        ('host-0', CONFIRMED),
+        ('host-1', PENDING),
+    ]
     assert store.claims(A) == []
     assert manage('claim audit').status == 0
 
@@ -230,7 +242,9 @@ def test_release_on_a_node_that_is_gone(manage, database, store):
     [
         pytest.param(C, f'instance {C}', id='no claim'),
         pytest.param(f'{B} --host host-1', f'instance {B} on host host-1', id='not there'),
-        pytest.param(f'{B} --host nobody --force', f'instance {B} on host nobody', id='no such host'),
+        pytest.param(
+            f'{B} --host nobody --force', f'instance {B} on host nobody', id='no such host'
+        ),
     ],
 )
 def test_release_nothing(manage, store, words, what):
@@ -247,7 +261,11 @@ DRIFT = f"UPDATE nodes SET used = '{{\"VCPU\": 7}}' WHERE uuid = '{ZERO}'"
 
 def test_nothing_is_found(manage, store):
     status, out, err = manage('claim audit')
-    assert (status, out, err) == (0, '2 nodes, 3 claims, 0 server groups: 0 errors, 0 notes.\n', '')
+    assert (status, out, err) == (
+        0,
+        '2 nodes, 3 claims, 0 server groups: 0 errors, 0 notes.\n',
+        '',
+    )
     assert json.loads(manage('claim audit --format json').out) == {
         'ok': True,
         'nodes': 2,
@@ -264,7 +282,7 @@ def test_what_is_found_is_told_and_left(manage, database, store):
         assert status == 1
         assert out.splitlines() == [
             'ERROR drift: host host-0',
-            '  7 VCPU recorded; claims and foreign use are 1024 MEMORY_MB, 2 VCPU',
+            '  7 VCPU recorded; claims and unclaimed usage are 1024 MEMORY_MB, 2 VCPU',
             '  -> with --fix, the use that claims are judged by is added up again',
             '',
             '2 nodes, 3 claims, 0 server groups: 1 error, 0 notes.',
@@ -290,7 +308,9 @@ def test_what_cannot_be_repaired_stays_an_error(manage, database, store):
     status, out, _ = manage('claim audit --fix --format json')
     document = json.loads(out)
     assert (status, document['ok']) == (1, False)
-    assert [(one['kind'], one['fixed'], one['found'], one['expected']) for one in document['findings']] == [
+    assert [
+        (one['kind'], one['fixed'], one['found'], one['expected']) for one in document['findings']
+    ] == [
         ('drift', True, {VCPU: 7}, {MEMORY_MB: 1024, VCPU: 2}),
         ('capacity', False, {VCPU: 2}, {VCPU: 1}),
     ]
@@ -303,7 +323,9 @@ def test_a_note_is_no_error(manage, database, store):
     status, out, _ = manage('claim audit')
     assert status == 0
     assert out.splitlines()[0] == f'NOTE empty-group: group {uuid_of("empty")}'
-    assert manage('claim audit --fix').out.endswith('1 server group: 0 errors, 1 note; 1 repaired.\n')
+    assert manage('claim audit --fix').out.endswith(
+        '1 server group: 0 errors, 1 note; 1 repaired.\n'
+    )
 
 
 @pytest.fixture
@@ -325,15 +347,22 @@ def reports(database):
 @pytest.mark.parametrize(
     'reporting, words, status, severity',
     [
-        pytest.param(False, 'claim audit --wait 0.1', 0, 'note', id='the host has not reported since'),
+        pytest.param(
+            False, 'claim audit --wait 0.1', 0, 'note', id='the host has not reported since'
+        ),
         pytest.param(True, 'claim audit', 0, 'note', id='one look does not tell'),
-        pytest.param(True, 'claim audit --wait 0.3', 1, 'error', id='a report should have ended it'),
+        pytest.param(
+            True, 'claim audit --wait 0.3', 1, 'error', id='a report should have ended it'
+        ),
     ],
 )
 def test_a_second_look(manage, database, store, reports, reporting, words, status, severity):
     """A claim is confirmed, and its host does not list the instance: maybe not yet."""
     store.confirm([B], [ZERO])
-    execute(database, f"UPDATE claims SET unseen = 0, changed_s = created_s WHERE consumer_uuid = '{B}'")
+    execute(
+        database,
+        f"UPDATE claims SET unseen = 0, changed_s = created_s WHERE consumer_uuid = '{B}'",
+    )
     if reporting:
         reports()
     result = manage(f'{words} --format json')

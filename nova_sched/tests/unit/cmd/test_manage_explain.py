@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""nova-sched-manage explain: what is read from the database, what is asked for, and how it is printed."""
+"""nova-sched-manage explain: what is read from the database, what is asked for, and how it is
+printed."""
 
 import io
 import json
@@ -26,7 +27,13 @@ from nova_sched.tests.reference import wire
 from nova_sched.tests.test_layers import PACKAGE
 from nova_sched.tests.unit.cmd.test_manage import keys
 
-WEIGHT = {'weigher': 'RAMWeigher', 'raw': 512.0, 'normalised': 0.5, 'multiplier': 2.0, 'weight': 1.0}
+WEIGHT = {
+    'weigher': 'RAMWeigher',
+    'raw': 512.0,
+    'normalised': 0.5,
+    'multiplier': 2.0,
+    'weight': 1.0,
+}
 REFUSED = {
     'request_id': 'req-1',
     'time': NOW,
@@ -82,7 +89,9 @@ PLACED = {
             'node': 'a',
             'weight': 1.0,
             'weights': [WEIGHT],
-            'alternates': [{'host': 'b', 'node': 'b2', 'weight': None, 'weights': [{**WEIGHT, 'raw': None}]}],
+            'alternates': [
+                {'host': 'b', 'node': 'b2', 'weight': None, 'weights': [{**WEIGHT, 'raw': None}]}
+            ],
         },
         {'instance_uuid': 'bbbb', 'host': 'b', 'node': 'b2', 'alternates': []},
     ],
@@ -91,7 +100,11 @@ PLACED = {
 
 def cells(text):
     """The cells of every line of a table that stands in a text."""
-    return [[cell.strip() for cell in line.split('|')[1:-1]] for line in text.splitlines() if '|' in line]
+    return [
+        [cell.strip() for cell in line.split('|')[1:-1]]
+        for line in text.splitlines()
+        if '|' in line
+    ]
 
 
 @pytest.fixture
@@ -298,9 +311,13 @@ def test_a_spec_from_a_file(tmp_path, monkeypatch, stdin):
         pytest.param('{', 'line 1', id='no JSON'),
         pytest.param('{}', 'no RequestSpec', id='no object'),
         pytest.param(
-            json.dumps(objects.to_primitive(objects.Service())), 'no RequestSpec', id='another object'
+            json.dumps(objects.to_primitive(objects.Service())),
+            'no RequestSpec',
+            id='another object',
         ),
-        pytest.param(json.dumps({**RECORDED, 'nova_object.data': 7}), 'RequestSpec', id='a broken object'),
+        pytest.param(
+            json.dumps({**RECORDED, 'nova_object.data': 7}), 'RequestSpec', id='a broken object'
+        ),
     ],
 )
 def test_a_file_that_holds_no_spec(tmp_path, content, why):
@@ -332,7 +349,11 @@ def test_a_bus_that_is_away(tmp_path):
     call = 'import sys; from nova_sched.cmd import manage; sys.exit(manage.main())'
     words = ['explain', 'capacity', '--timeout', '1', '--config-file', str(file)]
     done = subprocess.run(
-        [sys.executable, '-c', call, *words], capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, '-c', call, *words],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (1, '')
     assert 'Nobody answered capacity: the message bus cannot be reached' in done.stderr

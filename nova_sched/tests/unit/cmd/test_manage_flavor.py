@@ -31,9 +31,7 @@ def run(manage, flavors, tmp_path):
     """``run('flavor list', ...)`` with a configuration of these lines besides."""
 
     def run(words, *more, lines='', bus='fake://'):
-        config = (
-            f'[DEFAULT]\ntransport_url = {bus}\n[database]\nconnection = sqlite:///{tmp_path}/db.sqlite\n'
-        )
+        config = f'[DEFAULT]\ntransport_url = {bus}\n[database]\nconnection = sqlite:///{tmp_path}/db.sqlite\n'
         return manage(words, *more, config=config + lines)
 
     return run
@@ -42,10 +40,19 @@ def run(manage, flavors, tmp_path):
 @pytest.mark.parametrize(
     'words, facts',
     [
-        pytest.param('flavor create tiny', {'memory_mb': 256, 'root_gb': 0}, id='as small as it gets'),
+        pytest.param(
+            'flavor create tiny', {'memory_mb': 256, 'root_gb': 0}, id='as small as it gets'
+        ),
         pytest.param(
             'flavor create tiny --id 7 --vcpus 2 --ram 1024 --disk 3 --ephemeral 4 --swap 5',
-            {'flavorid': '7', 'vcpus': 2, 'memory_mb': 1024, 'root_gb': 3, 'ephemeral_gb': 4, 'swap': 5},
+            {
+                'flavorid': '7',
+                'vcpus': 2,
+                'memory_mb': 1024,
+                'root_gb': 3,
+                'ephemeral_gb': 4,
+                'swap': 5,
+            },
             id='all amounts',
         ),
         pytest.param(
@@ -80,13 +87,19 @@ def test_create_again(run, flavors):
     'words, where',
     [
         pytest.param(['big', '--vcpus', '0'], 'flavor big, vcpus: 0', id='no vCPU'),
-        pytest.param(['big', '--ram', str(2**60)], 'flavor big, memory_mb', id='more than there is'),
+        pytest.param(
+            ['big', '--ram', str(2**60)], 'flavor big, memory_mb', id='more than there is'
+        ),
         pytest.param(['big', '--swap', '-1'], 'flavor big, swap: -1', id='less than nothing'),
         pytest.param([' big'], 'flavor name', id='name'),
         pytest.param(['big', '--id', 'x' * 256], 'flavor big, flavorid', id='ID'),
-        pytest.param(['big', '--property', 'hw:numa_nodes=x'], 'flavor big, hw:numa_nodes', id='extra spec'),
         pytest.param(
-            ['big', '--property', 'pci_passthrough:alias=gpu:1'], "no alias 'gpu'", id='no such PCI alias'
+            ['big', '--property', 'hw:numa_nodes=x'], 'flavor big, hw:numa_nodes', id='extra spec'
+        ),
+        pytest.param(
+            ['big', '--property', 'pci_passthrough:alias=gpu:1'],
+            "no alias 'gpu'",
+            id='no such PCI alias',
         ),
     ],
 )
@@ -127,10 +140,18 @@ def test_flavors_are_listed(run, flavors):
     flavors.create(flavor('tiny', extra_specs={'b': '1', 'a': '2'}))
     flavors.create(flavor('big', vcpus=8))
     lines = run('flavor list').out.splitlines()
-    cells = [[cell.strip() for cell in line.split('|')[1:-1]] for line in lines if line.startswith('|')]
-    assert [row[:4] for row in cells[1:]] == [['big', 'big', '8', '512'], ['tiny', 'tiny', '1', '512']]
+    cells = [
+        [cell.strip() for cell in line.split('|')[1:-1]] for line in lines if line.startswith('|')
+    ]
+    assert [row[:4] for row in cells[1:]] == [
+        ['big', 'big', '8', '512'],
+        ['tiny', 'tiny', '1', '512'],
+    ]
     assert cells[2][7] == 'a=2, b=1'
-    assert [row['name'] for row in json.loads(run('flavor list --format json').out)] == ['big', 'tiny']
+    assert [row['name'] for row in json.loads(run('flavor list --format json').out)] == [
+        'big',
+        'tiny',
+    ]
 
 
 QUEUES = '[queues]\nspecials = trait:CUSTOM_SSD, zone:north\n'
@@ -140,10 +161,14 @@ QUEUES = '[queues]\nspecials = trait:CUSTOM_SSD, zone:north\n'
     'extra_specs, queues',
     [
         pytest.param(
-            {}, ['tiny', 'tiny+trait:CUSTOM_SSD', 'tiny+zone:north'], id='one for each special thing'
+            {},
+            ['tiny', 'tiny+trait:CUSTOM_SSD', 'tiny+zone:north'],
+            id='one for each special thing',
         ),
         pytest.param(
-            {'trait:CUSTOM_SSD': 'required'}, ['tiny', 'tiny+zone:north'], id='it asks for one itself'
+            {'trait:CUSTOM_SSD': 'required'},
+            ['tiny', 'tiny+zone:north'],
+            id='it asks for one itself',
         ),
         pytest.param({'hw:numa_nodes': '1'}, [], id='NUMA is for the scheduler'),
     ],

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""nova-sched-manage group: how groups are drawn, and what a template comes to without anybody being asked."""
+"""nova-sched-manage group: how groups are drawn, and what a template comes to without anybody
+being asked."""
 
 import datetime
 import io
@@ -233,24 +234,38 @@ def test_nobody_is_anywhere():
     'facts, status',
     [
         pytest.param({}, 'planned, generation 1, serial 3, made', id='planned'),
-        pytest.param({'dry_run': True, 'uuid': None}, 'a trial, nothing is changed, planned', id='a trial'),
+        pytest.param(
+            {'dry_run': True, 'uuid': None}, 'a trial, nothing is changed, planned', id='a trial'
+        ),
         pytest.param({'expires_at': MOMENT}, 'the plan expires', id='it expires'),
     ],
 )
 def test_the_head_of_a_page(facts, status):
-    text = group_pages.page(made(member('web/0'), member('web/1', 'b', 'pending', uuid_of('s')), **facts))
+    text = group_pages.page(
+        made(member('web/0'), member('web/1', 'b', 'pending', uuid_of('s')), **facts)
+    )
     lines = text.splitlines()
     assert lines[0] == f'Group       {facts.get("uuid", uuid_of("group")) or "none yet"}'
     assert lines[1:3] == ['Name        shop', 'Project     p']
     assert status in ' '.join(lines[3:5])
     assert 'Members     2: 1 planned, 1 pending' in lines
     (row,) = (line for line in lines if 'web/1' in line)
-    assert [cell.strip() for cell in row.split('|')[1:-1]] == ['web/1', 'pending', 'b', '-', uuid_of('s')]
+    assert [cell.strip() for cell in row.split('|')[1:-1]] == [
+        'web/1',
+        'pending',
+        'b',
+        '-',
+        uuid_of('s'),
+    ]
 
 
 def test_moves_and_warnings():
     move = objects.GroupMove(
-        path='web/0', instance_uuid=uuid_of('s'), from_host=None, to_host='b', reason='anti-affinity'
+        path='web/0',
+        instance_uuid=uuid_of('s'),
+        from_host=None,
+        to_host='b',
+        reason='anti-affinity',
     )
     text = group_pages.page(made(moves=[move], warnings=['one node tells no rack']))
     (row,) = (line for line in text.splitlines() if 'anti-affinity' in line)
@@ -304,7 +319,14 @@ def test_a_template_that_makes_sense(manage, file):
     assert (status, err) == (0, '')
     assert out.splitlines()[-1] == '2 members, 1 policy.'
     (row,) = (line for line in out.splitlines() if 'app/web/1' in line)
-    assert [cell.strip() for cell in row.split('|')[1:-1]] == ['app/web/1', 'inline', '2', '512', '10', '-']
+    assert [cell.strip() for cell in row.split('|')[1:-1]] == [
+        'app/web/1',
+        'inline',
+        '2',
+        '512',
+        '10',
+        '-',
+    ]
     (row,) = (line for line in out.splitlines() if 'at most 1 in one' in line)
     assert [cell.strip() for cell in row.split('|')[2:-1]] == [
         'anti-affinity', 'host', '2', 'at most 1 in one', 'required',
@@ -335,7 +357,9 @@ def test_policies_that_can_be_kept_nowhere(manage, file):
 
 def test_a_rack_may_span_zones_where_nobody_is_asked(manage, file):
     """Which levels lie in each other is the cluster's, and not the configuration's."""
-    file.write_text(TEMPLATE.replace('level: host}', 'level: zone}, {type: affinity, level: rack}'))
+    file.write_text(
+        TEMPLATE.replace('level: host}', 'level: zone}, {type: affinity, level: rack}')
+    )
     status, out, _ = manage('group validate', str(file))
     assert (status, 'Contradiction' in out) == (0, False)
 
@@ -350,7 +374,9 @@ def test_from_standard_input(manage, monkeypatch):
     [
         pytest.param('--parameter count=3', 3, id='parameter'),
         pytest.param('--parameters {tmp}/p.yaml', 4, id='file of parameters'),
-        pytest.param('--parameters {tmp}/p.yaml --parameter count=5', 5, id='the single one goes first'),
+        pytest.param(
+            '--parameters {tmp}/p.yaml --parameter count=5', 5, id='the single one goes first'
+        ),
     ],
 )
 def test_parameters(manage, file, tmp_path, options, members):
@@ -365,7 +391,9 @@ def test_flavors_of_the_configuration_and_of_the_line(manage, file, tmp_path):
     (tmp_path / 'own.yaml').write_text('small: {vcpus: 4, ram: 512}\n')
     config = f'[groups]\nflavors = {tmp_path}/all.yaml\n'
     for more, vcpus in ([], 3), (['--flavors', f'{tmp_path}/own.yaml'], 4):
-        found = json.loads(manage('group validate --format json', str(file), *more, config=config).out)
+        found = json.loads(
+            manage('group validate --format json', str(file), *more, config=config).out
+        )
         assert {one['vcpus'] for one in found['members']} == {vcpus}
     status, _, err = manage('group validate', str(file))
     assert status == 1
@@ -376,18 +404,25 @@ def test_levels_of_the_configuration(manage, file):
     file.write_text(TEMPLATE.replace('level: host', 'level: power_feed'))
     config = '[topology]\norders = host < power_feed\n'
     assert manage('group validate', str(file), config=config).status == 0
-    assert 'power_feed is none of host, rack, room, zone' in manage('group validate', str(file)).err
+    assert (
+        'power_feed is none of host, rack, room, zone' in manage('group validate', str(file)).err
+    )
 
 
 @pytest.mark.parametrize(
     'change, place, why',
     [
         pytest.param(
-            ('anti-affinity', 'hate'), '17:25:', 'resources.app.properties.policies.0.type', id='a word'
+            ('anti-affinity', 'hate'),
+            '17:25:',
+            'resources.app.properties.policies.0.type',
+            id='a word',
         ),
         pytest.param(('members: [web]', 'members: [wed]'), '16:17:', 'wed', id='no such resource'),
         pytest.param(('resources:', 'resources: ]'), '4:12:', 'parsing', id='no YAML'),
-        pytest.param(('default: 2', 'default: 0'), '4:1:', 'resources: there is no member', id='no member'),
+        pytest.param(
+            ('default: 2', 'default: 0'), '4:1:', 'resources: there is no member', id='no member'
+        ),
         pytest.param(
             ('disk: 10}', "disk: 10, extra_specs: {'hw:numa_nodes': 3}}"),
             '',
@@ -410,7 +445,10 @@ def test_a_template_that_makes_no_sense(manage, file, change, place, why):
     assert why in err
     found = json.loads(manage('group validate --format json', str(file)).out)
     assert found['ok'] is False
-    assert ''.join(f'{found["error"][name]}:' for name in ('line', 'column') if found['error'][name]) == place
+    assert (
+        ''.join(f'{found["error"][name]}:' for name in ('line', 'column') if found['error'][name])
+        == place
+    )
 
 
 @pytest.mark.parametrize(
@@ -419,10 +457,16 @@ def test_a_template_that_makes_no_sense(manage, file, change, place, why):
         pytest.param('group validate {tmp}/none.yaml', 'No such file', id='no template'),
         pytest.param('group create {tmp}/none.yaml', 'No such file', id='no template to create'),
         pytest.param(
-            'group validate {tmp}/shop.yaml --flavors {tmp}/none.yaml', 'No such file', id='no flavors'
+            'group validate {tmp}/shop.yaml --flavors {tmp}/none.yaml',
+            'No such file',
+            id='no flavors',
         ),
-        pytest.param('group validate {tmp}/shop.yaml --images {tmp}/list.yaml', 'no mapping', id='no images'),
-        pytest.param('group validate {tmp}/shop.yaml --parameters {tmp}/x.yaml', 'line', id='no YAML'),
+        pytest.param(
+            'group validate {tmp}/shop.yaml --images {tmp}/list.yaml', 'no mapping', id='no images'
+        ),
+        pytest.param(
+            'group validate {tmp}/shop.yaml --parameters {tmp}/x.yaml', 'line', id='no YAML'
+        ),
     ],
 )
 def test_files_that_are_no_good(manage, file, tmp_path, words, why):
@@ -452,7 +496,9 @@ def test_nobody_answers(manage):
     assert 'Nobody answered show' in err
 
 
-@pytest.mark.parametrize('words', ['group', 'group create', 'group show', 'group create x --parameter y'])
+@pytest.mark.parametrize(
+    'words', ['group', 'group create', 'group show', 'group create x --parameter y']
+)
 def test_a_line_that_makes_no_sense(capsys, words):
     with pytest.raises(SystemExit) as ended:
         commands.parser().parse_args(words.split())

@@ -24,7 +24,8 @@ from nova_sched.tests.unit.db.ledger import entry, hold
 
 @pytest.fixture
 def ledger(database):
-    """The ledger of the configuration: project p has two servers and a job that has failed, q a limit."""
+    """The ledger of the configuration: project p has two servers and a job that has failed, q a
+    limit."""
     made = SqlLedger(database)
     made.open([entry(queue='tiny'), entry('b', created_s=NOW + 1)], [hold(vcpus=3), hold('b')])
     made.open([entry('c', project_id='q', created_s=NOW + 2, message='secret')])
@@ -39,7 +40,9 @@ def run(manage, ledger, tmp_path):
 
     def run(words, *more, lines='[quota]\nlimits = servers=5, class:VCPU=7\n'):
         return manage(
-            words, *more, config=f'[database]\nconnection = sqlite:///{tmp_path}/db.sqlite\n{lines}'
+            words,
+            *more,
+            config=f'[database]\nconnection = sqlite:///{tmp_path}/db.sqlite\n{lines}',
         )
 
     return run
@@ -56,12 +59,20 @@ def test_quota_show(run):
         ('p', 'class:VCPU', 3, 7, None),
     ]
     assert shown(run('quota show q --format json').out)[0] == ('q', 'servers', 0, None, -1)
-    assert shown(run('quota show nobody --format json').out)[0] == ('nobody', 'servers', 0, 5, None)
+    assert shown(run('quota show nobody --format json').out)[0] == (
+        'nobody',
+        'servers',
+        0,
+        5,
+        None,
+    )
 
 
 def test_quota_list(run):
     lines = run('quota list').out.splitlines()
-    cells = [[cell.strip() for cell in line.split('|')[1:-1]] for line in lines if line.startswith('|')]
+    cells = [
+        [cell.strip() for cell in line.split('|')[1:-1]] for line in lines if line.startswith('|')
+    ]
     assert cells == [
         ['Project', 'Resource', 'Used', 'Limit', 'Own'],
         ['p', 'servers', '2', '5', ''],
@@ -93,14 +104,26 @@ def test_quota_of_keystone(run):
 @pytest.mark.parametrize(
     'words, own, said',
     [
-        pytest.param('p servers 9', {'servers': 9}, 'the limit 9 of servers, of its own; 2 used', id='more'),
-        pytest.param('p servers 0', {'servers': 0}, 'the limit 0 of servers, of its own; 2 used', id='less'),
         pytest.param(
-            'p class:CUSTOM_GPU -1', {'class:CUSTOM_GPU': -1}, 'no limit of class:CUSTOM_GPU', id='none'
+            'p servers 9', {'servers': 9}, 'the limit 9 of servers, of its own; 2 used', id='more'
         ),
-        pytest.param('q servers default', {}, 'the limit 5 of servers, as by default', id='default'),
         pytest.param(
-            'p class:DISK_GB default', {}, 'no limit of class:DISK_GB, as by default', id='not named'
+            'p servers 0', {'servers': 0}, 'the limit 0 of servers, of its own; 2 used', id='less'
+        ),
+        pytest.param(
+            'p class:CUSTOM_GPU -1',
+            {'class:CUSTOM_GPU': -1},
+            'no limit of class:CUSTOM_GPU',
+            id='none',
+        ),
+        pytest.param(
+            'q servers default', {}, 'the limit 5 of servers, as by default', id='default'
+        ),
+        pytest.param(
+            'p class:DISK_GB default',
+            {},
+            'no limit of class:DISK_GB, as by default',
+            id='not named',
         ),
     ],
 )
@@ -176,7 +199,14 @@ def test_a_job_that_is_not_there(run, words):
 
 
 @pytest.mark.parametrize(
-    'words', ['quota show p', 'quota list', 'quota set p servers 1', 'job list', f'job show {uuid_of("a")}']
+    'words',
+    [
+        'quota show p',
+        'quota list',
+        'quota set p servers 1',
+        'job list',
+        f'job show {uuid_of("a")}',
+    ],
 )
 def test_what_json_holds_is_documented(run, words):
     page = (ROOT / 'doc/source/command-line.rst').read_text()

@@ -35,7 +35,9 @@ OFF = frozenset(['COMPUTE_STATUS_DISABLED'])
 
 
 def cloud(*nodes, **changes):
-    return Cloud(Changes(nodes=nodes or (facts(),), **changes), NOW, down_time_s=60, default_zone='nova')
+    return Cloud(
+        Changes(nodes=nodes or (facts(),), **changes), NOW, down_time_s=60, default_zone='nova'
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,9 +64,13 @@ def test_the_state_of_a_host(node, service, state):
     'aggregates, zones',
     [
         pytest.param([], ['nova'], id='no aggregate: the default'),
-        pytest.param([aggregate(1, ['host-0'], ssd='true')], ['nova'], id='an aggregate that names none'),
+        pytest.param(
+            [aggregate(1, ['host-0'], ssd='true')], ['nova'], id='an aggregate that names none'
+        ),
         pytest.param([aggregate(1, ['host-0'], availability_zone='b, a')], ['a', 'b'], id='two'),
-        pytest.param([aggregate(1, ['host-1'], availability_zone='a')], ['nova'], id='of another host'),
+        pytest.param(
+            [aggregate(1, ['host-1'], availability_zone='a')], ['nova'], id='of another host'
+        ),
     ],
 )
 def test_the_zones_of_a_host(aggregates, zones):
@@ -120,7 +126,8 @@ def test_which_nodes_are_listed(hosts, zone, found):
 
 def test_the_row_of_a_node():
     node = facts(
-        claims=[('a', {'state': CONFIRMED}), ('b', {}), ('c', {'state': PLANNED})], foreign_instances=2
+        claims=[('a', {'state': CONFIRMED}), ('b', {}), ('c', {'state': PLANNED})],
+        foreign_instances=2,
     )
     row = rows.node(cloud(node, services=(ServiceFacts('host-0', True, 'why not'),)), node)
     assert row.pop('resources').keys() == {'VCPU', 'MEMORY_MB', 'DISK_GB'}
@@ -146,7 +153,8 @@ def test_all_that_is_known_of_a_host():
         hypervisor_type='QEMU',
     )
     found = rows.host(
-        cloud(node, facts('host-1'), aggregates=ZONES, instances={'host-0': frozenset(['i-1'])}), 'host-0'
+        cloud(node, facts('host-1'), aggregates=ZONES, instances={'host-0': frozenset(['i-1'])}),
+        'host-0',
     )
     assert [one['node'] for one in found['nodes']] == ['host-0']
     assert found['nodes'][0]['traits'] == ['T1', 'T2']
@@ -175,7 +183,11 @@ def test_the_row_of_a_claim(words, expires_at):
     node = facts(claims=[('a', {'created_s': NOW, 'project_id': 'p', **words})])
     (row,) = rows.claims(cloud(node), node.claims)
     assert row['claim_uuid'] == node.claims[0].uuid
-    assert (row['host'], row['node'], row['node_uuid']) == ('host-0', 'host-0', uuid_of('node host-0'))
+    assert (row['host'], row['node'], row['node_uuid']) == (
+        'host-0',
+        'host-0',
+        uuid_of('node host-0'),
+    )
     assert (row['project_id'], row['resources']) == ('p', {'MEMORY_MB': 512, 'VCPU': 1})
     assert (row['created_at'], row['expires_at']) == ('2027-01-15T08:00:00+00:00', expires_at)
 
@@ -183,11 +195,17 @@ def test_the_row_of_a_claim(words, expires_at):
 def test_what_a_claim_holds_beside_amounts():
     has = machine(cell(0, [], range(4), pages=[(2048, 8)]), pools=[pool(2)])
     parts = has.fit(wanted(dedicated(2, memory_mb=4, pagesize_kb=2048), requests=[device(1)]))
-    below = HardwareAllocation(parts.cells, parts.devices, (Allotted('1', 'gpu', {'CUSTOM_GPU': 1}),))
+    below = HardwareAllocation(
+        parts.cells, parts.devices, (Allotted('1', 'gpu', {'CUSTOM_GPU': 1}),)
+    )
     node = facts(claims=[('a', {'parts': below}), ('b', {})])
     holding, plain = rows.claims(cloud(node), node.claims)
-    assert holding['cells'] == [{'cell': 0, 'dedicated_cpus': [0, 1], 'memory_mb': 4, 'page_kb': 2048}]
-    assert holding['devices'] == [{'vendor_id': '8086', 'product_id': '1572', 'numa_node': 0, 'count': 1}]
+    assert holding['cells'] == [
+        {'cell': 0, 'dedicated_cpus': [0, 1], 'memory_mb': 4, 'page_kb': 2048}
+    ]
+    assert holding['devices'] == [
+        {'vendor_id': '8086', 'product_id': '1572', 'numa_node': 0, 'count': 1}
+    ]
     assert holding['providers'] == [{'provider_uuid': 'gpu', 'resources': {'CUSTOM_GPU': 1}}]
     assert (plain['cells'], plain['devices'], plain['providers']) == ([], [], [])
 

@@ -61,7 +61,12 @@ def test_a_row():
 
 def test_one_of_another_release_tells_less():
     found = scheduler.row(SchedulerFacts(uuid_of('one'), 'h', 1, NOW, NOW, {'placed': 2}), NOW)
-    assert (found['placed'], found['refused'], found['lag_s'], found['conflict_rate']) == (2, 0, None, 0.0)
+    assert (found['placed'], found['refused'], found['lag_s'], found['conflict_rate']) == (
+        2,
+        0,
+        None,
+        0.0,
+    )
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,9 @@ def test_a_moment_is_iso_8601_in_utc(seconds, text):
     'when, now_s, age, until',
     [
         pytest.param(MOMENT, NOW + 5, '5 s ago', 'overdue', id='past'),
-        pytest.param(MOMENT, NOW - 300, '0 s ago', 'in 5 min', id='to come, or a clock that runs ahead'),
+        pytest.param(
+            MOMENT, NOW - 300, '0 s ago', 'in 5 min', id='to come, or a clock that runs ahead'
+        ),
         pytest.param(None, NOW, 'never', 'never', id='none'),
     ],
 )

@@ -25,7 +25,9 @@ def run(*arguments, lines=None, folder=None):
         file.write_text(f'[DEFAULT]\ntransport_url = fake://\n{lines}\n')
         arguments = ('--config-file', str(file), *arguments)
     # The tests choose a backend in the environment, which goes before a file.
-    env = {name: value for name, value in os.environ.items() if name != 'OS_DEFAULT__SERVICE_BACKEND'}
+    env = {
+        name: value for name, value in os.environ.items() if name != 'OS_DEFAULT__SERVICE_BACKEND'
+    }
     done = subprocess.run(
         [sys.executable, '-m', 'nova_sched.cmd.scheduler', *arguments],
         env=env,
@@ -63,7 +65,10 @@ def test_a_bad_configuration_ends_it_with_one_sentence(tmp_path, lines, words):
 
 def test_a_configuration_file_that_is_not_there():
     status, said = run('--config-file', '/no/such/file.conf')
-    assert (status, said) == (1, 'scheduler.py: Failed to find some config files: /no/such/file.conf\n')
+    assert (status, said) == (
+        1,
+        'scheduler.py: Failed to find some config files: /no/such/file.conf\n',
+    )
 
 
 def test_help():

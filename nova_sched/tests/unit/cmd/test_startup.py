@@ -44,7 +44,8 @@ def test_a_sound_configuration_passes(configured):
 
 @pytest.fixture
 def plug_in(monkeypatch, tmp_path):
-    """A package that brings a rule, and an option of it; what it registers is forgotten in the end."""
+    """A package that brings a rule, and an option of it; what it registers is forgotten in the
+    end."""
     source = (
         'from oslo_config import cfg\n'
         'OPTS = [cfg.IntOpt("late_limit", min=1, mutable=True)]\n'
@@ -62,32 +63,50 @@ def plug_in(monkeypatch, tmp_path):
 
 
 MISTAKES = [
-    pytest.param('[scheduler]\nmax_attempts = many', 'option max_attempts', id='a word for a number'),
+    pytest.param(
+        '[scheduler]\nmax_attempts = many', 'option max_attempts', id='a word for a number'
+    ),
     pytest.param('[scheduler]\nworkers = -1', 'option workers', id='too small'),
     pytest.param('[claims]\nstore = paper', 'option store', id='not a choice'),
     pytest.param('[DEFAULT]\nservice_down_time = 0', 'option service_down_time', id='no time'),
     pytest.param('[DEFAULT]\nhost = two words', 'option host', id='no host name'),
     pytest.param(
-        '[filter_scheduler]\nram_weight_multiplier = heavy', 'ram_weight_multiplier', id='a multiplier'
+        '[filter_scheduler]\nram_weight_multiplier = heavy',
+        'ram_weight_multiplier',
+        id='a multiplier',
     ),
-    pytest.param('[filter_scheduler]\nsoft_affinity_weight_multiplier = -1', 'soft_affinity', id='negative'),
     pytest.param(
-        '[filter_scheduler]\nenabled_filters = MagicFilter', 'no filter is named MagicFilter', id='filter'
+        '[filter_scheduler]\nsoft_affinity_weight_multiplier = -1', 'soft_affinity', id='negative'
     ),
-    pytest.param('[filter_scheduler]\nweight_classes = MagicWeigher', 'MagicWeigher cannot be', id='weigher'),
     pytest.param(
-        '[filter_scheduler]\navailable_filters = no.such.F', 'no.such.F cannot be', id='filter class'
+        '[filter_scheduler]\nenabled_filters = MagicFilter',
+        'no filter is named MagicFilter',
+        id='filter',
+    ),
+    pytest.param(
+        '[filter_scheduler]\nweight_classes = MagicWeigher', 'MagicWeigher cannot be', id='weigher'
+    ),
+    pytest.param(
+        '[filter_scheduler]\navailable_filters = no.such.F',
+        'no.such.F cannot be',
+        id='filter class',
     ),
     pytest.param('[stats]\ncell_uuid = here', 'option cell_uuid', id='no UUID'),
     pytest.param('[stats]\nmax_report_size = 1', 'option max_report_size', id='a small limit'),
     pytest.param(
-        '[DEFAULT]\ntransport_url = pigeon://scott:tiger@x/', '[DEFAULT] transport_url', id='unknown bus'
+        '[DEFAULT]\ntransport_url = pigeon://scott:tiger@x/',
+        '[DEFAULT] transport_url',
+        id='unknown bus',
     ),
     pytest.param(
-        '[DEFAULT]\ntransport_url = rabbit://scott:tiger@[/', '[DEFAULT] transport_url', id='bad bus'
+        '[DEFAULT]\ntransport_url = rabbit://scott:tiger@[/',
+        '[DEFAULT] transport_url',
+        id='bad bus',
     ),
     pytest.param(
-        '[database]\nconnection = paper://scott:tiger@x/db', '[database] connection', id='unknown database'
+        '[database]\nconnection = paper://scott:tiger@x/db',
+        '[database] connection',
+        id='unknown database',
     ),
     pytest.param('[database]\nconnection = tiger', '[database] connection', id='no URL'),
 ]
@@ -142,7 +161,10 @@ def test_a_program_that_cannot_go_on(capsys, error):
 
 
 def test_a_mistake_in_an_option_of_a_plug_in_is_one_sentence(configured, capsys, plug_in):
-    assert startup.guarded(lambda: startup.check(configured('[filter_scheduler]\nlate_limit = 0'))) == 1
+    assert (
+        startup.guarded(lambda: startup.check(configured('[filter_scheduler]\nlate_limit = 0')))
+        == 1
+    )
     assert 'late_limit' in capsys.readouterr().err
 
 
@@ -183,7 +205,9 @@ def test_options_that_may_change_are_taken_over(reloadable):
     [
         pytest.param('[scheduler]\nmax_attempts = many', id='a word for a number'),
         pytest.param('[scheduler]\nmax_attempts = 0', id='too small'),
-        pytest.param('[scheduler]\nmax_attempts = 5\n[claims]\nstore = paper', id='a mistake elsewhere'),
+        pytest.param(
+            '[scheduler]\nmax_attempts = 5\n[claims]\nstore = paper', id='a mistake elsewhere'
+        ),
         pytest.param('max_attempts', id='no configuration'),
     ],
 )
@@ -201,8 +225,12 @@ def test_a_mistake_changes_nothing(reloadable, caplog, lines):
 @pytest.mark.parametrize(
     'lines, words',
     [
-        pytest.param('enabled_filters = MagicFilter', 'no filter is named MagicFilter', id='no such filter'),
-        pytest.param('weight_classes = MagicWeigher', 'MagicWeigher cannot be loaded', id='no such weigher'),
+        pytest.param(
+            'enabled_filters = MagicFilter', 'no filter is named MagicFilter', id='no such filter'
+        ),
+        pytest.param(
+            'weight_classes = MagicWeigher', 'MagicWeigher cannot be loaded', id='no such weigher'
+        ),
         pytest.param('late_limit = 0', 'late_limit', id='an option of a plug-in'),
     ],
 )

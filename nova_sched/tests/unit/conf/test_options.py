@@ -27,7 +27,13 @@ NOVAS = [
     ('scheduler', 'max_attempts', cfg.IntOpt, 3, 1),
     ('filter_scheduler', 'host_subset_size', cfg.IntOpt, 1, 1),
     ('filter_scheduler', 'track_instance_changes', cfg.BoolOpt, True, None),
-    ('filter_scheduler', 'available_filters', cfg.MultiStrOpt, ['nova.scheduler.filters.all_filters'], None),
+    (
+        'filter_scheduler',
+        'available_filters',
+        cfg.MultiStrOpt,
+        ['nova.scheduler.filters.all_filters'],
+        None,
+    ),
     (
         'filter_scheduler',
         'enabled_filters',
@@ -41,7 +47,13 @@ NOVAS = [
         ],
         None,
     ),
-    ('filter_scheduler', 'weight_classes', cfg.ListOpt, ['nova.scheduler.weights.all_weighers'], None),
+    (
+        'filter_scheduler',
+        'weight_classes',
+        cfg.ListOpt,
+        ['nova.scheduler.weights.all_weighers'],
+        None,
+    ),
     ('filter_scheduler', 'ram_weight_multiplier', cfg.FloatOpt, 1.0, None),
     ('filter_scheduler', 'cpu_weight_multiplier', cfg.FloatOpt, 1.0, None),
     ('filter_scheduler', 'disk_weight_multiplier', cfg.FloatOpt, 1.0, None),
@@ -79,7 +91,8 @@ NOVAS = [
     ('DEFAULT', 'default_availability_zone', cfg.StrOpt, 'nova', None),
     ('DEFAULT', 'service_down_time', cfg.IntOpt, 60, None),
 ]
-# Ours alone: here Nova has another default (workers), the same one by another way (host), or no such option.
+# Ours alone: here Nova has another default (workers), the same one by another way (host), or no
+# such option.
 OURS = {
     ('DEFAULT', 'host'),
     ('DEFAULT', 'service_backend'),
@@ -110,7 +123,8 @@ def option_of(group, name):
 
 
 @pytest.mark.parametrize(
-    'group, name, kind, default, least', [pytest.param(*row, id=f'{row[0]}.{row[1]}') for row in NOVAS]
+    'group, name, kind, default, least',
+    [pytest.param(*row, id=f'{row[0]}.{row[1]}') for row in NOVAS],
 )
 def test_an_option_of_nova_is_as_in_nova(group, name, kind, default, least):
     option = option_of(group, name)
@@ -148,11 +162,16 @@ def test_what_is_registered_is_listed(module):
     groups = fresh._groups  # oslo.config tells nobody else
     found = {('DEFAULT', name) for name in fresh._opts if module.GROUP == 'DEFAULT'}
     found |= (
-        {(module.GROUP, name) for name in groups[module.GROUP]._opts} if module.GROUP in groups else set()
+        {(module.GROUP, name) for name in groups[module.GROUP]._opts}
+        if module.GROUP in groups
+        else set()
     )
     assert (
         found
-        - {('DEFAULT', name) for name in ('config_file', 'config_dir', 'config_source', 'shell_completion')}
+        - {
+            ('DEFAULT', name)
+            for name in ('config_file', 'config_dir', 'config_source', 'shell_completion')
+        }
         == listed
     )
 
@@ -178,15 +197,23 @@ LISTS = 'def list_opts():\n    return [("filter_scheduler", []), (None, [])]\n'
 @pytest.mark.parametrize(
     'name, group, source, listed',
     [
-        pytest.param('opts_a', 'nova_sched__filters', LISTS, ['filter_scheduler', 'DEFAULT'], id='a filter'),
         pytest.param(
-            'opts_b', 'nova_sched__weighers', LISTS, ['filter_scheduler', 'DEFAULT'], id='a weigher'
+            'opts_a', 'nova_sched__filters', LISTS, ['filter_scheduler', 'DEFAULT'], id='a filter'
+        ),
+        pytest.param(
+            'opts_b',
+            'nova_sched__weighers',
+            LISTS,
+            ['filter_scheduler', 'DEFAULT'],
+            id='a weigher',
         ),
         pytest.param('opts_c', 'console_scripts', LISTS, [], id='no rule'),
         pytest.param('opts_d', 'nova_sched__filters', '1 / 0', [], id='a broken one'),
     ],
 )
-def test_options_of_packages_with_rules(monkeypatch, tmp_path, caplog, name, group, source, listed):
+def test_options_of_packages_with_rules(
+    monkeypatch, tmp_path, caplog, name, group, source, listed
+):
     monkeypatch.syspath_prepend(tmp_path)
     points = {'oslo__config__opts': {name: f'{name}:list_opts'}, group: {'A': f'{name}:A'}}
     install(tmp_path, name, source, **points)

@@ -36,7 +36,9 @@ from nova_sched.tests.options import settings
 def test_ratios(caplog, items, found, bad):
     with settings({'metrics.weight_setting': items}):
         assert ratios('metrics', 'weight_setting') == found
-        warning = f'[metrics] weight_setting has items that do not read name=ratio: {", ".join(bad)}'
+        warning = (
+            f'[metrics] weight_setting has items that do not read name=ratio: {", ".join(bad)}'
+        )
         assert [record.getMessage() for record in caplog.records] == ([warning] if bad else [])
         caplog.clear()
         assert ratios('metrics', 'weight_setting') == found

@@ -109,7 +109,9 @@ class Bulk:
         write(INSERT, [row(number) for number in range(count + 1)])
         now = {number: {'number': -number, 'words': f'now %s {number}'} for number in range(count)}
         update = bulk.Update(TABLE, 'number', 'words')
-        write(update, [{'uuid': key(number), **values} for number, values in reversed(now.items())])
+        write(
+            update, [{'uuid': key(number), **values} for number, values in reversed(now.items())]
+        )
         assert read() == [row(number, **now.get(number, {})) for number in range(count + 1)]
 
     @pytest.mark.parametrize(
@@ -152,7 +154,9 @@ class Bulk:
             found = bulk.Select(TABLE, 'words', 'number', lock=lock).run(
                 connection, {key(number) for number in (*range(count), count + 1)}
             )
-        assert sorted(map(tuple, found)) == [(row(n)['words'], row(n)['number']) for n in range(count)]
+        assert sorted(map(tuple, found)) == [
+            (row(n)['words'], row(n)['number']) for n in range(count)
+        ]
 
     def test_rows_by_another_column(self, database, write):
         write(INSERT, [row(number, number=number % 2) for number in range(4)])
@@ -167,7 +171,8 @@ class Bulk:
         write(INSERT, rows)
         write(MARK, [key(number) for number in range(count)])
         assert read() == [
-            {**one, 'name': one['uuid']} if one['flag'] and one is not rows[-1] else one for one in rows
+            {**one, 'name': one['uuid']} if one['flag'] and one is not rows[-1] else one
+            for one in rows
         ]
 
     def test_a_column_that_cannot_become_the_same(self, write, read):
@@ -196,7 +201,10 @@ class Bulk:
 
     def test_keys_that_are_not_there(self, write, read):
         write(INSERT, [row(0)])
-        write(bulk.Update(TABLE, 'words'), [{'uuid': key(number), 'words': 'w'} for number in range(3)])
+        write(
+            bulk.Update(TABLE, 'words'),
+            [{'uuid': key(number), 'words': 'w'} for number in range(3)],
+        )
         assert read() == [row(0, words='w')]
         write(DELETE, [key(2), key(1), key(0)])
         assert read() == []

@@ -11,8 +11,8 @@
 # under the License.
 """What every store of candidates keeps: tests that memory and each database run.
 
-``Candidates`` asks for the fixture ``candidates``, ``InDatabase`` for ``database``: an engine on the newest
-schema, with empty tables.
+``Candidates`` asks for the fixture ``candidates``, ``InDatabase`` for ``database``: an engine on
+the newest schema, with empty tables.
 """
 
 import pytest
@@ -25,7 +25,12 @@ SPEC = '{"flavor": "ü"}'
 
 
 def one(name='one', **facts):
-    known = {'uuid': uuid_of(name), 'instance_uuid': uuid_of('i'), 'node_uuid': uuid_of('n'), 'rank': 1}
+    known = {
+        'uuid': uuid_of(name),
+        'instance_uuid': uuid_of('i'),
+        'node_uuid': uuid_of('n'),
+        'rank': 1,
+    }
     return {**known, 'host': 'a', 'nodename': 'A', **facts}
 
 
@@ -85,5 +90,6 @@ def rows(database):
     """How many rows of candidates and of their requests there are."""
     with database.connect() as connection:
         return tuple(
-            len(connection.execute(table.select()).all()) for table in (CANDIDATES, CANDIDATE_REQUESTS)
+            len(connection.execute(table.select()).all())
+            for table in (CANDIDATES, CANDIDATE_REQUESTS)
         )

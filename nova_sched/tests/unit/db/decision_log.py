@@ -11,7 +11,8 @@
 # under the License.
 """What the store of trails keeps on every database: tests that each database runs.
 
-A module of tests brings the fixture ``database``: an engine on the newest schema, with empty tables.
+A module of tests brings the fixture ``database``: an engine on the newest schema, with empty
+tables.
 """
 
 import pytest

@@ -11,7 +11,8 @@
 # under the License.
 """What the list of flavors keeps on every database: tests that each database runs.
 
-A module of tests brings the fixture ``database``: an engine on the newest schema, with empty tables.
+A module of tests brings the fixture ``database``: an engine on the newest schema, with empty
+tables.
 """
 
 from concurrent import futures
@@ -24,7 +25,14 @@ from nova_sched.tests.builders import NOW
 
 
 def flavor(name='tiny', **facts):
-    known = {'name': name, 'flavorid': name, 'vcpus': 1, 'memory_mb': 512, 'root_gb': 1, 'ephemeral_gb': 0}
+    known = {
+        'name': name,
+        'flavorid': name,
+        'vcpus': 1,
+        'memory_mb': 512,
+        'root_gb': 1,
+        'ephemeral_gb': 0,
+    }
     return {**known, 'swap': 0, 'extra_specs': {}, 'created_s': NOW, **facts}
 
 
@@ -38,7 +46,11 @@ class Flavors:
 
     def test_flavors_are_listed_by_name(self, flavors):
         extra_specs = {'b:ü': '1', 'a': 'x'}
-        made = [flavor('tiny'), flavor('Big', vcpus=8, extra_specs=extra_specs), flavor('small', swap=7)]
+        made = [
+            flavor('tiny'),
+            flavor('Big', vcpus=8, extra_specs=extra_specs),
+            flavor('small', swap=7),
+        ]
         assert [flavors.create(one) for one in made] == [True] * 3
         assert flavors.list() == (3, [made[1], made[2], made[0]])
 

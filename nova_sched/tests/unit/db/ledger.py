@@ -11,7 +11,8 @@
 # under the License.
 """What the ledger of jobs and quotas keeps on every database: tests that each database runs.
 
-A module of tests brings the fixture ``database``: an engine on the newest schema, with empty tables.
+A module of tests brings the fixture ``database``: an engine on the newest schema, with empty
+tables.
 """
 
 import collections
@@ -33,7 +34,12 @@ from nova_sched.tests.builders import NOW, uuid_of
 
 def entry(name='a', **facts):
     """A create of instance `i (name)`, of project p."""
-    known = {'uuid': uuid_of(name), 'kind': 'create', 'instance_uuid': uuid_of(f'i {name}'), 'message': '{}'}
+    known = {
+        'uuid': uuid_of(name),
+        'kind': 'create',
+        'instance_uuid': uuid_of(f'i {name}'),
+        'message': '{}',
+    }
     return Entry(**{**known, 'project_id': 'p', 'created_s': NOW, 'updated_s': NOW, **facts})
 
 
@@ -56,7 +62,9 @@ class Patient:
 
 def hold(name='a', project='p', servers=1, vcpus=0):
     amounts = {'servers': servers, 'class:VCPU': vcpus}
-    return Hold(uuid_of(f'i {name}'), project, {key: amount for key, amount in amounts.items() if amount})
+    return Hold(
+        uuid_of(f'i {name}'), project, {key: amount for key, amount in amounts.items() if amount}
+    )
 
 
 def limited(**most):
@@ -71,7 +79,10 @@ def check_books(database):
     with database.connect() as connection:
         for _, project, amounts in connection.execute(sa.select(QUOTA_HOLDS)):
             sums[project].update(json.loads(amounts))
-        used = {project: json.loads(found) for project, found in connection.execute(sa.select(QUOTA_USAGE))}
+        used = {
+            project: json.loads(found)
+            for project, found in connection.execute(sa.select(QUOTA_USAGE))
+        }
     assert {project: found for project, found in used.items() if found} == sums
 
 
@@ -105,7 +116,9 @@ class Jobs(Battery):
             pytest.param({'project_id': 'q'}, 'c', id='project'),
             pytest.param({'state': FAILED}, 'b', id='state'),
             pytest.param({'instance_uuid': uuid_of('i a')}, 'da', id='instance'),
-            pytest.param({'instance_uuid': uuid_of('i a'), 'state': FAILED}, '', id='both must hold'),
+            pytest.param(
+                {'instance_uuid': uuid_of('i a'), 'state': FAILED}, '', id='both must hold'
+            ),
             pytest.param({'limit': 2}, 'da', id='at most'),
             pytest.param({'marker': uuid_of('a'), 'limit': 1}, 'b', id='after one'),
             pytest.param({'marker': uuid_of('c')}, '', id='after the last'),
@@ -147,7 +160,9 @@ class Jobs(Battery):
         assert (ended.why[:2], len(ended.why)) == ('üx', LETTERS)
 
     def test_a_create_is_cancelled_while_it_is_queued(self, ledger):
-        ledger.open([entry(host='n1'), entry('b', kind='delete', instance_uuid=uuid_of('i a'))], [hold()])
+        ledger.open(
+            [entry(host='n1'), entry('b', kind='delete', instance_uuid=uuid_of('i a'))], [hold()]
+        )
         gone = ledger.cancel(uuid_of('i a'), NOW + 1)
         assert gone == entry(host='n1', state=CANCELLED, updated_s=NOW + 1)
         assert ledger.find(uuid_of('a')) == gone
@@ -200,7 +215,9 @@ class Quotas(Battery):
             pytest.param(hold(vcpus=5), {'servers': 1, 'class:VCPU': 5}, id='more'),
             pytest.param(hold(vcpus=1), {'servers': 1, 'class:VCPU': 2}, id='less'),
             pytest.param(
-                hold(servers=2), {'servers': 2, 'class:VCPU': 2}, id='more of one, none of the other'
+                hold(servers=2),
+                {'servers': 2, 'class:VCPU': 2},
+                id='more of one, none of the other',
             ),
         ],
     )
@@ -218,7 +235,9 @@ class Quotas(Battery):
         [
             pytest.param(limited(servers=3, vcpus=6), None, id='just enough'),
             pytest.param(limited(servers=2), ('p', 'servers', 2, 1, 2), id='one too many'),
-            pytest.param(limited(servers=9, vcpus=5), ('p', 'class:VCPU', 4, 2, 5), id='of the second'),
+            pytest.param(
+                limited(servers=9, vcpus=5), ('p', 'class:VCPU', 4, 2, 5), id='of the second'
+            ),
             pytest.param(limited(servers=0), ('p', 'servers', 2, 1, 0), id='none allowed'),
             pytest.param(limited(servers=-1, vcpus=-1), None, id='no limit'),
             pytest.param(limited(), None, id='not named'),
@@ -240,7 +259,9 @@ class Quotas(Battery):
     def test_one_project_over_its_limit_refuses_the_whole_call(self, ledger):
         most = {'p': {}, 'q': {'servers': 0}}
         with pytest.raises(errors.QuotaExceeded):
-            ledger.open([entry(), entry('b', project_id='q')], [hold(), hold('b', 'q')], most.__getitem__)
+            ledger.open(
+                [entry(), entry('b', project_id='q')], [hold(), hold('b', 'q')], most.__getitem__
+            )
         assert ledger.usage('p') == ledger.usage('q') == {}
         assert ledger.list() == []
 
@@ -343,7 +364,12 @@ class Quotas(Battery):
         assert ledger.usage('p') == used
 
     def test_own_limits(self, ledger):
-        for resource, limit in (('servers', 3), ('class:VCPU', 1), ('class:VCPU', 1), ('class:VCPU', -1)):
+        for resource, limit in (
+            ('servers', 3),
+            ('class:VCPU', 1),
+            ('class:VCPU', 1),
+            ('class:VCPU', -1),
+        ):
             ledger.set_limit('p', resource, limit)
         ledger.set_limit('q', 'servers', 0)
         assert ledger.limits('p') == {'servers': 3, 'class:VCPU': -1}
@@ -381,7 +407,9 @@ class AtOnce(Battery):
         ledger.open([entry('c')], [hold('c')])
         with futures.ThreadPoolExecutor(6) as pool:
             found = list(
-                pool.map(lambda _: ledger.open([entry(), entry('b')], [hold(), hold('b')]), range(6))
+                pool.map(
+                    lambda _: ledger.open([entry(), entry('b')], [hold(), hold('b')]), range(6)
+                )
             )
         assert found == [[entry(), entry('b')]] * 6
         assert ledger.usage('p') == {'servers': 3}
@@ -406,7 +434,9 @@ class AtOnce(Battery):
             for number in range(12):
                 names = [f'{worker} {number} {one}' for one in range(3)]
                 projects = chance.choices('pqr', k=3)
-                jobs = [entry(name, project_id=of) for name, of in zip(names, projects, strict=True)]
+                jobs = [
+                    entry(name, project_id=of) for name, of in zip(names, projects, strict=True)
+                ]
                 holds = [hold(name, of, vcpus=2) for name, of in zip(names, projects, strict=True)]
                 chance.shuffle(jobs), chance.shuffle(holds)
                 try:

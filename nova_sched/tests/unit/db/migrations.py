@@ -85,5 +85,7 @@ class Migrations:
         claims.c.state.type = sa.String(99)
         claims.c.project_id.nullable = False
         sa.Index('new_index', claims.c.state)
-        kinds = {one[0] if isinstance(one, tuple) else one[0][0] for one in differences(database, other)}
+        kinds = {
+            one[0] if isinstance(one, tuple) else one[0][0] for one in differences(database, other)
+        }
         assert kinds == {'add_column', 'modify_type', 'modify_nullable', 'add_index'}

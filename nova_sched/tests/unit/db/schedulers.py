@@ -11,7 +11,8 @@
 # under the License.
 """What the list of schedulers is on every database: tests that each database runs.
 
-A module of tests brings the fixture ``database``: an engine on the newest schema, with empty tables.
+A module of tests brings the fixture ``database``: an engine on the newest schema, with empty
+tables.
 """
 
 import dataclasses
@@ -34,7 +35,11 @@ class Schedulers:
         return SqlSchedulers(database)
 
     def test_what_was_written_is_read_by_host_oldest_first(self, schedulers):
-        late, early, other = one('late', started_s=NOW + 0.5), one('early'), one('other', host='a host')
+        late, early, other = (
+            one('late', started_s=NOW + 0.5),
+            one('early'),
+            one('other', host='a host'),
+        )
         for facts in (late, early, other):
             schedulers.write(facts)
         assert schedulers.alive(NOW) == [other, early, late]

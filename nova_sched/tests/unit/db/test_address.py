@@ -20,8 +20,12 @@ from nova_sched.db import address
 @pytest.mark.parametrize(
     'url, shown',
     [
-        pytest.param('mysql+pymysql://u:secret@h/db?x=1', 'mysql+pymysql://u:***@h/db?x=1', id='password'),
-        pytest.param('postgresql+psycopg2://u@h/db', 'postgresql+psycopg2://u@h/db', id='no password'),
+        pytest.param(
+            'mysql+pymysql://u:secret@h/db?x=1', 'mysql+pymysql://u:***@h/db?x=1', id='password'
+        ),
+        pytest.param(
+            'postgresql+psycopg2://u@h/db', 'postgresql+psycopg2://u@h/db', id='no password'
+        ),
         pytest.param('sqlite:////var/lib/x.sqlite', 'sqlite:////var/lib/x.sqlite', id='file'),
     ],
 )

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of the database engine: how SQLite is set up, and what errors do to connections that threads keep."""
+"""Tests of the database engine: how SQLite is set up, and what errors do to connections that
+threads keep."""
 
 import gc
 import sqlite3
@@ -65,7 +66,8 @@ def test_sqlite_is_set_up(database, pragma, value):
 
 
 def test_a_connection_that_is_forgotten_gives_nobody_else_a_turn(database, monkeypatch):
-    """Python may find it in the midst of a transaction; others would wait for that, and it for them."""
+    """Python may find it in the midst of a transaction; others would wait for that, and it for
+    them."""
     turns = []
     monkeypatch.setattr(time, 'sleep', turns.append)
     forgotten = database.connect()
@@ -112,11 +114,18 @@ def test_a_link_that_is_cut_while_the_first_connection_is_made(path, monkeypatch
         pytest.param('no url at all', errors.BadConfig, 'URL', id='no URL'),
         pytest.param('nothing://host/name', errors.BadConfig, 'nothing', id='unknown dialect'),
         pytest.param('sqlite+nothing:///x', errors.BadConfig, 'nothing', id='unknown driver'),
-        pytest.param('sqlite:////no/such/folder/x.sqlite', errors.BadConfig, 'open', id='no such folder'),
         pytest.param(
-            'postgresql+psycopg2://a@127.0.0.1:1/b', errors.StoreUnavailable, 'refused', id='PostgreSQL away'
+            'sqlite:////no/such/folder/x.sqlite', errors.BadConfig, 'open', id='no such folder'
         ),
-        pytest.param('mysql+pymysql://a@127.0.0.1:1/b', errors.StoreUnavailable, 'connect', id='MySQL away'),
+        pytest.param(
+            'postgresql+psycopg2://a@127.0.0.1:1/b',
+            errors.StoreUnavailable,
+            'refused',
+            id='PostgreSQL away',
+        ),
+        pytest.param(
+            'mysql+pymysql://a@127.0.0.1:1/b', errors.StoreUnavailable, 'connect', id='MySQL away'
+        ),
     ],
 )
 def test_a_database_that_cannot_be_used(url, error, words):
@@ -145,7 +154,9 @@ def a_deadlock(connection):
 
 def a_full_file(connection):
     insert(connection)
-    connection.execute(sa.text('PRAGMA max_page_count = 1'))  # that is: no page more than there are
+    connection.execute(
+        sa.text('PRAGMA max_page_count = 1')
+    )  # that is: no page more than there are
     connection.execute(sa.text('CREATE TABLE big (words TEXT)'))
 
 

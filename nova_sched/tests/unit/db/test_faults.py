@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of what databases' errors mean: each driver's own, bare and in the wrappings that they come in."""
+"""Tests of what databases' errors mean: each driver's own, bare and in the wrappings that they
+come in."""
 
 import sqlite3
 
@@ -27,7 +28,8 @@ Away, Busy, Full = errors.StoreUnavailable, errors.StoreBusy, errors.StoreFull
 Operational, Internal = pymysql.err.OperationalError, pymysql.err.InternalError
 
 DIALECTS = [
-    sa.create_engine(f'{name}://').dialect for name in ('sqlite', 'postgresql+psycopg2', 'mysql+pymysql')
+    sa.create_engine(f'{name}://').dialect
+    for name in ('sqlite', 'postgresql+psycopg2', 'mysql+pymysql')
 ]
 
 
@@ -107,7 +109,9 @@ def in_sqlalchemy(error):
 
 
 @pytest.mark.parametrize('error, kind', TABLE)
-@pytest.mark.parametrize('wrapped', [lambda error: error, in_sqlalchemy], ids=['bare', 'in SQLAlchemy'])
+@pytest.mark.parametrize(
+    'wrapped', [lambda error: error, in_sqlalchemy], ids=['bare', 'in SQLAlchemy']
+)
 def test_what_an_error_means(error, kind, wrapped):
     assert faults.meaning(wrapped(error), dialect_of(error)) is kind
 
@@ -115,16 +119,26 @@ def test_what_an_error_means(error, kind, wrapped):
 @pytest.mark.parametrize(
     'error, kind',
     [
-        pytest.param(db_error.DBDeadlock(in_sqlalchemy(Operational(1213, 'x'))), Busy, id='deadlock'),
-        pytest.param(db_error.DBDeadlock(Exception('deadlock')), Busy, id='deadlock without a code'),
-        pytest.param(db_error.DBConnectionError(Exception('gone')), Away, id='connection'),
-        pytest.param(db_error.DBNonExistentDatabase('x'), Away, id='the database is gone'),
-        pytest.param(db_error.DBError(in_sqlalchemy(of_postgresql('25006'))), Away, id='read-only'),
         pytest.param(
-            db_error.DBError(in_sqlalchemy(Internal(3, 'write: errno: 28'))), Full, id='no file is written'
+            db_error.DBDeadlock(in_sqlalchemy(Operational(1213, 'x'))), Busy, id='deadlock'
         ),
         pytest.param(
-            db_error.DBNonExistentTable('t', in_sqlalchemy(of_sqlite('SQLITE_ERROR'))), None, id='no table'
+            db_error.DBDeadlock(Exception('deadlock')), Busy, id='deadlock without a code'
+        ),
+        pytest.param(db_error.DBConnectionError(Exception('gone')), Away, id='connection'),
+        pytest.param(db_error.DBNonExistentDatabase('x'), Away, id='the database is gone'),
+        pytest.param(
+            db_error.DBError(in_sqlalchemy(of_postgresql('25006'))), Away, id='read-only'
+        ),
+        pytest.param(
+            db_error.DBError(in_sqlalchemy(Internal(3, 'write: errno: 28'))),
+            Full,
+            id='no file is written',
+        ),
+        pytest.param(
+            db_error.DBNonExistentTable('t', in_sqlalchemy(of_sqlite('SQLITE_ERROR'))),
+            None,
+            id='no table',
         ),
         pytest.param(db_error.DBDuplicateEntry(['a']), None, id='twice'),
         pytest.param(sa.exc.TimeoutError('QueuePool limit'), Away, id='no connection is left'),
@@ -139,9 +153,15 @@ def test_errors_above_the_driver(error, kind):
 @pytest.mark.parametrize(
     'error, kind, words',
     [
-        pytest.param(in_sqlalchemy(Operational(1213, 'Deadlock found')), Busy, 'busy.*Deadlock', id='busy'),
-        pytest.param(in_sqlalchemy(of_sqlite('SQLITE_FULL')), Full, 'full.*SQLITE_FULL', id='full'),
-        pytest.param(db_error.DBConnectionError(Exception('gone\nfar')), Away, 'answer: gone$', id='away'),
+        pytest.param(
+            in_sqlalchemy(Operational(1213, 'Deadlock found')), Busy, 'busy.*Deadlock', id='busy'
+        ),
+        pytest.param(
+            in_sqlalchemy(of_sqlite('SQLITE_FULL')), Full, 'full.*SQLITE_FULL', id='full'
+        ),
+        pytest.param(
+            db_error.DBConnectionError(Exception('gone\nfar')), Away, 'answer: gone$', id='away'
+        ),
         pytest.param(errors.NodeNotFound('n'), errors.NodeNotFound, 'no node n', id='one of ours'),
         pytest.param(KeyError(1213), KeyError, '1213', id='one of Python'),
     ],

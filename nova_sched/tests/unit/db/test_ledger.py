@@ -53,7 +53,9 @@ LOOKS = {
 }
 
 
-@pytest.mark.parametrize('work', [pytest.param(work, id=name) for name, work in (CALLS | LOOKS).items()])
+@pytest.mark.parametrize(
+    'work', [pytest.param(work, id=name) for name, work in (CALLS | LOOKS).items()]
+)
 def test_a_database_that_is_away(gone, work):
     with pytest.raises(errors.StoreUnavailable):
         work(SqlLedger(gone))

@@ -126,7 +126,9 @@ def test_what_the_server_is_told(given, kind, said, expected):
     assert limits.of_session(given, kind, said) == statements
 
 
-@pytest.mark.parametrize('given', [DEFAULT.for_audit(), DEFAULT.for_upgrade()], ids=['audit', 'upgrade'])
+@pytest.mark.parametrize(
+    'given', [DEFAULT.for_audit(), DEFAULT.for_upgrade()], ids=['audit', 'upgrade']
+)
 def test_work_that_takes_long_is_waited_for(given):
     assert given.answer_s == 0
     assert given.silence_s == DEFAULT.silence_s

@@ -40,7 +40,8 @@ def definition(found, *policies):
 
 
 class Cloud:
-    """Hosts h0, h1, ...: two in each rack, four in each room, 8 vCPUs each; and a scheduler on them.
+    """Hosts h0, h1, ...: two in each rack, four in each room, 8 vCPUs each; and a scheduler on
+    them.
 
     Further schedulers share the store.
     """
@@ -70,12 +71,15 @@ class Cloud:
         return self.groups.create(found, SOURCE, **{'name': 'g', 'context': Context(), **words})
 
     def build(self, group, path, name=None, found=None, request_id=None, **changes):
-        """Have a scheduler place a server that is this member; returns the chosen host and the alternates.
+        """Have a scheduler place a server that is this member; returns the chosen host and the
+        alternates.
 
         ``changes`` are fields of the spec, ``hints`` more of its hints.
         """
         request = self.request(group, path, name, found, **changes)
-        placed = self.scheduler.place([request], alternates=True, context=Context(request_id=request_id))
+        placed = self.scheduler.place(
+            [request], alternates=True, context=Context(request_id=request_id)
+        )
         return [one.host for one in placed[0]]
 
     def request(self, group, path, name=None, found=None, hints=None, flavor=SMALL, **changes):
@@ -94,7 +98,9 @@ class Cloud:
         spec = member_spec.spec_of(Member(name, flavor), 'p', 'u', uuid_of(name))
         for field, value in changes.items():
             setattr(spec, field, value)
-        ((chosen,),) = self.scheduler.place(translate.requests(spec, [uuid_of(name)]), context=Context())
+        ((chosen,),) = self.scheduler.place(
+            translate.requests(spec, [uuid_of(name)]), context=Context()
+        )
         return chosen.host
 
     def confirm(self, host, *names):
@@ -104,7 +110,9 @@ class Cloud:
         )
 
     def disable(self, host):
-        self.scheduler.call(self.scheduler.state_sync.set_service, host, True, 'broken', False, 0.0)
+        self.scheduler.call(
+            self.scheduler.state_sync.set_service, host, True, 'broken', False, 0.0
+        )
 
     def places(self, group):
         """Where the members are: path -> host."""

@@ -21,7 +21,8 @@ from nova_sched.claims.memory import MemoryClaimStore
 class Unsteady(MemoryClaimStore):
     """A store that is away while ``away`` is set; it counts what it was asked in vain.
 
-    ``forgets`` is how many of the next calls are done, but do not get through to the caller any more.
+    ``forgets`` is how many of the next calls are done, but do not get through to the caller any
+    more.
     """
 
     def __init__(self):
@@ -52,7 +53,8 @@ for _name in ClaimStore.__abstractmethods__:
 
 
 class Contested(MemoryClaimStore):
-    """Somebody else commits first: the next of ``rivals`` (lists of placements) just before each commit.
+    """Somebody else commits first: the next of ``rivals`` (lists of placements) just before each
+    commit.
 
     ``commits`` notes the consumers of each commit of ours.
     """
@@ -92,6 +94,8 @@ class Squeamish(Contested):
         self.consumers = consumers
 
     def commit(self, placements):
-        if any(claim.consumer_uuid in self.consumers for one in placements for claim in one.claims):
+        if any(
+            claim.consumer_uuid in self.consumers for one in placements for claim in one.claims
+        ):
             raise OverflowError('too much for this column')
         return super().commit(placements)

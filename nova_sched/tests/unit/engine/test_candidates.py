@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of candidates: what is offered, in which order, for how long, and what becomes of a claim."""
+"""Tests of candidates: what is offered, in which order, for how long, and what becomes of a
+claim."""
 
 import pytest
 
@@ -53,7 +54,8 @@ class Unsteady(MemoryCandidates):
 
 
 class Offering(World):
-    """A world whose candidates turn its loop themselves. Hosts have 4, 3, 2 … GiB of memory, and 2 vCPUs."""
+    """A world whose candidates turn its loop themselves. Hosts have 4, 3, 2 … GiB of memory, and 2
+    vCPUs."""
 
     def __init__(self, hosts=3, store=None, offers=None, **settings):
         super().__init__(store, **settings)
@@ -84,7 +86,9 @@ class Offering(World):
 
     def claim(self, candidate, asked=None):
         found, _ = self.candidates.find(candidate.uuid)
-        return self.call(self.candidates.claim, found, asked or request(instance_uuid=found.instance_uuid))
+        return self.call(
+            self.candidates.claim, found, asked or request(instance_uuid=found.instance_uuid)
+        )
 
     def claimed(self):
         """host -> instances with a claim there."""
@@ -136,7 +140,9 @@ class TestOffer:
 
     def test_no_more_than_pass(self):
         world = Offering(hosts=3)
-        assert hosts_of(world.offer(request(instance_uuid=A, memory_mb=3000))) == [['host-0', 'host-1']]
+        assert hosts_of(world.offer(request(instance_uuid=A, memory_mb=3000))) == [
+            ['host-0', 'host-1']
+        ]
 
     @pytest.mark.parametrize(
         'asked, found',
@@ -265,7 +271,8 @@ class TestClaim:
 
 
 class TestBySeveral:
-    """One scheduler offers, another one claims, before it has looked at what the first has done."""
+    """One scheduler offers, another one claims, before it has looked at what the first has
+    done."""
 
     @pytest.fixture
     def two(self):

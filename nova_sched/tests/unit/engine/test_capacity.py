@@ -100,7 +100,9 @@ POOLS = [pool(2, 0), pool(1, 1)]
     'filters, words',
     [
         pytest.param([], {'vcpus': 1, 'memory_mb': 300}, id='capacity alone'),
-        pytest.param([RamFilter(), CoreFilter(), DiskFilter()], {'root_gb': 7}, id='filters of it'),
+        pytest.param(
+            [RamFilter(), CoreFilter(), DiskFilter()], {'root_gb': 7}, id='filters of it'
+        ),
         pytest.param([NumInstancesFilter()], {}, id='instances of a host'),
         pytest.param([IoOpsFilter()], {}, id='builds on a host'),
         pytest.param(
@@ -129,7 +131,9 @@ def test_as_many_as_could_be_placed(filters, words, seed):
             id='both',
         ),
         pytest.param(
-            [PciPassthroughFilter()], wanted(dedicated(1), requests=[device(1)]), id='judged pieces only'
+            [PciPassthroughFilter()],
+            wanted(dedicated(1), requests=[device(1)]),
+            id='judged pieces only',
         ),
         pytest.param([], wanted(dedicated(9)), id='pieces that nobody judges'),
     ],

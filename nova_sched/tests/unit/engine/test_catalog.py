@@ -56,12 +56,18 @@ def test_what_is_always_on():
     [
         pytest.param([], [catalog.ALL_FILTERS], [], id='none'),
         pytest.param(
-            ['RamFilter', 'ComputeFilter'], [catalog.ALL_FILTERS], [RamFilter, ComputeFilter], id='in order'
+            ['RamFilter', 'ComputeFilter'],
+            [catalog.ALL_FILTERS],
+            [RamFilter, ComputeFilter],
+            id='in order',
         ),
         pytest.param(['RamFilter'], [], [RamFilter], id='ours are there anyway'),
         pytest.param(
             ['RamFilter', 'ComputeFilter'],
-            [f'{NOVA}.filters.ram_filter.RamFilter', f'{NOVA}.filters.compute_filter.ComputeFilter'],
+            [
+                f'{NOVA}.filters.ram_filter.RamFilter',
+                f'{NOVA}.filters.compute_filter.ComputeFilter',
+            ],
             [RamFilter, ComputeFilter],
             id="Nova's paths mean ours",
         ),
@@ -72,7 +78,10 @@ def test_what_is_always_on():
             id='a class by its path',
         ),
         pytest.param(
-            ['OutOfTreeFilter'], [f'{PLUGINS}.everything'], [ForeignFilter], id='a list by its path'
+            ['OutOfTreeFilter'],
+            [f'{PLUGINS}.everything'],
+            [ForeignFilter],
+            id='a list by its path',
         ),
     ],
 )
@@ -86,14 +95,20 @@ def test_filters(enabled, available, found):
     'paths, found',
     [
         pytest.param([], [], id='none'),
-        pytest.param([f'{NOVA}.weights.ram.RAMWeigher'], [RAMWeigher], id="Nova's path means ours"),
+        pytest.param(
+            [f'{NOVA}.weights.ram.RAMWeigher'], [RAMWeigher], id="Nova's path means ours"
+        ),
         pytest.param(['CPUWeigher', 'RAMWeigher'], [CPUWeigher, RAMWeigher], id='names, in order'),
         pytest.param(['nova_sched.weighers.ram.RAMWeigher'], [RAMWeigher], id='our own path'),
         pytest.param(
-            [f'{PLUGINS}.OutOfTreeWeigher', 'RAMWeigher'], [ForeignWeigher, RAMWeigher], id='one by its path'
+            [f'{PLUGINS}.OutOfTreeWeigher', 'RAMWeigher'],
+            [ForeignWeigher, RAMWeigher],
+            id='one by its path',
         ),
         pytest.param(
-            ['RAMWeigher', f'{NOVA}.weights.ram.RAMWeigher'], [RAMWeigher], id='named twice, counted once'
+            ['RAMWeigher', f'{NOVA}.weights.ram.RAMWeigher'],
+            [RAMWeigher],
+            id='named twice, counted once',
         ),
         pytest.param([catalog.ALL_WEIGHERS], list(rules.WEIGHERS.values()), id='all'),
     ],
@@ -164,9 +179,13 @@ def test_what_is_unknown_is_told_with_what_is_known(load, option, words, known):
     'name, words',
     [
         pytest.param(
-            'PickyFilter', 'PickyFilter cannot be made: no such rack', id='it raises when it is made'
+            'PickyFilter',
+            'PickyFilter cannot be made: no such rack',
+            id='it raises when it is made',
         ),
-        pytest.param('numbers', 'numbers cannot be loaded: ', id='a function that lists no classes'),
+        pytest.param(
+            'numbers', 'numbers cannot be loaded: ', id='a function that lists no classes'
+        ),
         pytest.param('NUMBER', 'NUMBER cannot be loaded: ', id='neither class nor function'),
     ],
 )
@@ -183,16 +202,24 @@ def test_a_package_is_found_as_soon_as_it_is_installed(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(tmp_path)
     before = catalog.known('nova_sched.filters')
     source = 'class LateFilter:\n    def host_passes(self, host_state, spec_obj):\n        return True\n'
-    install(tmp_path, 'late_rules', source, nova_sched__filters={'LateFilter': 'late_rules:LateFilter'})
+    install(
+        tmp_path, 'late_rules', source, nova_sched__filters={'LateFilter': 'late_rules:LateFilter'}
+    )
     assert catalog.known('nova_sched.filters').keys() - before == {'LateFilter'}
-    assert [one.name for one in catalog.filters(['LateFilter', 'RamFilter'])] == ['LateFilter', 'RamFilter']
+    assert [one.name for one in catalog.filters(['LateFilter', 'RamFilter'])] == [
+        'LateFilter',
+        'RamFilter',
+    ]
 
 
 def test_a_broken_package_is_told_and_left_out(monkeypatch, tmp_path, caplog):
     monkeypatch.syspath_prepend(tmp_path)
     before = catalog.known('nova_sched.filters')
     install(
-        tmp_path, 'broken_rules', '1 / 0', nova_sched__filters={'BrokenFilter': 'broken_rules:BrokenFilter'}
+        tmp_path,
+        'broken_rules',
+        '1 / 0',
+        nova_sched__filters={'BrokenFilter': 'broken_rules:BrokenFilter'},
     )
     assert catalog.known('nova_sched.filters') == before
     assert 'Plug-in BrokenFilter of nova_sched.filters cannot be loaded' in caplog.text
@@ -200,7 +227,9 @@ def test_a_broken_package_is_told_and_left_out(monkeypatch, tmp_path, caplog):
 
 def test_the_default_configuration_can_be_loaded():
     wanted = CONF.filter_scheduler
-    assert [one.name for one in catalog.filters(wanted.enabled_filters, wanted.available_filters)] == [
+    assert [
+        one.name for one in catalog.filters(wanted.enabled_filters, wanted.available_filters)
+    ] == [
         'ComputeFilter',
         'ComputeCapabilitiesFilter',
         'ImagePropertiesFilter',

@@ -24,7 +24,9 @@ A, B, NODE = uuid_of('instance A'), uuid_of('instance B'), uuid_of('node')
 
 
 def commit(consumer=A, before=1, claims=1):
-    return Commit({NODE: (before, before + 1)}, (consumer,), (claim(consumer, NODE, uuid=consumer),) * claims)
+    return Commit(
+        {NODE: (before, before + 1)}, (consumer,), (claim(consumer, NODE, uuid=consumer),) * claims
+    )
 
 
 class Bus:
@@ -52,7 +54,9 @@ def test_what_comes_together_is_one_message():
     made.tell(looks={'other': None})
     made.tell(tables=True)
     made.flush()
-    assert bus.sent == [ChangeEvent(NOW, (commit(A), commit(B, 2)), {NODE: 7, 'other': None}, True)]
+    assert bus.sent == [
+        ChangeEvent(NOW, (commit(A), commit(B, 2)), {NODE: 7, 'other': None}, True)
+    ]
     assert (made.figures.news_told, made.figures.news_dropped) == (1, 0)
 
 

@@ -147,10 +147,13 @@ class TestNewInstance:
     """It runs nowhere yet, says who claims for it."""
 
     def claim(self, world, host='host-0', **words):
-        return world.call(world.claim_service.claim, asks(**words), host, host, 'req-1', None, None, True)
+        return world.call(
+            world.claim_service.claim, asks(**words), host, host, 'req-1', None, None, True
+        )
 
     def confirmed_by_another(self, world, host, vcpus=1):
-        """Another scheduler has claimed for it there, and confirmed that; this one has not heard of it."""
+        """Another scheduler has claimed for it there, and confirmed that; this one has not heard
+        of it."""
         commit(world.store, claim(A, node(host), vcpus=vcpus, request_id='req-1'))
         world.store.finish(A, [node(host)])
 
@@ -178,7 +181,9 @@ class TestNewInstance:
         assert states(world) == {(A, 'host-0'): PENDING}
 
     @pytest.mark.parametrize('known', [True, False], ids=['known here', 'not known here'])
-    @pytest.mark.parametrize('vcpus', [1, 3, 9], ids=['fits', 'does not fit beside it', 'never fits'])
+    @pytest.mark.parametrize(
+        'vcpus', [1, 3, 9], ids=['fits', 'does not fit beside it', 'never fits']
+    )
     def test_one_that_runs_elsewhere(self, world, known, vcpus):
         world.place(asks(B, vcpus=2, force_hosts=['host-0']))
         self.confirmed_by_another(world, 'host-1')
@@ -290,7 +295,9 @@ class TestConfirmAndAbort:
         assert states(world) == {}
 
     @pytest.mark.parametrize(
-        'instance, host', [(B, None), (A, 'host-1'), (A, 'host-9')], ids=['instance', 'host', 'unknown host']
+        'instance, host',
+        [(B, None), (A, 'host-1'), (A, 'host-9')],
+        ids=['instance', 'host', 'unknown host'],
     )
     def test_abort_what_is_not_there(self, world, instance, host):
         world.place(asks(A, force_hosts=['host-0']))

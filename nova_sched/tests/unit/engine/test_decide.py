@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of one decision: the candidates, what callers allow, the chain, the weights and the best."""
+"""Tests of one decision: the candidates, what callers allow, the chain, the weights and the
+best."""
 
 import random
 
@@ -33,7 +34,11 @@ def bools(digits):
 class TestField:
     def test_at_first_everybody_is_in(self):
         candidates = CandidateSet(3)
-        assert (candidates.rows().tolist(), candidates.left, candidates.steps) == ([0, 1, 2], 3, ())
+        assert (candidates.rows().tolist(), candidates.left, candidates.steps) == (
+            [0, 1, 2],
+            3,
+            (),
+        )
 
     @pytest.mark.parametrize(
         'verdicts, rows, lefts',
@@ -77,10 +82,17 @@ class TestField:
     [
         pytest.param({}, 'abBc', [], id='nothing is asked'),
         pytest.param({'destination': Destination()}, 'abBc', [], id='an empty destination'),
-        pytest.param({'destination': Destination('b')}, 'b', ['requested_destination'], id='a host, exactly'),
-        pytest.param({'destination': Destination('d')}, '', ['requested_destination'], id='an unknown host'),
         pytest.param(
-            {'destination': Destination('a', 'node a')}, 'a', ['requested_destination'], id='and its node'
+            {'destination': Destination('b')}, 'b', ['requested_destination'], id='a host, exactly'
+        ),
+        pytest.param(
+            {'destination': Destination('d')}, '', ['requested_destination'], id='an unknown host'
+        ),
+        pytest.param(
+            {'destination': Destination('a', 'node a')},
+            'a',
+            ['requested_destination'],
+            id='and its node',
         ),
         pytest.param(
             {'destination': Destination('a', 'node b')},
@@ -89,7 +101,10 @@ class TestField:
             id='and the node of another',
         ),
         pytest.param(
-            {'destination': Destination(None, 'node c')}, 'c', ['requested_destination'], id='a node only'
+            {'destination': Destination(None, 'node c')},
+            'c',
+            ['requested_destination'],
+            id='a node only',
         ),
         pytest.param(
             {'destination': Destination(None, None, CELL_1)},
@@ -98,7 +113,10 @@ class TestField:
             id='a cell, or one not told',
         ),
         pytest.param(
-            {'destination': Destination(None, None, CELL_1, True)}, 'abBc', [], id='a cell that may be left'
+            {'destination': Destination(None, None, CELL_1, True)},
+            'abBc',
+            [],
+            id='a cell that may be left',
         ),
         pytest.param(
             {'destination': Destination(None, None, uuid_of('cell 3'))},
@@ -112,10 +130,15 @@ class TestField:
             ['requested_destination', 'requested_cell'],
             id='a host of another cell',
         ),
-        pytest.param({'ignore_hosts': ['B', 'unknown']}, 'ac', ['ignore_hosts'], id='ignored in any case'),
+        pytest.param(
+            {'ignore_hosts': ['B', 'unknown']}, 'ac', ['ignore_hosts'], id='ignored in any case'
+        ),
         pytest.param({'force_hosts': ['B']}, 'bB', ['force_hosts'], id='forced in any case'),
         pytest.param(
-            {'force_nodes': ['node c', 'node B']}, 'Bc', ['force_nodes'], id='forced nodes, exactly'
+            {'force_nodes': ['node c', 'node B']},
+            'Bc',
+            ['force_nodes'],
+            id='forced nodes, exactly',
         ),
         pytest.param({'force_nodes': ['NODE C']}, '', ['force_nodes'], id='not in any case'),
         pytest.param(
@@ -158,7 +181,9 @@ class TestSurvivors:
 
     def test_nobody_is_asked_when_nothing_is_left(self):
         late = Named('host-0', name='late')
-        candidates = survivors(rules([Named(name='none'), late], always_on=[]), hosts(2), request())
+        candidates = survivors(
+            rules([Named(name='none'), late], always_on=[]), hosts(2), request()
+        )
         assert (candidates.left, candidates.steps, late.asked) == (0, (('none', 2, 0),), 0)
 
     def test_an_empty_cluster(self):
@@ -198,7 +223,10 @@ class TestSurvivors:
         ] == asked
 
     def test_a_rule_that_runs_once_is_asked_about_the_first_instance_only(self):
-        once, each = Named('host-1', 'host-2', name='once', once=True), Named('host-0', 'host-1', name='each')
+        once, each = (
+            Named('host-1', 'host-2', name='once', once=True),
+            Named('host-0', 'host-1', name='each'),
+        )
         chain, seen = rules([once, each], always_on=[]), hosts(3)
         candidates = None
         for index in range(3):
@@ -209,13 +237,17 @@ class TestSurvivors:
     def test_later_instances_start_from_what_the_earlier_one_left(self):
         seen = hosts(3)
         first = survivors(rules([Named('host-1', 'host-2')], always_on=[]), seen, request())
-        later = survivors(rules([], always_on=[]), seen, request(ignore_hosts=['host-1']), 1, first)
+        later = survivors(
+            rules([], always_on=[]), seen, request(ignore_hosts=['host-1']), 1, first
+        )
         assert names(seen, later.rows()) == ['host-1', 'host-2']
         assert (later.left, later.steps) == (2, ())
 
     def test_a_rule_that_opens_each_host_sees_survivors_only(self):
         opened = Opened('host-1', 'host-3')
-        candidates = survivors(rules([Named('host-1', 'host-2'), opened], always_on=[]), hosts(4), request())
+        candidates = survivors(
+            rules([Named('host-1', 'host-2'), opened], always_on=[]), hosts(4), request()
+        )
         assert opened.seen == ['host-1', 'host-2']
         assert candidates.rows().tolist() == [1]
         assert candidates.steps[-1] == ('Opened', 2, 1)
@@ -246,7 +278,9 @@ def naive(raw, multiplier, low, high, rows):
 )
 def test_weigh(weighers, rows):
     made = [
-        Score(*(raw if raw is not None else [None]), multiplier=multiplier, minval=low, maxval=high)
+        Score(
+            *(raw if raw is not None else [None]), multiplier=multiplier, minval=low, maxval=high
+        )
         for raw, multiplier, low, high in weighers
     ]
     parts = [naive(raw, multiplier, low, high, rows) for raw, multiplier, low, high in weighers]
@@ -270,7 +304,9 @@ weights = st.lists(st.sampled_from([-np.inf, -1.0, 0.0, 0.5, 2.0]) | st.floats(-
 class TestBest:
     @given(weights=weights, count=st.integers(0, 45))
     def test_as_sorted(self, weights, count):
-        wanted = sorted(range(len(weights)), key=lambda position: (-weights[position], position))[:count]
+        wanted = sorted(range(len(weights)), key=lambda position: (-weights[position], position))[
+            :count
+        ]
         assert best(np.array(weights), count) == wanted
 
     @given(weights=weights, count=st.integers(0, 45), seed=st.integers(0, 9))
@@ -284,7 +320,10 @@ class TestBest:
         assert found[len(top) :] == wanted[len(top) : count]
 
     def test_every_one_of_the_top_may_come_first(self):
-        found = {best(np.array([1.0, 2.0, 2.0, 0.0, 2.0]), 1, random.Random(seed))[0] for seed in range(50)}
+        found = {
+            best(np.array([1.0, 2.0, 2.0, 0.0, 2.0]), 1, random.Random(seed))[0]
+            for seed in range(50)
+        }
         assert found == {1, 2, 4}
 
     def test_the_weights_stay(self):

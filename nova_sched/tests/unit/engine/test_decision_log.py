@@ -32,7 +32,8 @@ def one(request_id='req-1', time=NOW, **facts):
 
 
 class Away(MemoryDecisionLog):
-    """A store that is away, or breaks, while ``error`` is set; ``batches`` are those that it took."""
+    """A store that is away, or breaks, while ``error`` is set; ``batches`` are those that it
+    took."""
 
     def __init__(self, error=None):
         super().__init__()
@@ -74,7 +75,11 @@ class TestDecisionLog:
             made.keep(one(n=n))
         assert store.batches == []
         made.flush()
-        assert [[found['n'] for found in batch] for batch in store.batches] == [[0, 1], [2, 3], [4]]
+        assert [[found['n'] for found in batch] for batch in store.batches] == [
+            [0, 1],
+            [2, 3],
+            [4],
+        ]
         assert [found['n'] for found in made.show('req-1')] == [0, 1, 2, 3, 4]
 
     def test_one_that_nobody_could_ask_for_is_not_kept(self):
@@ -191,7 +196,12 @@ class TestScheduler:
 
     def test_a_success_with_the_weights_of_the_winners(self):
         (kept,) = self.decide(self.world(sample=1.0), request(instance_uuid=A))
-        assert (kept['outcome'], kept['reason'], kept['hosts'], kept['found']) == ('placed', None, 3, 1)
+        assert (kept['outcome'], kept['reason'], kept['hosts'], kept['found']) == (
+            'placed',
+            None,
+            3,
+            1,
+        )
         steps = [(one['filter'], one['seen'], one['left']) for one in kept['filters']]
         assert ('ResourceCapacity', 3, 3) in steps
         (placed,) = kept['placed']
@@ -206,9 +216,13 @@ class TestScheduler:
 
     def test_several_instances(self):
         (kept,) = self.decide(
-            self.world(sample=1.0), request(instance_uuid=A, vcpus=3), request(instance_uuid=B, vcpus=3)
+            self.world(sample=1.0),
+            request(instance_uuid=A, vcpus=3),
+            request(instance_uuid=B, vcpus=3),
         )
-        assert [(one['instance_uuid'], one['host'], one['weights'][0]['raw']) for one in kept['placed']] == [
+        assert [
+            (one['instance_uuid'], one['host'], one['weights'][0]['raw']) for one in kept['placed']
+        ] == [
             (A, 'host-1', 3.0),
             (B, 'host-2', 2.0),
         ]
@@ -228,13 +242,17 @@ class TestScheduler:
 
     def test_many_instances_name_the_first(self):
         order = Order([request(instance_uuid=uuid_of(str(n))) for n in range(50)])
-        assert record(order, 'placed', NOW, {})['asked']['instances'] == [uuid_of(str(n)) for n in range(10)]
+        assert record(order, 'placed', NOW, {})['asked']['instances'] == [
+            uuid_of(str(n)) for n in range(10)
+        ]
 
 
 def test_a_refusal_after_lost_races_is_kept():
     made = World(Miser(), explain_sample=0.0, max_claim_attempts=2)
     made.report(report())
-    future = made.loop.send('place', Order([request()], context=types.SimpleNamespace(request_id='req-1')))
+    future = made.loop.send(
+        'place', Order([request()], context=types.SimpleNamespace(request_id='req-1'))
+    )
     made.turn_until(future)
     made.scheduler.decision_log.flush()
     (kept,) = made.scheduler.decision_log.show('req-1')

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of explanations: what each rule did, the reason for users, the line in the log, the winners."""
+"""Tests of explanations: what each rule did, the reason for users, the line in the log, the
+winners."""
 
 import json
 
@@ -53,7 +54,9 @@ def refused(made, chain, **words):
 
 def talkers(*names):
     """A chain of rules A, B, ... which keep these hosts each."""
-    return rules([Talker(*some, name=name) for name, some in zip('ABC', names, strict=False)], always_on=[])
+    return rules(
+        [Talker(*some, name=name) for name, some in zip('ABC', names, strict=False)], always_on=[]
+    )
 
 
 class TestReplay:
@@ -138,7 +141,10 @@ class TestReplay:
                 id='cell',
             ),
             pytest.param(
-                {'ignore_hosts': ['host-0']}, 'ignore_hosts', 'the request leaves them out', id='ignored'
+                {'ignore_hosts': ['host-0']},
+                'ignore_hosts',
+                'the request leaves them out',
+                id='ignored',
             ),
             pytest.param(
                 {'force_hosts': ['HOST-0', 'x', 'y']},
@@ -153,9 +159,14 @@ class TestReplay:
                 id='forced',
             ),
             pytest.param(
-                {'force_hosts': ['host-0', 'host-2']}, 'force_hosts', '2 hosts are named', id='both known'
+                {'force_hosts': ['host-0', 'host-2']},
+                'force_hosts',
+                '2 hosts are named',
+                id='both known',
             ),
-            pytest.param({'force_nodes': ['host-2']}, 'force_nodes', '1 node is named', id='forced node'),
+            pytest.param(
+                {'force_nodes': ['host-2']}, 'force_nodes', '1 node is named', id='forced node'
+            ),
         ],
     )
     def test_what_the_caller_allowed(self, words, step, why):
@@ -168,7 +179,10 @@ class TestReason:
         'chain, words, reason',
         [
             pytest.param(
-                talkers([]), {}, 'Of 3 hosts, A removed the last 3: 3 are not as wanted.', id='one rule'
+                talkers([]),
+                {},
+                'Of 3 hosts, A removed the last 3: 3 are not as wanted.',
+                id='one rule',
             ),
             pytest.param(
                 talkers(['host-0', 'host-1'], ['host-0', 'host-1'], []),
@@ -202,7 +216,10 @@ class TestReason:
 
     def test_no_hosts(self):
         error = refused(cluster(0), talkers([]))
-        assert error.reason == 'There are not enough hosts available. No compute node has reported yet.'
+        assert (
+            error.reason
+            == 'There are not enough hosts available. No compute node has reported yet.'
+        )
         assert error.details['filters'] == []
 
     def test_a_reason_has_an_end(self):
@@ -231,14 +248,21 @@ class TestReason:
                 return super().mask(hosts, request)
 
         error = refused(cluster(3), rules([Once()], always_on=[]))
-        assert error.reason == 'There are not enough hosts available. Of 3 hosts, Named removed the last 3.'
+        assert (
+            error.reason
+            == 'There are not enough hosts available. Of 3 hosts, Named removed the last 3.'
+        )
         assert 'cannot be explained' in caplog.text
 
     def test_no_host_names_for_users_all_for_operators(self):
         chain = rules([Named('host-0'), Talker()], always_on=[])
         error = refused(cluster(3), chain, ignore_hosts=['host-2'])
         assert 'host-' not in error.reason
-        assert [one['removed'] for one in error.details['filters']] == [['host-2'], ['host-1'], ['host-0']]
+        assert [one['removed'] for one in error.details['filters']] == [
+            ['host-2'],
+            ['host-1'],
+            ['host-0'],
+        ]
         assert json.loads(json.dumps(error.details)) == error.details
 
     def test_the_error_is_the_same_on_the_wire(self):
@@ -252,7 +276,9 @@ class TestReason:
     [
         pytest.param({}, 'none after A: 3 are not as wanted', id='one instance'),
         pytest.param(
-            {'found': 2, 'asked': 5}, '2 of 5 instances, then none after A: 3 are not as wanted', id='several'
+            {'found': 2, 'asked': 5},
+            '2 of 5 instances, then none after A: 3 are not as wanted',
+            id='several',
         ),
     ],
 )

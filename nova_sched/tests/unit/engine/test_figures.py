@@ -37,7 +37,9 @@ def test_a_line_a_minute_if_anything_happened(caplog):
     assert caplog.messages == []
     minute.tell((1, 3), START_S + 61)
     (line,) = caplog.messages
-    assert line.startswith('Scheduler 2 of 3, in the last minute: 7 instances placed, 0 requests refused; ')
+    assert line.startswith(
+        'Scheduler 2 of 3, in the last minute: 7 instances placed, 0 requests refused; '
+    )
     assert '0 conflicts, 2 retries; ' in line
     assert line.endswith('0 nodes stale; 0 news told, 0 heard, 0 dropped, the last 12 ms old')
     minute.tell((1, 3), START_S + 200)
@@ -45,4 +47,7 @@ def test_a_line_a_minute_if_anything_happened(caplog):
     figures.refused += 1
     minute.tell((0, 1), START_S + 230)
     minute.tell((0, 1), START_S + 261)
-    assert 'Scheduler 1 of 1, in the last minute: 0 instances placed, 1 requests' in caplog.messages[1]
+    assert (
+        'Scheduler 1 of 1, in the last minute: 0 instances placed, 1 requests'
+        in caplog.messages[1]
+    )

@@ -9,10 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the whole of Nova chose, and what our engine chooses on the same hosts for the same requests.
+"""What the whole of Nova chose, and what our engine chooses on the same hosts for the same
+requests.
 
-As in the recording, nothing but the filters refuses: no rule is always on, and cluster and store grant
-every claim.
+As in the recording, nothing but the filters refuses: no rule is always on, and cluster and store
+grant every claim.
 """
 
 import collections
@@ -51,7 +52,9 @@ class Granting(Cluster):
 
 def chain(run):
     """The rules of a run."""
-    return catalog.Rules((), catalog.filters(SELECTIONS['filter_sets'][run['filters']]), catalog.weighers())
+    return catalog.Rules(
+        (), catalog.filters(SELECTIONS['filter_sets'][run['filters']]), catalog.weighers()
+    )
 
 
 def repeat(run):

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Updates of top groups whose members are built: who stays, who moves, and what room that takes."""
+"""Updates of top groups whose members are built: who stays, who moves, and what room that
+takes."""
 
 import pytest
 
@@ -95,7 +96,9 @@ class TestTakenBack:
         both = TOGETHER, Policy('too', AFFINITY, 'host', ('c', 'd'))
         group = built(eight, definition(four, *both))
         split = APART_HOSTS, Policy('apart too', APART, 'host', ('c',), ('d',))
-        moves = {move.path[:1]: move for move in update(eight, group, definition(four, *split)).moves}
+        moves = {
+            move.path[:1]: move for move in update(eight, group, definition(four, *split)).moves
+        }
         assert len(moves) == 2
         left = update(eight, group, definition(four, APART_HOSTS, both[1])).moves
         assert [move.path in 'ab' for move in left] == [True]
@@ -107,10 +110,14 @@ class TestTakenBack:
         migrate(eight, group, move)
         back = update(eight, group, self.PAIR)
         assert back.moves == ()
-        warning = f'Member {move.path} is on its way to {move.target}, but it is to be on {move.source}'
+        warning = (
+            f'Member {move.path} is on its way to {move.target}, but it is to be on {move.source}'
+        )
         assert warning in back.warnings[-1]
         give_up(eight, move)
-        assert {(state, host) for _, state, host in held(eight, group)} == {(CONFIRMED, move.source)}
+        assert {(state, host) for _, state, host in held(eight, group)} == {
+            (CONFIRMED, move.source)
+        }
 
     def test_a_move_under_way_goes_on(self, eight):
         group = built(eight, self.PAIR)
@@ -161,7 +168,9 @@ class TestGone:
 def test_a_host_that_is_filled_from_outside(eight):
     """Its planned members are planned again when one is asked for, beside those that are built."""
     group = built(
-        eight, definition(members('a', 'b', 'c'), Policy('all', ANTI_AFFINITY, 'rack', tuple('abc'))), 'a'
+        eight,
+        definition(members('a', 'b', 'c'), Policy('all', ANTI_AFFINITY, 'rack', tuple('abc'))),
+        'a',
     )
     before = eight.places(group)
     eight.join(int(before['b'][1:]), vcpus_used=8)
@@ -193,7 +202,10 @@ class TestRoomOfMoves:
             with pytest.raises(errors.GroupRefused) as refused:
                 update(made, group, definition(pair | members('c', flavor=BIG), APART_HOSTS))
             if has_solver:
-                assert (refused.value.details['proven'], refused.value.details['core']) == (True, ['apart'])
+                assert (refused.value.details['proven'], refused.value.details['core']) == (
+                    True,
+                    ['apart'],
+                )
             assert 'taken by others' not in refused.value.reason
             assert held(made, group) == before
 
@@ -202,14 +214,19 @@ class TestRoomOfMoves:
         half = Flavor(4, 1024, 10)
         with cloud(2) as made:
             group = built(made, definition(members('a', 'b', flavor=half), TOGETHER))
-            told = update(made, group, definition(members('a', 'b', 'c', flavor=half), APART_HOSTS))
+            told = update(
+                made, group, definition(members('a', 'b', 'c', flavor=half), APART_HOSTS)
+            )
             (move,) = told.moves
             assert {one.path: one.host for one in told.members}['c'] == move.target
 
     def test_two_servers_do_not_change_places_on_full_hosts(self):
         four = members(*'abcd', flavor=Flavor(4, 1024, 10))
         pairs = TOGETHER, Policy('too', AFFINITY, 'host', ('c', 'd'))
-        crossed = Policy('ac', AFFINITY, 'host', ('a', 'c')), Policy('bd', AFFINITY, 'host', ('b', 'd'))
+        crossed = (
+            Policy('ac', AFFINITY, 'host', ('a', 'c')),
+            Policy('bd', AFFINITY, 'host', ('b', 'd')),
+        )
         with cloud(2) as made:
             group = built(made, definition(four, *pairs))
             with pytest.raises(errors.GroupRefused) as refused:
@@ -228,13 +245,16 @@ class TestWhoMoves:
     def test_a_preference_moves_no_server(self, eight):
         """One server has to move; another one would only please a preferred policy."""
         four = members('a', 'b', 'x', 'y')
-        group = built(eight, definition(four, TOGETHER, Policy('xy', AFFINITY, 'host', ('x', 'y'))))
+        group = built(
+            eight, definition(four, TOGETHER, Policy('xy', AFFINITY, 'host', ('x', 'y')))
+        )
         wish = Policy('wish', ANTI_AFFINITY, 'rack', ('x', 'y'), weight=5.0)
         told = update(eight, group, definition(four, APART_HOSTS, wish))
         assert [move.path in 'ab' for move in told.moves] == [True]
 
     def test_what_is_planned_moves_and_not_what_is_built(self, eight):
-        """A server has to leave another one; a third one is in nobody's way but that of a planned member."""
+        """A server has to leave another one; a third one is in nobody's way but that of a planned
+        member."""
         found = members('a', 'b', 'x', 'new')
         stay = Policy('x new', AFFINITY, 'host', ('x', 'new'))
         group = built(eight, definition(found, TOGETHER, stay), 'a', 'b', 'x')
@@ -249,7 +269,9 @@ class TestWhoMoves:
     def test_many_servers_of_which_few_have_to_move(self):
         paths = tuple(f'm/{number}' for number in range(12))
         with cloud(24) as made:
-            loose = definition(members(*paths), Policy('four', ANTI_AFFINITY, 'host', paths, most=4))
+            loose = definition(
+                members(*paths), Policy('four', ANTI_AFFINITY, 'host', paths, most=4)
+            )
             close = Policy('close', AFFINITY, 'host', paths[:2])
             group = built(made, definition(loose.members, *loose.policies, close))
             strict = definition(members(*paths), Policy('one', ANTI_AFFINITY, 'host', paths))
@@ -269,7 +291,9 @@ class TestExclusive:
         (move,) = update(eight, group, definition(found, self.ALONE)).moves
         assert move.path == 'a'
         migrate(eight, group, move)
-        eight.scheduler.call(eight.scheduler.claim_service.confirm_claim, uuid_of('a'), move.target)
+        eight.scheduler.call(
+            eight.scheduler.claim_service.confirm_claim, uuid_of('a'), move.target
+        )
         with pytest.raises(errors.NoValidHost, match='kept for another group'):
             eight.place('outsider', force_hosts=[move.target])
 
@@ -301,7 +325,8 @@ class TestExclusive:
                 eight.place('outsider', force_hosts=[host])
 
     def test_who_is_to_be_alone_with_one_that_leaves(self, eight):
-        """A new policy closes the domain for those that stay, and takes in the one that is about to go."""
+        """A new policy closes the domain for those that stay, and takes in the one that is about
+        to go."""
         found, both = members('a', 'b'), Policy('alone', EXCLUSIVE, 'rack', ('a', 'b'))
         group = built(eight, definition(found, TOGETHER))
         split = Policy('split', ANTI_AFFINITY, 'rack', ('a', 'b'))

@@ -56,7 +56,12 @@ def webs(*policies, **more):
 class TestCreate:
     def test_all_members_are_planned(self, eight):
         group = eight.create(webs())
-        assert (group.status, group.generation, group.name, group.project_id) == ('planned', 1, 'g', 'p')
+        assert (group.status, group.generation, group.name, group.project_id) == (
+            'planned',
+            1,
+            'g',
+            'p',
+        )
         assert [one.state for one in group.members] == [PLANNED] * 4
         assert {one.domains['rack'] for one in group.members} == {'r0', 'r1', 'r2', 'r3'}
         claims = eight.store.group_claims(group.uuid)
@@ -151,7 +156,9 @@ class TestBuild:
                 'flavor.vcpus was planned to be 2, but 4 is asked for',
                 id='another flavor',
             ),
-            pytest.param('web/0', {'project_id': 'q'}, 'There is no top group', id='another project'),
+            pytest.param(
+                'web/0', {'project_id': 'q'}, 'There is no top group', id='another project'
+            ),
         ],
     )
     def test_what_was_not_planned(self, eight, path, changes, why):
@@ -173,7 +180,9 @@ class TestBuild:
         group = eight.create(webs())
         host = eight.build(group, 'web/0')[0]
         eight.confirm(host, 'web/0')
-        with pytest.raises(errors.MemberRefused, match=f'it is instance {uuid_of("web/0")} already'):
+        with pytest.raises(
+            errors.MemberRefused, match=f'it is instance {uuid_of("web/0")} already'
+        ):
             eight.build(group, 'web/0', 'another')
 
     def test_a_server_that_replaces_one_that_is_there(self, eight):
@@ -192,7 +201,9 @@ class TestBuild:
     def test_a_second_server_does_not_take_the_room_of_one_that_is_being_built(self, eight):
         group = eight.create(webs())
         first = eight.build(group, 'web/0', 'first')[0]
-        with pytest.raises(errors.MemberRefused, match=f'it is instance {uuid_of("first")} already'):
+        with pytest.raises(
+            errors.MemberRefused, match=f'it is instance {uuid_of("first")} already'
+        ):
             eight.build(group, 'web/0', 'second')
         assert eight.store.claims(uuid_of('second')) == []
         assert [claim.state for claim in eight.store.claims(uuid_of('first'))] == [PENDING]
@@ -217,7 +228,9 @@ class TestBuild:
 
     def test_another_flavor_if_the_caller_says_so(self, eight):
         group = eight.create(webs())
-        eight.build(group, 'web/0', flavor=Flavor(4, 1024, 10, name='small'), hints={'replan': ['true']})
+        eight.build(
+            group, 'web/0', flavor=Flavor(4, 1024, 10, name='small'), hints={'replan': ['true']}
+        )
         (claim,) = eight.store.claims(uuid_of('web/0'))
         assert (claim.resources['VCPU'], claim.member) == (4, 'web/0')
         assert len({eight.rack(host) for host in eight.places(group).values()}) == 4
@@ -226,7 +239,9 @@ class TestBuild:
         group = eight.create(webs())
         begin = threading.Event()
         waiting = eight.scheduler.loop.send(CALL, (begin.wait, ()))
-        asked = [eight.scheduler.loop.send(PLACE, Order([eight.request(group, path)])) for path in WEBS]
+        asked = [
+            eight.scheduler.loop.send(PLACE, Order([eight.request(group, path)])) for path in WEBS
+        ]
         begin.set()
         assert waiting.result()
         assert all(future.result() for future in asked)
@@ -279,7 +294,9 @@ class TestSurprises:
         rack = eight.rack(eight.places(group)['web/0'])
         for host in (2 * rack, 2 * rack + 1):
             eight.disable(f'h{host}')
-        with pytest.raises(errors.NoValidHost, match='Member web/0 cannot be where it was planned'):
+        with pytest.raises(
+            errors.NoValidHost, match='Member web/0 cannot be where it was planned'
+        ):
             eight.build(group, 'web/0')
         assert len(eight.store.claims()) == 4
 
@@ -339,7 +356,9 @@ class TestSurprises:
         eight.disable(lost)
         foreseen = eight.groups.plan(group.uuid, replan=True, dry_run=True)
         assert {one.path: one.host for one in foreseen.members}['web/0'] != lost
-        assert eight.groups.renew(group.uuid, 100, dry_run=True).expires_s == eight.world.now_s + 100
+        assert (
+            eight.groups.renew(group.uuid, 100, dry_run=True).expires_s == eight.world.now_s + 100
+        )
         assert eight.places(group)['web/0'] == lost
         assert eight.groups.show(group.uuid).expires_s == eight.world.now_s + 10
 
@@ -384,13 +403,19 @@ class TestUpdate:
         less = definition(members(*WEBS[:2]), dataclasses.replace(RACKS_APART, a=WEBS[:2]))
         eight.groups.update(group.uuid, less, SOURCE)
         # The planned one has gone, the server stays until it is deleted.
-        assert sorted(claim.member for claim in eight.store.claims()) == ['web/0', 'web/1', 'web/3']
+        assert sorted(claim.member for claim in eight.store.claims()) == [
+            'web/0',
+            'web/1',
+            'web/3',
+        ]
 
     def test_a_planned_member_of_another_size(self, eight):
         group = eight.create(webs())
         found = {**members(*WEBS), **members('web/0', flavor=Flavor(4, 1024, 10))}
         eight.groups.update(group.uuid, definition(found, RACKS_APART), SOURCE)
-        assert {claim.member: claim.resources['VCPU'] for claim in eight.store.claims()}['web/0'] == 4
+        assert {claim.member: claim.resources['VCPU'] for claim in eight.store.claims()}[
+            'web/0'
+        ] == 4
 
     def test_a_built_member_of_another_size_is_told(self, eight):
         group = eight.create(webs())
@@ -400,7 +425,9 @@ class TestUpdate:
         assert 'Member web/0 is built already' in told.warnings[-1]
 
     def test_moves_that_a_new_policy_forces(self, eight):
-        group = eight.create(definition(members('a', 'b'), Policy('together', AFFINITY, 'host', ('a', 'b'))))
+        group = eight.create(
+            definition(members('a', 'b'), Policy('together', AFFINITY, 'host', ('a', 'b')))
+        )
         host = eight.build(group, 'a')[0]
         eight.build(group, 'b')
         eight.confirm(host, 'a', 'b')
@@ -473,14 +500,18 @@ class TestExclusive:
         group = eight.create(definition(members('db'), self.ALONE))
         assert eight.rack(eight.places(group)['db']) == 3
 
-    @pytest.mark.parametrize('built', [pytest.param(True, id='built'), pytest.param(False, id='planned')])
+    @pytest.mark.parametrize(
+        'built', [pytest.param(True, id='built'), pytest.param(False, id='planned')]
+    )
     def test_an_update_opens_and_closes_it(self, eight, built):
         group = eight.create(definition(members('db')))
         if built:
             eight.build(group, 'db')
         rack = eight.rack(eight.places(group)['db'])
         other = next(
-            f'h{number}' for number in (2 * rack, 2 * rack + 1) if f'h{number}' != eight.places(group)['db']
+            f'h{number}'
+            for number in (2 * rack, 2 * rack + 1)
+            if f'h{number}' != eight.places(group)['db']
         )
         eight.groups.update(group.uuid, definition(members('db'), self.ALONE), SOURCE)
         with pytest.raises(errors.NoValidHost, match='kept for another group'):
@@ -521,13 +552,18 @@ class TestExclusive:
             else:
                 call, state_sync = eight.scheduler.call, eight.scheduler.state_sync
                 call(state_sync.set_aggregates, [aggregate(1, ['h20'], rack=rack)])
-        (told,) = [one.getMessage() for one in caplog.records if 'instances of others' in one.getMessage()]
+        (told,) = [
+            one.getMessage() for one in caplog.records if 'instances of others' in one.getMessage()
+        ]
         assert 'h20' in told
         assert f'rack {rack}' in told
         assert group.uuid in told
         assert uuid_of('outsider') in told
         (warning,) = eight.groups.show(group.uuid).warnings
-        assert warning == 'Host h20 came to an exclusive domain of the group; instances of others there: 1'
+        assert (
+            warning
+            == 'Host h20 came to an exclusive domain of the group; instances of others there: 1'
+        )
 
     def test_a_sweep_finds_what_was_missed(self, eight):
         """As with another configuration of the topology, of which no report tells."""
@@ -543,10 +579,15 @@ class TestExclusive:
 
     def test_who_was_a_member_is_no_outsider(self, eight):
         both = dataclasses.replace(self.ALONE, a=('db', 'old'))
-        group = eight.create(definition(members('db', 'old'), both, Policy('t', AFFINITY, 'rack', both.a)))
+        group = eight.create(
+            definition(members('db', 'old'), both, Policy('t', AFFINITY, 'rack', both.a))
+        )
         for path in both.a:
             eight.confirm(eight.build(group, path)[0], path)
-        assert eight.groups.update(group.uuid, definition(members('db'), self.ALONE), SOURCE).moves == ()
+        assert (
+            eight.groups.update(group.uuid, definition(members('db'), self.ALONE), SOURCE).moves
+            == ()
+        )
 
     def test_a_domain_that_is_renamed(self, eight):
         group = eight.create(definition(members('db'), self.ALONE))
@@ -565,11 +606,14 @@ class TestExclusive:
 
 
 def test_server_groups_count_planned_members(eight):
-    """A server that is no member of the top group, but of the server group that a member will be in."""
+    """A server that is no member of the top group, but of the server group that a member will be
+    in."""
     server_group = uuid_of('server group')
     group = eight.create(definition(members('web/0', hints={'group': server_group})))
     taken = eight.places(group)['web/0']
-    apart = InstanceGroup(uuid=server_group, policy='anti-affinity', members=[], hosts=[], rules={})
+    apart = InstanceGroup(
+        uuid=server_group, policy='anti-affinity', members=[], hosts=[], rules={}
+    )
     with pytest.raises(errors.NoValidHost, match='ServerGroupAntiAffinityFilter'):
         eight.place('other', force_hosts=[taken], instance_group=apart)
     assert eight.place('other', instance_group=apart) != taken
@@ -596,13 +640,19 @@ class TestLooks:
         """Room m0 spans two zones, so that its hosts can keep both policies."""
         zone = aggregate(1, ['h0', 'h1'], availability_zone='z')
         eight.scheduler.call(eight.scheduler.state_sync.set_aggregates, [zone])
-        both = Policy('room', AFFINITY, 'room', WEBS[:2]), Policy('zones', ANTI_AFFINITY, 'zone', WEBS[:2])
+        both = (
+            Policy('room', AFFINITY, 'room', WEBS[:2]),
+            Policy('zones', ANTI_AFFINITY, 'zone', WEBS[:2]),
+        )
         found = definition(members(*WEBS[:2]), *both)
         assert len(eight.places(eight.create(found))) == 2
         assert eight.groups.contradiction(found) is None
 
     def test_policies_that_collide_in_rooms_of_one_zone(self, eight):
-        both = Policy('room', AFFINITY, 'room', WEBS[:2]), Policy('zones', ANTI_AFFINITY, 'zone', WEBS[:2])
+        both = (
+            Policy('room', AFFINITY, 'room', WEBS[:2]),
+            Policy('zones', ANTI_AFFINITY, 'zone', WEBS[:2]),
+        )
         assert 'room, zones' in eight.groups.contradiction(definition(members(*WEBS[:2]), *both))
 
     def test_a_node_that_tells_no_rack(self):
@@ -612,12 +662,18 @@ class TestLooks:
 
 
 def test_definitions_survive_as_text():
-    before = webs(Policy('n', NEAR, 'rack', ('web/0',), ('web/1',), 2.0), **members('x', flavor=SMALL))
+    before = webs(
+        Policy('n', NEAR, 'rack', ('web/0',), ('web/1',), 2.0), **members('x', flavor=SMALL)
+    )
     assert Definition.from_plain(before.to_plain()) == before
 
 
 def test_two_hundred_at_once():
     paths = tuple(f'm/{number}' for number in range(200))
     with cloud(100) as made:
-        group = made.create(definition(members(*paths), Policy('few', ANTI_AFFINITY, 'host', paths, most=2)))
-        assert collections.Counter(made.places(group).values()) == {f'h{number}': 2 for number in range(100)}
+        group = made.create(
+            definition(members(*paths), Policy('few', ANTI_AFFINITY, 'host', paths, most=2))
+        )
+        assert collections.Counter(made.places(group).values()) == {
+            f'h{number}': 2 for number in range(100)
+        }

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups whose members take NUMA cells, dedicated CPUs and devices, or whose number a filter limits."""
+"""Top groups whose members take NUMA cells, dedicated CPUs and devices, or whose number a filter
+limits."""
 
 import pytest
 
@@ -58,7 +59,11 @@ def of(**flavors):
             id='cells that are filled to the last CPU',
         ),
         pytest.param(
-            of(a=flavor(4, hw__numa_nodes=2), b=flavor(2, hw__numa_nodes=1), c=flavor(2, hw__numa_nodes=1)),
+            of(
+                a=flavor(4, hw__numa_nodes=2),
+                b=flavor(2, hw__numa_nodes=1),
+                c=flavor(2, hw__numa_nodes=1),
+            ),
             True,
             id='two cells and one',
         ),
@@ -99,9 +104,12 @@ def test_dedicated_cpus():
 
 
 def test_dedicated_cpus_of_different_sizes():
-    """Each of two cells has four: a guest of three leaves one, and no cell has room for two of three."""
+    """Each of two cells has four: a guest of three leaves one, and no cell has room for two of
+    three."""
     sizes = [3, 1, 3, 1, 4, 4, 2, 2, 2, 2]
-    found = of(**{f'm{n}': flavor(size, hw__cpu_policy='dedicated') for n, size in enumerate(sizes)})
+    found = of(
+        **{f'm{n}': flavor(size, hw__cpu_policy='dedicated') for n, size in enumerate(sizes)}
+    )
     with cloud(0, chain=STRICT) as made:
         for number in range(3):
             made.join(number, **{**two_cells((0, 0), 4), 'vcpus': 8})
@@ -140,7 +148,8 @@ def test_devices():
 
 
 def test_pieces_that_no_filter_judges_keep_nobody_out():
-    """As for any server then: they are claimed where they fit, and left to the compute node where not."""
+    """As for any server then: they are claimed where they fit, and left to the compute node where
+    not."""
     pinned = flavor(2, hw__cpu_policy='dedicated', hw__mem_page_size=2048)
     lenient = rules([], [RAMWeigher()])
     with cloud(2, chain=lenient) as made:
@@ -150,7 +159,10 @@ def test_pieces_that_no_filter_judges_keep_nobody_out():
 
 def test_a_filter_that_counts_instances():
     counting = rules([NumInstancesFilter()], [RAMWeigher()])
-    with settings({'filter_scheduler.max_instances_per_host': 2}), cloud(3, chain=counting) as made:
+    with (
+        settings({'filter_scheduler.max_instances_per_host': 2}),
+        cloud(3, chain=counting) as made,
+    ):
         with pytest.raises(errors.GroupRefused):
             made.create(definition(members(*(f'm{number}' for number in range(7)))))
         several = members('a1', 'a2', 'a3') | members('b1', 'b2', 'b3', flavor=flavor(1))

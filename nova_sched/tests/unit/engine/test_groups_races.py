@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups and a store that is away, forgets its answers, or has other clients who are quicker."""
+"""Top groups and a store that is away, forgets its answers, or has other clients who are
+quicker."""
 
 import threading
 from concurrent import futures
@@ -35,7 +36,8 @@ def forgetful():
 
 
 class TestAnswersThatAreLost:
-    """The commit was done, and nobody heard of it: it is not done twice, and not said to have failed."""
+    """The commit was done, and nobody heard of it: it is not done twice, and not said to have
+    failed."""
 
     def forget_commits(self, made, monkeypatch):
         commit, lost = made.store.commit, [1]
@@ -59,7 +61,9 @@ class TestAnswersThatAreLost:
     def test_update(self, forgetful, monkeypatch):
         group = forgetful.create(PAIR)
         self.forget_commits(forgetful, monkeypatch)
-        more = forgetful.groups.update(group.uuid, definition(members('a', 'b', 'c')), SOURCE, generation=1)
+        more = forgetful.groups.update(
+            group.uuid, definition(members('a', 'b', 'c')), SOURCE, generation=1
+        )
         assert (more.generation, len(more.members)) == (2, 3)
 
     def test_delete(self, forgetful, monkeypatch):
@@ -124,7 +128,8 @@ class TestOthers:
             assert made.cluster.hosts.num_instances.sum() == 0
 
     def test_groups_that_were_planned_on_the_same_hosts_lose_once(self, monkeypatch):
-        """All are planned at the same moment; those that lose then are planned one after the other."""
+        """All are planned at the same moment; those that lose then are planned one after the
+        other."""
         at_once, place, planned = threading.Barrier(4), groups.moves.place, []
 
         def together(*given):
@@ -157,7 +162,10 @@ class TestOthers:
         """Twice the same instance, by two schedulers: one claim."""
         with cloud(4, Contested()) as made, cloud(0, made.store) as other:
             group = made.create(PAIR)
-            hosts = {made.build(group, 'a', request_id='r')[0], other.build(group, 'a', request_id='r')[0]}
+            hosts = {
+                made.build(group, 'a', request_id='r')[0],
+                other.build(group, 'a', request_id='r')[0],
+            }
             assert len(hosts) == 1
             assert len(made.store.claims()) == 2
 

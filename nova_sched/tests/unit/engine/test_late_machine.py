@@ -9,14 +9,16 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A search for an order of messages that breaks a promise: late, doubled, overtaken, lost, by wrong clocks.
+"""A search for an order of messages that breaks a promise: late, doubled, overtaken, lost, by
+wrong clocks.
 
-Callers ask three schedulers for hosts, confirm, delete, and ask again when they have no answer; hosts report.
-Every message may be delivered at any time after it was sent, to any scheduler, several times or never. A
-scheduler knows of a message a moment after which it was sent, which may be long before. Its own clock is up
-to an hour off.
+Callers ask three schedulers for hosts, confirm, delete, and ask again when they have no answer;
+hosts report. Every message may be delivered at any time after it was sent, to any scheduler,
+several times or never. A scheduler knows of a message a moment after which it was sent, which may
+be long before. Its own clock is up to an hour off.
 
-The promise: a caller that was told a host has the claim there, and nowhere else, until it says otherwise.
+The promise: a caller that was told a host has the claim there, and nowhere else, until it says
+otherwise.
 """
 
 import dataclasses
@@ -50,7 +52,8 @@ at_once = st.none() | places | places
 
 @dataclasses.dataclass(eq=False)
 class Message:
-    """``work`` has it handled by an engine, given the moment after which it was sent; returns the answer."""
+    """``work`` has it handled by an engine, given the moment after which it was sent; returns the
+    answer."""
 
     sent_s: float
     work: object
@@ -58,7 +61,8 @@ class Message:
 
 
 class Server:
-    """One instance and the caller that looks after it. ``told``: the host that the caller knows of."""
+    """One instance and the caller that looks after it. ``told``: the host that the caller knows
+    of."""
 
     def __init__(self, name):
         self.uuid, self.told, self.runs, self.ignored = uuid_of(name), None, False, ()
@@ -197,7 +201,9 @@ class Late(RuleBasedStateMachine):
 
     def report_of(self, host):
         """What runs there now; the report may be delivered late."""
-        here = frozenset(one.uuid for one in self.servers.values() if one.runs and one.told == host)
+        here = frozenset(
+            one.uuid for one in self.servers.values() if one.runs and one.told == host
+        )
         made = report(host, vcpus=8, vcpus_used=len(here), memory_mb=8192, instances=here)
         sequence = next(self.sequences[host])
 
@@ -221,7 +227,9 @@ class Late(RuleBasedStateMachine):
         hosts = {uuid_of(f'node {host}'): host for host in HOSTS}
         for server in self.servers.values():
             if server.told is not None:
-                assert [hosts[one.node_uuid] for one in self.store.claims(server.uuid)] == [server.told]
+                assert [hosts[one.node_uuid] for one in self.store.claims(server.uuid)] == [
+                    server.told
+                ]
 
 
 def test_no_order_of_messages_breaks_a_promise():

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of the loop: batches by kind and in order, what is handled again, what fails, and how it ends."""
+"""Tests of the loop: batches by kind and in order, what is handled again, what fails, and how it
+ends."""
 
 import threading
 
@@ -205,7 +206,9 @@ class TestThread:
         loop.start()
         found = []
         threads = [
-            threading.Thread(target=lambda word=word: found.append(results(sent(loop, 'a', word * 20))))
+            threading.Thread(
+                target=lambda word=word: found.append(results(sent(loop, 'a', word * 20)))
+            )
             for word in 'pqrs'
         ]
         for thread in threads:
@@ -254,7 +257,8 @@ class TestThread:
         loop.stop()
 
     def test_no_message_is_lost_between_the_last_turn_and_the_end(self):
-        """Whoever sends while the loop ends gets an answer or a refusal, and never waits for ever."""
+        """Whoever sends while the loop ends gets an answer or a refusal, and never waits for
+        ever."""
         for _ in range(50):
             loop = Loop({'a': Handler()}, 4)
             loop.start()

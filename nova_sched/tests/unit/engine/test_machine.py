@@ -9,16 +9,23 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A search for a way to bring engine and store out of step: everything that may happen, in any order.
+"""A search for a way to bring engine and store out of step: everything that may happen, in any
+order.
 
-Whatever happened, an engine's row of a node is what a scheduler that starts now would make of the store,
-as long as their generations are the same; after a refresh they all are.
+Whatever happened, an engine's row of a node is what a scheduler that starts now would make of the
+store, as long as their generations are the same; after a refresh they all are.
 """
 
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from nova_sched import errors
 from nova_sched.claims.memory import MemoryClaimStore
@@ -33,7 +40,15 @@ from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.unit.claims.battery import check_books
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.engine.world import World, fresh, picture, rules, spreading
-from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, shared, told, wanted
+from nova_sched.tests.unit.hardware.builders import (
+    cell,
+    dedicated,
+    machine,
+    pool,
+    shared,
+    told,
+    wanted,
+)
 from nova_sched.tests.unit.hardware.builders import request as device
 
 LISTING, SILENT = (
@@ -50,7 +65,16 @@ GROUPS = {
 INSTANCES = [uuid for members in GROUPS.values() for uuid in members]
 FAR_FUTURE_S = 9e9
 # What a node's generation vouches for; what hosts' messages tell of instances is not part of it.
-GUARDED = ('name', 'claims', 'foreign', 'foreign_instances', 'machine', 'num_instances', 'num_io_ops', 'use')
+GUARDED = (
+    'name',
+    'claims',
+    'foreign',
+    'foreign_instances',
+    'machine',
+    'num_instances',
+    'num_io_ops',
+    'use',
+)
 HAS = machine(cell(0, [0], range(1, 4)), cell(1, [], range(4, 6)), pools=[pool(1, 0), pool(1, 1)])
 PIECES = [
     wanted(dedicated(1)),
@@ -65,7 +89,9 @@ groups = st.sampled_from([None, None, 'anti-affinity', 'affinity', 'soft-anti-af
 orders = groups.flatmap(
     lambda group: st.fixed_dictionaries(
         {
-            'instances': st.lists(st.sampled_from(GROUPS[group]), min_size=1, max_size=3, unique=True),
+            'instances': st.lists(
+                st.sampled_from(GROUPS[group]), min_size=1, max_size=3, unique=True
+            ),
             'vcpus': st.integers(1, 3),
             'pieces': pieces,
             'group': st.just(group),
@@ -80,14 +106,22 @@ orders = groups.flatmap(
 def asked(order):
     """The requests of an order, for each of its instances."""
     ignored = [order['ignored']] if order['ignored'] else []
-    return [wants(uuid, order['vcpus'], order['pieces'], ignore_hosts=ignored) for uuid in order['instances']]
+    return [
+        wants(uuid, order['vcpus'], order['pieces'], ignore_hosts=ignored)
+        for uuid in order['instances']
+    ]
 
 
 def wants(uuid, vcpus, inside, **words):
     policy = next(group for group, members in GROUPS.items() if uuid in members)
     group = policy and {'uuid': uuid_of(policy), 'policy': policy, 'members': [uuid]}
     return request(
-        instance_uuid=uuid, vcpus=vcpus, memory_mb=1, pieces=inside or NO_HARDWARE, group=group, **words
+        instance_uuid=uuid,
+        vcpus=vcpus,
+        memory_mb=1,
+        pieces=inside or NO_HARDWARE,
+        group=group,
+        **words,
     )
 
 
@@ -108,7 +142,9 @@ class Engines(RuleBasedStateMachine):
 
     def engine(self):
         usual = spreading()
-        chain = rules([*usual.filters, NUMATopologyFilter(), PciPassthroughFilter()], usual.weighers)
+        chain = rules(
+            [*usual.filters, NUMATopologyFilter(), PciPassthroughFilter()], usual.weighers
+        )
         return World(self.open(), chain)
 
     def refused(self, engine, work, *args):
@@ -132,7 +168,8 @@ class Engines(RuleBasedStateMachine):
         engine.report(report(host, vcpus=CPUS[host], vcpus_used=used, memory_mb=100, **words))
 
     def inside(self, host, listed):
-        """What a node reports of its cells and devices: its instances have what was claimed for them."""
+        """What a node reports of its cells and devices: its instances have what was claimed for
+        them."""
         found = HAS
         for one in self.open().claims():
             here = one.consumer_uuid in listed if host in LISTING else one.is_confirmed
@@ -140,7 +177,12 @@ class Engines(RuleBasedStateMachine):
                 found = found.hold(one.parts)
         return found
 
-    @rule(data=st.data(), host=hosts, used=st.integers(0, 5), listed=st.frozensets(instances, max_size=3))
+    @rule(
+        data=st.data(),
+        host=hosts,
+        used=st.integers(0, 5),
+        listed=st.frozensets(instances, max_size=3),
+    )
     def report(self, data, host, used, listed):
         self.take_report(self.one(data), host, used, listed)
 
@@ -148,7 +190,9 @@ class Engines(RuleBasedStateMachine):
     def report_what_is_there(self, data, host):
         """As a healthy node does: it lists what was claimed on it, and uses what that takes."""
         here = {
-            one.consumer_uuid: one for one in self.open().claims() if one.node_uuid == uuid_of(f'node {host}')
+            one.consumer_uuid: one
+            for one in self.open().claims()
+            if one.node_uuid == uuid_of(f'node {host}')
         }
         used = sum(one.resources[VCPU] for one in here.values())
         self.take_report(self.one(data), host, used, frozenset(here))
@@ -159,14 +203,19 @@ class Engines(RuleBasedStateMachine):
     @rule(data=st.data(), batch=st.lists(orders, min_size=1, max_size=3))
     def place(self, data, batch):
         engine = self.one(data)
-        before, knew_all = picture(engine.cluster), self.up_to_date(engine, engine.store.heads().items())
+        before, knew_all = (
+            picture(engine.cluster),
+            self.up_to_date(engine, engine.store.heads().items()),
+        )
         known = set(engine.cluster.hosts.places)
         futures = [
             engine.send_place(*asked(order), alternates=order['alternates'], claim=order['claim'])
             for order in batch
         ]
         engine.turn_until(*futures)
-        placed = [self.check_answer(order, future) for order, future in zip(batch, futures, strict=True)]
+        placed = [
+            self.check_answer(order, future) for order, future in zip(batch, futures, strict=True)
+        ]
         if len(batch) == 1 and placed[0] and not known & {*batch[0]['instances']}:
             self.check_policy(batch[0]['group'], futures[0].result())
         claimed = any(done and order['claim'] for done, order in zip(placed, batch, strict=True))
@@ -207,8 +256,13 @@ class Engines(RuleBasedStateMachine):
     def claim(self, data, uuid, host, leaving, vcpus, inside, move):
         engine = self.one(data)
         one = wants(uuid, vcpus, inside)
-        before, knew_all = picture(engine.cluster), self.up_to_date(engine, engine.store.heads().items())
-        refused = self.refused(engine, engine.claim_service.claim, one, host, host, None, leaving, move)
+        before, knew_all = (
+            picture(engine.cluster),
+            self.up_to_date(engine, engine.store.heads().items()),
+        )
+        refused = self.refused(
+            engine, engine.claim_service.claim, one, host, host, None, leaving, move
+        )
         if refused and knew_all:
             assert picture(engine.cluster) == before
 
@@ -306,7 +360,9 @@ class Engines(RuleBasedStateMachine):
             cpus = [cpu for parts in held if parts.cells for placed in parts.cells.cells
                     for cpu in placed.host_cpus]  # fmt: skip
             assert len(cpus) == len(set(cpus))
-            devices = [(some.pool.numa_node, some.pool.count) for parts in held for some in parts.devices]
+            devices = [
+                (some.pool.numa_node, some.pool.count) for parts in held for some in parts.devices
+            ]
             assert sorted(set(devices)) == sorted(devices), 'there is one device in each cell'
 
     @invariant()

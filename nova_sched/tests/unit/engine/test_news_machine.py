@@ -9,10 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A search for news that would bring a scheduler out of step with the store, whatever becomes of them.
+"""A search for news that would bring a scheduler out of step with the store, whatever becomes of
+them.
 
-Several schedulers on one store do what may happen; their news arrive late, twice, in another order, or never.
-What each knows of a node is still what its generation says, and one look makes all of them equal.
+Several schedulers on one store do what may happen; their news arrive late, twice, in another
+order, or never. What each knows of a node is still what its generation says, and one look makes
+all of them equal.
 """
 
 import collections
@@ -33,7 +35,8 @@ __all__ = ['database']
 
 
 class Gossips(Engines):
-    """Three schedulers that hear of each other, if they do. ``mail`` has what is on its way to each."""
+    """Three schedulers that hear of each other, if they do. ``mail`` has what is on its way to
+    each."""
 
     count = 3
 
@@ -43,7 +46,9 @@ class Gossips(Engines):
 
     def engine(self):
         made = World(
-            self.open(), super().engine().scheduler._placer.rules, news=ChangePublisher(lambda news: None)
+            self.open(),
+            super().engine().scheduler._placer.rules,
+            news=ChangePublisher(lambda news: None),
         )
         made.scheduler.replica_sync.publisher._send = lambda news: self.post(made, news)
         return made

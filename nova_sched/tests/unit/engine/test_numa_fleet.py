@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Servers of a real cloud into the NUMA cells of its hosts: through the engine and claims in a database."""
+"""Servers of a real cloud into the NUMA cells of its hosts: through the engine and claims in a
+database."""
 
 import collections
 import csv
@@ -71,8 +72,13 @@ def node(place, row):
 
 
 def server(name, row):
-    """A server of `hw:cpu_policy=dedicated` and `hw:numa_nodes`: the same share in each of its cells."""
-    vcpus, memory_mb, count = int(row['flavor_vcpus']), int(row['flavor_ram']) * GIB, int(row['numa'])
+    """A server of `hw:cpu_policy=dedicated` and `hw:numa_nodes`: the same share in each of its
+    cells."""
+    vcpus, memory_mb, count = (
+        int(row['flavor_vcpus']),
+        int(row['flavor_ram']) * GIB,
+        int(row['numa']),
+    )
     share = vcpus // count
     cells = tuple(
         GuestCell(

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Placing requests for NUMA cells and PCI devices: what each gets, what the next one sees gone, and races."""
+"""Placing requests for NUMA cells and PCI devices: what each gets, what the next one sees gone,
+and races."""
 
 import dataclasses
 import random
@@ -157,7 +158,8 @@ class TestOneScheduler:
 
 
 class TestLenient:
-    """Without the filters NUMA cells and devices are claimed where they fit, and else left to the node."""
+    """Without the filters NUMA cells and devices are claimed where they fit, and else left to the
+    node."""
 
     def test_what_fits_is_claimed(self):
         made = cluster(1, **HERE)
@@ -213,7 +215,9 @@ class TestLimits:
             ),
             pytest.param(strict, {'pieces': NIC}, {}, id='devices alone'),
             pytest.param(strict, {'pieces': wanted()}, {}, id='neither'),
-            pytest.param(strict, {'force_hosts': ['host-0']}, {}, id='forced, so no filter was asked'),
+            pytest.param(
+                strict, {'force_hosts': ['host-0']}, {}, id='forced, so no filter was asked'
+            ),
             pytest.param(lenient, {}, {}, id='no filter'),
         ],
     )
@@ -283,7 +287,9 @@ class TestTwoSchedulers:
         if found:
             assert second.place(asks(C)) == found
         else:
-            with pytest.raises(errors.NoValidHost, match='2 free dedicated CPUs, the best host cell has 0'):
+            with pytest.raises(
+                errors.NoValidHost, match='2 free dedicated CPUs, the best host cell has 0'
+            ):
                 second.place(asks(C))
         assert second.scheduler.figures.conflicts == 1
         in_step(first, second)
@@ -293,7 +299,10 @@ class TestTwoSchedulers:
         first.place(asks(A))
         assert second.place(asks(B)) == [['host-0']]
         assert second.scheduler.figures.conflicts == 1
-        assert {one.consumer_uuid: cpus(one) for one in first.store.claims()} == {A: [1, 2], B: [3, 4]}
+        assert {one.consumer_uuid: cpus(one) for one in first.store.claims()} == {
+            A: [1, 2],
+            B: [3, 4],
+        }
         in_step(first, second)
 
     def test_amounts_alone_are_no_reason_to_lose(self):
@@ -331,7 +340,9 @@ class TestTwoSchedulers:
         world.turn_until(moves, comes)
         assert isinstance(moves.exception(), errors.NoValidHost)
         assert isinstance(comes.exception(), errors.NoValidHost)
-        assert {one.consumer_uuid: cpus(one) for one in store.claims() if one.parts} == {A: [1, 2, 3, 4]}
+        assert {one.consumer_uuid: cpus(one) for one in store.claims() if one.parts} == {
+            A: [1, 2, 3, 4]
+        }
         in_step(world)
 
     def test_a_node_that_left_moves_no_row_under_an_answer(self):
@@ -339,7 +350,10 @@ class TestTwoSchedulers:
         world = World(store, rules([NUMATopologyFilter()], [Score(3, 2, 1)]))
         world.report(*(report(f'host-{number}', **HERE) for number in range(3)))
         store.before = [lambda: store.remove_node(uuid_of('node host-0'))]
-        loses, wins = world.send_place(asks(A)), world.send_place(asks(B, ignore_hosts=['host-0', 'host-1']))
+        loses, wins = (
+            world.send_place(asks(A)),
+            world.send_place(asks(B, ignore_hosts=['host-0', 'host-1'])),
+        )
         world.loop.turn()
         assert (wins.result()[0][0].host, loses.done()) == ('host-2', False)
         assert world.scheduler.figures.batches == 1, 'each was decided once'
@@ -352,7 +366,9 @@ class TestTwoSchedulers:
         chosen = set()
         for seed in range(30):
             store = Interrupted()
-            world = World(store, rules([NUMATopologyFilter()], [Score(*range(9, 0, -1))]), seed=seed)
+            world = World(
+                store, rules([NUMATopologyFilter()], [Score(*range(9, 0, -1))]), seed=seed
+            )
             world.report(*(report(f'host-{number}', **HERE) for number in range(9)))
             news = report('host-0', **{**HERE, 'vcpus_ratio': 2.0})
             store.before = [lambda store=store, news=news: store.report([news], 0.0)]
@@ -366,7 +382,9 @@ class TestTwoSchedulers:
         world = World(store, strict(), max_claim_attempts=3)
         world.report(report(**HERE))
         news = iter(range(1, 100))
-        store.before = [lambda: store.report([report(**{**HERE, 'vcpus_ratio': 1 + next(news)})], 0.0)] * 3
+        store.before = [
+            lambda: store.report([report(**{**HERE, 'vcpus_ratio': 1 + next(news)})], 0.0)
+        ] * 3
         with pytest.raises(errors.TooManyConflicts):
             world.place(asks(A))
         assert world.place(asks(A)) == [['host-0']]
@@ -394,7 +412,9 @@ class TestNamedNode:
         assert [cpus(self.claim(world, instance)) for instance in (A, B)] == [[1, 2], [3, 4]]
         with pytest.raises(errors.ComputeResourcesUnavailable) as short:
             self.claim(world, C)
-        assert short.value.shortages == ('guest cell 0 needs 2 free dedicated CPUs, the best host cell has 0')
+        assert short.value.shortages == (
+            'guest cell 0 needs 2 free dedicated CPUs, the best host cell has 0'
+        )
 
     def test_it_is_never_lenient(self, world):
         with pytest.raises(errors.ComputeResourcesUnavailable, match='3 devices asked, 2 free'):
@@ -417,7 +437,11 @@ class TestNamedNode:
 
     def test_what_another_took_meanwhile_is_short(self, world):
         rival = Placement(
-            (claim(B, uuid_of('node host-0'), parts=SMALL.fit(wanted(dedicated(2), dedicated(2)))),)
+            (
+                claim(
+                    B, uuid_of('node host-0'), parts=SMALL.fit(wanted(dedicated(2), dedicated(2)))
+                ),
+            )
         )
         world.store.before = [lambda: world.store.commit([rival])]
         with pytest.raises(errors.ComputeResourcesUnavailable, match='the best host cell has 0'):
@@ -428,7 +452,9 @@ class TestNamedNode:
         world.store.before = [
             lambda: world.store.report([report(**{**HERE, 'vcpus_ratio': 1 + next(news)})], 0.0)
         ] * world.settings.max_claim_attempts
-        with pytest.raises(errors.ComputeResourcesUnavailable, match='taken by another request meanwhile'):
+        with pytest.raises(
+            errors.ComputeResourcesUnavailable, match='taken by another request meanwhile'
+        ):
             self.claim(world)
         assert world.store.claims() == []
 
@@ -474,7 +500,10 @@ class TestNamedNode:
 def test_when_the_answer_is_lost_it_is_claimed_once():
     world = World(Unsteady(), strict())
     world.report(report(**HERE))
-    for instance, work in ((A, world.place), (B, lambda one: TestNamedNode.claim(world, one.instance_uuid))):
+    for instance, work in (
+        (A, world.place),
+        (B, lambda one: TestNamedNode.claim(world, one.instance_uuid)),
+    ):
         world.store.forgets = 1
         work(asks(instance))
     assert sorted(map(cpus, world.store.claims())) == [[1, 2], [3, 4]]
@@ -520,6 +549,7 @@ def test_shared_cpus_are_counted_by_the_ratio():
     for instance in (A, B):
         world.place(asks(instance, wanted(shared(1))))
     with pytest.raises(
-        errors.NoValidHost, match='1 shared CPUs under the allocation ratio, the best host cell has 0'
+        errors.NoValidHost,
+        match='1 shared CPUs under the allocation ratio, the best host cell has 0',
     ):
         world.place(asks(C, wanted(shared(1))))

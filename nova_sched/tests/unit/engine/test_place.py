@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of placing a request: several instances, groups, lifted claims, alternates, and undoing all of it."""
+"""Tests of placing a request: several instances, groups, lifted claims, alternates, and undoing
+all of it."""
 
 import json
 import random
@@ -40,7 +41,9 @@ class Breaks(Named):
 
 def requests(count, **words):
     """Requests of one call, for instances 0 to count - 1."""
-    return [request(instance_uuid=uuid_of(f'instance {number}'), **words) for number in range(count)]
+    return [
+        request(instance_uuid=uuid_of(f'instance {number}'), **words) for number in range(count)
+    ]
 
 
 def placer(made, chain=None, seed=1):
@@ -82,7 +85,9 @@ class TestSeveralInstances:
         'chain, error, memory_mb',
         [
             pytest.param(None, errors.NoValidHost, 700, id='no room for the last'),
-            pytest.param(rules([Breaks()], always_on=[]), ZeroDivisionError, 300, id='a rule breaks'),
+            pytest.param(
+                rules([Breaks()], always_on=[]), ZeroDivisionError, 300, id='a rule breaks'
+            ),
         ],
     )
     def test_all_or_nothing(self, chain, error, memory_mb):
@@ -113,7 +118,9 @@ class TestSeveralInstances:
     @pytest.mark.parametrize(
         'made, words, reason',
         [
-            pytest.param(lambda: cluster(0), {}, 'No compute node has reported yet', id='no nodes'),
+            pytest.param(
+                lambda: cluster(0), {}, 'No compute node has reported yet', id='no nodes'
+            ),
             pytest.param(
                 lambda: cluster(3),
                 {'force_hosts': ['nowhere']},
@@ -155,7 +162,9 @@ class TestChoice:
 
     def test_a_subset_larger_than_what_is_left(self):
         chain = rules([Named('host-0', 'host-2')], [self.WEIGHTS])
-        found = {place(cluster(4), requests(1), chain, seed, subset_size=9)[0][0] for seed in range(50)}
+        found = {
+            place(cluster(4), requests(1), chain, seed, subset_size=9)[0][0] for seed in range(50)
+        }
         assert found == {'host-0', 'host-2'}
 
     def test_any_of_those_that_share_the_top(self):
@@ -167,7 +176,9 @@ class TestChoice:
 
     def test_forced_hosts_are_weighed(self):
         chosen, _ = place(
-            cluster(4), requests(1, force_hosts=['HOST-0', 'host-2']), rules([Named()], [self.WEIGHTS])
+            cluster(4),
+            requests(1, force_hosts=['HOST-0', 'host-2']),
+            rules([Named()], [self.WEIGHTS]),
         )
         assert chosen == ['host-2']
 
@@ -208,7 +219,10 @@ class TestGroups:
         )
         assert chosen == ['host-2'] * 4
         with pytest.raises(errors.NoValidHost):
-            place(cluster(3, memory_mb=1024), requests(2, memory_mb=1024, group=self.group('affinity')))
+            place(
+                cluster(3, memory_mb=1024),
+                requests(2, memory_mb=1024, group=self.group('affinity')),
+            )
 
     def test_affinity_to_a_member_that_was_placed_just_before(self):
         """Its claim tells where it is, long before the caller's list of hosts does."""
@@ -289,7 +303,9 @@ class TestLiftedClaims:
     def test_a_rebuild_check_changes_nothing(self):
         made = self.held()
         before = picture(made)
-        chosen, decision = place(made, requests(1, hints=REBUILD, force_hosts=['host-0'], vcpus=100), rules())
+        chosen, decision = place(
+            made, requests(1, hints=REBUILD, force_hosts=['host-0'], vcpus=100), rules()
+        )
         assert (chosen, decision.claims) == (['host-0'], ())
         assert picture(made) == before
 
@@ -301,19 +317,39 @@ class TestAlternates:
             pytest.param({}, {}, 2, ['3', '2', '1'], id='the next best'),
             pytest.param({}, {}, 9, ['3', '2', '1', '0'], id='no more than there are'),
             pytest.param({}, {}, 0, ['3'], id='none are asked for'),
-            pytest.param({'cell_uuid': [*CELLS, *CELLS]}, {}, 2, ['3', '1'], id='of the same cell'),
             pytest.param(
-                {'memory_mb': [10, 600, 900, 990]}, {}, 9, ['3', '2', '1'], id='that pass all filters'
-            ),
-            pytest.param({}, {'force_hosts': ['host-3', 'host-0']}, 9, ['3', '0'], id='of the forced hosts'),
-            pytest.param(
-                {}, {'destination': Destination('host-1')}, 9, ['1'], id='not beside the host asked for'
+                {'cell_uuid': [*CELLS, *CELLS]}, {}, 2, ['3', '1'], id='of the same cell'
             ),
             pytest.param(
-                {}, {'group': {'policy': 'affinity', 'hosts': ['host-2']}}, 9, ['2'], id='affinity is kept'
+                {'memory_mb': [10, 600, 900, 990]},
+                {},
+                9,
+                ['3', '2', '1'],
+                id='that pass all filters',
             ),
             pytest.param(
-                {}, {'group': {'policy': 'affinity'}}, 1, ['3', '2'], id='the first of a group goes anywhere'
+                {}, {'force_hosts': ['host-3', 'host-0']}, 9, ['3', '0'], id='of the forced hosts'
+            ),
+            pytest.param(
+                {},
+                {'destination': Destination('host-1')},
+                9,
+                ['1'],
+                id='not beside the host asked for',
+            ),
+            pytest.param(
+                {},
+                {'group': {'policy': 'affinity', 'hosts': ['host-2']}},
+                9,
+                ['2'],
+                id='affinity is kept',
+            ),
+            pytest.param(
+                {},
+                {'group': {'policy': 'affinity'}},
+                1,
+                ['3', '2'],
+                id='the first of a group goes anywhere',
             ),
         ],
     )
@@ -332,7 +368,9 @@ class TestAlternates:
         made = cluster(4)
         made.add(claim(uuid_of('member'), made.hosts.nodes[1].uuid))
         group = {'policy': 'anti-affinity', 'members': [uuid_of('member')]}
-        assert answered(made, requests(1, group=group), alternates=9) == [['host-0', 'host-2', 'host-3']]
+        assert answered(made, requests(1, group=group), alternates=9) == [
+            ['host-0', 'host-2', 'host-3']
+        ]
 
     def test_of_several_instances_are_distinct_from_all_chosen(self):
         made = cluster(4, memory_mb=[2000, 2000, 1500, 1400])
@@ -385,7 +423,9 @@ def test_the_answer_of_a_check_claims_nothing():
     ((selected,),) = one.answer(one.decide(requests(1, hints=REBUILD), settings), settings, False)
     assert (selected.allocation_request, selected.allocation_version) == ('null', None)
     ((selected,),) = one.answer(one.decide(requests(1, vcpus=3), settings), settings, False)
-    resources = json.loads(selected.allocation_request)['allocations'][selected.node_uuid]['resources']
+    resources = json.loads(selected.allocation_request)['allocations'][selected.node_uuid][
+        'resources'
+    ]
     assert resources == {VCPU: 3, MEMORY_MB: 512}
 
 

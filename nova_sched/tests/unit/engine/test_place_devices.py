@@ -42,9 +42,13 @@ def placer(made):
 
 def selected(one, extra_specs, number, alternates=0, **words):
     """The allocation request of the chosen host, and the hosts."""
-    asked = [request(instance_uuid=uuid_of(f'instance {number}'), extra_specs=extra_specs, **words)]
+    asked = [
+        request(instance_uuid=uuid_of(f'instance {number}'), extra_specs=extra_specs, **words)
+    ]
     settings = Settings(alternates=alternates)
-    answer = one.answer(one.decide(asked, settings, bool(alternates)), settings, bool(alternates))[0]
+    answer = one.answer(one.decide(asked, settings, bool(alternates)), settings, bool(alternates))[
+        0
+    ]
     return json.loads(answer[0].allocation_request), [chosen.host for chosen in answer]
 
 
@@ -102,7 +106,9 @@ def test_a_device_in_no_group():
 def test_a_group_that_the_node_itself_meets():
     made = cluster(1, vcpus=4)
     one = placer(made)
-    allocation, _ = selected(one, {'resources1:VCPU': '3', 'trait1:X': 'forbidden'}, 0, memory_mb=0)
+    allocation, _ = selected(
+        one, {'resources1:VCPU': '3', 'trait1:X': 'forbidden'}, 0, memory_mb=0
+    )
     assert allocation == {
         'allocations': {NODE: {'resources': {'VCPU': 3}}},
         'mappings': {'': [NODE], '1': [NODE]},

@@ -43,10 +43,15 @@ def asks(instance=A, **words):
 
 def dry_run(made, *asked):
     """The answer; and that the question left no trace."""
-    before, figures = picture(made.cluster), (made.scheduler.figures.placed, made.scheduler.figures.refused)
+    before, figures = (
+        picture(made.cluster),
+        (made.scheduler.figures.placed, made.scheduler.figures.refused),
+    )
     found = made.call(made.scheduler.questions.dry_run, list(asked))
     assert picture(made.cluster) == before
-    assert made.store.claims() == [claim for node in made.cluster for claim in node.claims.values()]
+    assert made.store.claims() == [
+        claim for node in made.cluster for claim in node.claims.values()
+    ]
     assert (made.scheduler.figures.placed, made.scheduler.figures.refused) == figures
     made.scheduler.decision_log.flush()
     assert made.scheduler.decision_log.show(None) == []
@@ -75,14 +80,21 @@ class TestDryRun:
         (placed,) = found['placed']
         assert (placed['host'], placed['weights'][0]['raw']) == ('host-1', 3.0)
         assert [one['host'] for one in placed['alternates']] == ['host-0']
-        assert [one['removed'] for one in found['filters'] if one['filter'] == 'Named'] == [['host-2']]
+        assert [one['removed'] for one in found['filters'] if one['filter'] == 'Named'] == [
+            ['host-2']
+        ]
         assert made.place(asks()) == [['host-1']]
 
     def test_filters_tell_why_even_if_they_left_enough(self):
         made = world(vcpus=2)
         made.report(report('host-9', vcpus=1))
-        (step,) = [one for one in dry_run(made, asks(vcpus=2))['filters'] if one['seen'] > one['left']]
-        assert (step['filter'], step['why']) == ('ResourceCapacity', '2 vCPUs asked, the host has 1 in all')
+        (step,) = [
+            one for one in dry_run(made, asks(vcpus=2))['filters'] if one['seen'] > one['left']
+        ]
+        assert (step['filter'], step['why']) == (
+            'ResourceCapacity',
+            '2 vCPUs asked, the host has 1 in all',
+        )
         assert (step['nearest'], step['removed']) == ('host-9', ['host-9'])
 
     def test_a_refusal_is_an_answer(self):
@@ -134,7 +146,9 @@ class TestWhyNot:
     @pytest.mark.parametrize(
         'words, skipped',
         [
-            pytest.param({'force_hosts': ['host-1']}, {'Named', 'Other'}, id='forced hosts skip filters'),
+            pytest.param(
+                {'force_hosts': ['host-1']}, {'Named', 'Other'}, id='forced hosts skip filters'
+            ),
             pytest.param(
                 {'hints': REBUILD},
                 {rule.name for rule in rules().always} | {'Other'},
@@ -145,7 +159,9 @@ class TestWhyNot:
     def test_rules_that_are_not_asked(self, words, skipped):
         chain = rules([Named('host-1', rebuild=True), Named(name='Other')])
         (node,) = why_not(world(chain), asks(**words))['nodes']
-        assert {rule for rule, verdict in verdicts(node).items() if verdict == 'not asked'} == skipped
+        assert {
+            rule for rule, verdict in verdicts(node).items() if verdict == 'not asked'
+        } == skipped
         assert node['passes']
 
     def test_a_host_that_passes_is_compared_with_the_best(self):
@@ -162,7 +178,10 @@ class TestWhyNot:
         made = world(hosts=0)
         made.report(report('ironic', nodename='one'), report('ironic', nodename='two', vcpus=1))
         nodes = why_not(made, asks(vcpus=2), 'ironic')['nodes']
-        assert [(node['node'], node['passes']) for node in nodes] == [('one', True), ('two', False)]
+        assert [(node['node'], node['passes']) for node in nodes] == [
+            ('one', True),
+            ('two', False),
+        ]
 
     def test_an_operators_word_on_it(self):
         made = world()

@@ -44,7 +44,9 @@ class Machine:
         return now_s
 
     def clock(self, **words):
-        return StoreClock(self.ask, lambda: self.moment, lambda: self.store_s + self.wrong_s, **words)
+        return StoreClock(
+            self.ask, lambda: self.moment, lambda: self.store_s + self.wrong_s, **words
+        )
 
 
 class TestClock:
@@ -166,7 +168,9 @@ class TestArrivals:
         assert arrivals.take().since_s == pytest.approx(before_s)
 
     def test_one_that_was_delivered_again(self, machine, arrivals):
-        assert arrivals.take(is_again=True).since_s == pytest.approx(machine.store_s - REDELIVERY_S)
+        assert arrivals.take(is_again=True).since_s == pytest.approx(
+            machine.store_s - REDELIVERY_S
+        )
 
     @pytest.mark.parametrize(
         'words, passes_s, is_over',
@@ -174,10 +178,15 @@ class TestArrivals:
             pytest.param({}, HOUR_S, False, id='a cast'),
             pytest.param({'patience_s': 60.0}, 2.9, False, id='soon'),
             pytest.param({'patience_s': 60.0}, 61.0, True, id='too late'),
-            pytest.param({'patience_s': HOUR_S, 'silence_s': 60.0}, 59.0, False, id='a short pause'),
+            pytest.param(
+                {'patience_s': HOUR_S, 'silence_s': 60.0}, 59.0, False, id='a short pause'
+            ),
             pytest.param({'patience_s': HOUR_S, 'silence_s': 60.0}, 61.0, True, id='a long pause'),
             pytest.param(
-                {'silence_s': 60.0}, 61.0, True, id='a long pause, for a caller that waits for ever'
+                {'silence_s': 60.0},
+                61.0,
+                True,
+                id='a long pause, for a caller that waits for ever',
             ),
         ],
     )

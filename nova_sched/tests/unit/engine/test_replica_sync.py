@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of what schedulers learn of each other: what follows is applied, the rest is read, in bounds."""
+"""Tests of what schedulers learn of each other: what follows is applied, the rest is read, in
+bounds."""
 
 import collections
 import dataclasses
@@ -56,7 +57,9 @@ class Pair:
     def __init__(self, hosts=2, **words):
         self.store = Counting()
         self.news = []
-        self.one = World(self.store, rules(), news=ChangePublisher(self.news.append, clock=lambda: NOW))
+        self.one = World(
+            self.store, rules(), news=ChangePublisher(self.news.append, clock=lambda: NOW)
+        )
         self.two = World(self.store, rules())
         self.one.report(*(report(f'host-{number}', vcpus=8, **words) for number in range(hosts)))
         self.two.state_sync.refresh()
@@ -116,7 +119,9 @@ def claim_on(pair, consumer, host, leaving=None, **words):
             lambda pair: place(pair, *(request(instance_uuid=one, vcpus=5) for one in (A, B))),
             id='two at once',
         ),
-        pytest.param(lambda pair: claim_on(pair, A, 'host-1'), id='a claim on a host that is named'),
+        pytest.param(
+            lambda pair: claim_on(pair, A, 'host-1'), id='a claim on a host that is named'
+        ),
     ],
 )
 def test_claims_follow_without_a_look(pair, work):
@@ -245,7 +250,8 @@ def test_news_that_come_again_are_old(pair):
 
 
 def test_own_work_that_others_know_nothing_of_is_no_obstacle(pair):
-    """Both claim on one node at the same time: each has the other's claim from its news, or reads it."""
+    """Both claim on one node at the same time: each has the other's claim from its news, or reads
+    it."""
     claim_on(pair, A, 'host-0')
     pair.two.call(pair.two.claim_service.claim, request(instance_uuid=B), 'host-0', 'host-0')
     pair.arrive()
@@ -272,10 +278,13 @@ def test_news_of_a_node_that_left_meanwhile(pair):
 
 
 def test_who_lost_does_not_count_the_winner_twice(pair):
-    """The loser has the true use of the node, with the winner's claim in it; the winner's news come then."""
+    """The loser has the true use of the node, with the winner's claim in it; the winner's news
+    come then."""
     claim_on(pair, A, 'host-0', vcpus=5)
     with pytest.raises(errors.ComputeResourcesUnavailable):
-        pair.two.call(pair.two.claim_service.claim, request(instance_uuid=B, vcpus=5), 'host-0', 'host-0')
+        pair.two.call(
+            pair.two.claim_service.claim, request(instance_uuid=B, vcpus=5), 'host-0', 'host-0'
+        )
     assert pair.two.cluster.node(HOST_0).usage('VCPU').used == 5
     pair.arrive()
     assert pair.two.cluster.node(HOST_0).usage('VCPU').used == 5
@@ -312,15 +321,23 @@ def expire(pair):
 @pytest.mark.parametrize(
     'work, nodes',
     [
-        pytest.param(lambda pair: pair.one.report(report('host-0', vcpus=9)), [HOST_0], id='report'),
         pytest.param(
-            lambda pair: pair.one.report(report('host-0', vcpus=8, vcpus_used=1, instances=frozenset([A]))),
+            lambda pair: pair.one.report(report('host-0', vcpus=9)), [HOST_0], id='report'
+        ),
+        pytest.param(
+            lambda pair: pair.one.report(
+                report('host-0', vcpus=8, vcpus_used=1, instances=frozenset([A]))
+            ),
             [HOST_0],
             id='report that confirms',
         ),
-        pytest.param(lambda pair: pair.one.report(report('host-9')), [uuid_of('node host-9')], id='new node'),
         pytest.param(
-            lambda pair: pair.one.report(report('host-0', node_uuid=A)), [A], id='node that was rebuilt'
+            lambda pair: pair.one.report(report('host-9')), [uuid_of('node host-9')], id='new node'
+        ),
+        pytest.param(
+            lambda pair: pair.one.report(report('host-0', node_uuid=A)),
+            [A],
+            id='node that was rebuilt',
         ),
         pytest.param(confirm, [HOST_0], id='confirmed by its host'),
         pytest.param(
@@ -329,7 +346,9 @@ def expire(pair):
             id='confirmed',
         ),
         pytest.param(
-            lambda pair: pair.one.call(pair.one.claim_service.abort_claim, A), [HOST_0], id='aborted'
+            lambda pair: pair.one.call(pair.one.claim_service.abort_claim, A),
+            [HOST_0],
+            id='aborted',
         ),
         pytest.param(expire, [HOST_0], id='expired'),
         pytest.param(
@@ -479,7 +498,8 @@ def everything(world, later_s):
     world.call(state_sync.set_service, 'host-6', True, 'broken', False, world.now_s)
     world.call(state_sync.set_service, 'host-8', False, None, True, world.now_s)
     world.call(
-        state_sync.set_aggregates, [aggregate(1, ['host-9']), aggregate(3, ['host-0', 'host-10'], zone='x')]
+        state_sync.set_aggregates,
+        [aggregate(1, ['host-9']), aggregate(3, ['host-0', 'host-10'], zone='x')],
     )
     world.call(state_sync.delete_aggregate, 2)
     world.call(state_sync.instances_are, 'host-9', [uuid_of('told')])
@@ -500,7 +520,9 @@ def all_of(cluster):
         )
         for node in cluster
     }
-    aggregates: dict[int, Aggregate | None] = {number: hosts.aggregates.get(number) for number in ids}
+    aggregates: dict[int, Aggregate | None] = {
+        number: hosts.aggregates.get(number) for number in ids
+    }
     return picture(cluster), nodes, aggregates
 
 
@@ -531,9 +553,14 @@ def test_one_that_was_cut_off_for_an_hour_knows_all_after_one_look(opened):
     others.report(*(report(f'host-{number}', vcpus=8) for number in range(10)))
     for number, one in enumerate((A, B, C)):
         others.call(
-            others.claim_service.claim, request(instance_uuid=one), f'host-{number}', f'host-{number}'
+            others.claim_service.claim,
+            request(instance_uuid=one),
+            f'host-{number}',
+            f'host-{number}',
         )
-    others.call(others.state_sync.set_aggregates, [aggregate(1, ['host-0']), aggregate(2, ['host-1'])])
+    others.call(
+        others.state_sync.set_aggregates, [aggregate(1, ['host-0']), aggregate(2, ['host-1'])]
+    )
     alone.state_sync.refresh()
     watch = StorePoller(
         alone.cluster,
@@ -548,7 +575,9 @@ def test_one_that_was_cut_off_for_an_hour_knows_all_after_one_look(opened):
     everything(others, 3600.0)
     # It goes on deciding meanwhile, by what it knows; the store alone judges.
     alone.now_s += 3000.0
-    alone.call(alone.claim_service.claim, request(instance_uuid=uuid_of('mine')), 'host-1', 'host-1')
+    alone.call(
+        alone.claim_service.claim, request(instance_uuid=uuid_of('mine')), 'host-1', 'host-1'
+    )
     assert all_of(alone.cluster) != all_of(fresh(opened()))
     watch._next_full = watch._next_expiry = 0.0  # an hour has passed
     alone.now_s = others.now_s

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of the scheduler: batches, lost races, requests that claim nothing, and a store that is away."""
+"""Tests of the scheduler: batches, lost races, requests that claim nothing, and a store that is
+away."""
 
 import logging
 import threading
@@ -40,7 +41,12 @@ def asks(instance=A, **words):
 def world(*columns, store=None, chain=None, **settings):
     """A world of hosts, the first with the most memory; columns are words of each report."""
     made = World(store, chain, **settings)
-    made.report(*(report(f'host-{row}', memory_mb=9000 - row, **words) for row, words in enumerate(columns)))
+    made.report(
+        *(
+            report(f'host-{row}', memory_mb=9000 - row, **words)
+            for row, words in enumerate(columns)
+        )
+    )
     return made
 
 
@@ -68,7 +74,11 @@ class TestPlace:
         made = world({'vcpus': 1}, {'vcpus': 2}, store=Contested())
         futures = [made.send_place(asks(instance)) for instance in (A, B, C, D)]
         made.loop.turn()
-        assert [future.result(0)[0][0].host for future in futures[:3]] == ['host-0', 'host-1', 'host-1']
+        assert [future.result(0)[0][0].host for future in futures[:3]] == [
+            'host-0',
+            'host-1',
+            'host-1',
+        ]
         assert isinstance(futures[3].exception(0), errors.NoValidHost)
         assert made.store.commits == [[A, B, C]]
         assert made.scheduler.figures.batches == 1
@@ -129,7 +139,9 @@ class TestOnlyAsked:
         'words, claims, host',
         [
             pytest.param({}, False, 'host-0', id='claim nothing'),
-            pytest.param({'hints': {'_nova_check_type': ['rebuild']}}, True, 'host-1', id='rebuild check'),
+            pytest.param(
+                {'hints': {'_nova_check_type': ['rebuild']}}, True, 'host-1', id='rebuild check'
+            ),
         ],
     )
     def test_it_leaves_nothing(self, words, claims, host):
@@ -143,7 +155,10 @@ class TestOnlyAsked:
 
     def test_the_next_one_in_the_batch_does_not_see_it(self):
         made = world({'vcpus': 2})
-        futures = [made.send_place(asks(A, vcpus=2), claim=False), made.send_place(asks(B, vcpus=2))]
+        futures = [
+            made.send_place(asks(A, vcpus=2), claim=False),
+            made.send_place(asks(B, vcpus=2)),
+        ]
         futures.append(made.send_place(asks(C, vcpus=2), claim=False))
         made.loop.turn()
         assert [future.exception(0) is None for future in futures] == [True, True, False]
@@ -202,7 +217,9 @@ class TestLostRaces:
         made = world({'vcpus': 1}, {'vcpus': 1}, {'vcpus': 1}, store=store)
         store.rivals = [[Placement((claim(D, node('host-1')),))]]
         assert made.place(asks(A), asks(B)) == [['host-0'], ['host-2']]
-        assert held(store) == sorted([(A, node('host-0')), (B, node('host-2')), (D, node('host-1'))])
+        assert held(store) == sorted(
+            [(A, node('host-0')), (B, node('host-2')), (D, node('host-1'))]
+        )
 
     @pytest.mark.parametrize('most', [1, 3])
     def test_too_many_conflicts(self, most, caplog):
@@ -216,14 +233,20 @@ class TestLostRaces:
         assert made.store.commits == [[A]] * most
         assert picture(made.cluster) == before
         assert (made.scheduler.figures.conflicts, made.scheduler.figures.refused) == (most, 1)
-        (line,) = [one.getMessage() for one in caplog.records if one.getMessage().startswith('Decided')]
+        (line,) = [
+            one.getMessage() for one in caplog.records if one.getMessage().startswith('Decided')
+        ]
         assert f'others took each first; attempt {most},' in line
 
     def test_who_loses_again_and_again_looks_at_the_store(self):
-        """Others have filled the 39 best of 40 hosts: to try one after the other would not find the last."""
+        """Others have filled the 39 best of 40 hosts: to try one after the other would not find
+        the last."""
         made = world(*[{'vcpus': 1}] * 40)
         made.store.commit(
-            [Placement((claim(uuid_of(f'other {row}'), node(f'host-{row}')),)) for row in range(39)]
+            [
+                Placement((claim(uuid_of(f'other {row}'), node(f'host-{row}')),))
+                for row in range(39)
+            ]
         )
         assert made.place(asks()) == [['host-39']]
         assert made.scheduler.figures.conflicts == LOSSES
@@ -256,7 +279,9 @@ class TestLostRaces:
         store.rivals = [[Placement((claim(D, node('host-1'), vcpus=8),))]]
         futures = [
             made.send_place(asks(B, vcpus=2), asks(C, vcpus=5)),  # one on each host
-            made.send_place(asks(A, vcpus=5, ignore_hosts=['host-0'])),  # its claim on host-0 is lifted
+            made.send_place(
+                asks(A, vcpus=5, ignore_hosts=['host-0'])
+            ),  # its claim on host-0 is lifted
         ]
         made.loop.turn()
         assert made.cluster.hosts.resource(VCPU).used.tolist() == [4, 8]
@@ -297,7 +322,11 @@ class TestBrokenStore:
         before = picture(made.cluster)
         futures = [made.send_place(asks(instance)) for instance in (A, B, C)]
         made.turn_until(*futures)
-        assert [type(future.exception(0)) for future in futures] == [type(None), OverflowError, type(None)]
+        assert [type(future.exception(0)) for future in futures] == [
+            type(None),
+            OverflowError,
+            type(None),
+        ]
         assert made.store.commits == [[A], [C]]
         for instance in (A, C):
             made.call(made.claim_service.abort_claim, instance)
@@ -426,7 +455,9 @@ class TestLog:
 
     def test_the_request_id_is_kept_with_the_claim(self):
         made = world({})
-        future = made.loop.send('place', Order([asks()], context=types.SimpleNamespace(request_id='req-1')))
+        future = made.loop.send(
+            'place', Order([asks()], context=types.SimpleNamespace(request_id='req-1'))
+        )
         made.turn_until(future)
         assert [one.request_id for one in made.store.claims()] == ['req-1']
 
@@ -496,7 +527,9 @@ class TestRunning:
     def test_callers_of_many_threads(self, running):
         made = world({'vcpus': 10}, {'vcpus': 10})
         scheduler = running(made)
-        answers = [in_thread(scheduler.place, [asks(uuid_of(str(number)))]) for number in range(25)]
+        answers = [
+            in_thread(scheduler.place, [asks(uuid_of(str(number)))]) for number in range(25)
+        ]
         found = [answer() for answer in answers]
         assert sum(isinstance(one, errors.NoValidHost) for one in found) == 5
         assert len(made.store.claims()) == 20
@@ -544,7 +577,9 @@ class TestRunning:
     def test_stop_answers_what_waits(self):
         made = world({'vcpus': 100})
         made.scheduler.start()
-        futures = [made.send_place(asks(uuid_of(str(number)), memory_mb=1)) for number in range(100)]
+        futures = [
+            made.send_place(asks(uuid_of(str(number)), memory_mb=1)) for number in range(100)
+        ]
         made.scheduler.stop()
         assert [future.result(0)[0][0].host for future in futures] == ['host-0'] * 100
         with pytest.raises(RuntimeError, match='stopped'):

@@ -26,7 +26,9 @@ OTHER_CELL = uuid_of('other cell')
     'aggregates, zone',
     [
         pytest.param([], 'home', id='no aggregate'),
-        pytest.param([aggregate(1, ['host-0'], ssd='true')], 'home', id='an aggregate without a zone'),
+        pytest.param(
+            [aggregate(1, ['host-0'], ssd='true')], 'home', id='an aggregate without a zone'
+        ),
         pytest.param([aggregate(1, ['host-0'], availability_zone='b')], 'b', id='one'),
         pytest.param(
             [
@@ -36,7 +38,9 @@ OTHER_CELL = uuid_of('other cell')
             'a,b',
             id='several, in order',
         ),
-        pytest.param([aggregate(1, ['host-1'], availability_zone='b')], 'home', id='of another host'),
+        pytest.param(
+            [aggregate(1, ['host-1'], availability_zone='b')], 'home', id='of another host'
+        ),
     ],
 )
 def test_zone(aggregates, zone):
@@ -59,12 +63,18 @@ def test_cell(cell, wanted, told):
 
 def test_the_node():
     selected = select(cluster(2, nodename=['a', 'b']).hosts, 1, request(), 'home')
-    assert (selected.host, selected.nodename, selected.node_uuid) == ('host-1', 'b', uuid_of('node b'))
+    assert (selected.host, selected.nodename, selected.node_uuid) == (
+        'host-1',
+        'b',
+        uuid_of('node b'),
+    )
     assert selected.limits == {}
 
 
 def test_a_claim_is_described_as_placement_does():
-    selected = select(cluster(1).hosts, 0, request(), 'home', json.dumps({'VCPU': 2, 'CUSTOM_GOLD': 1}))
+    selected = select(
+        cluster(1).hosts, 0, request(), 'home', json.dumps({'VCPU': 2, 'CUSTOM_GOLD': 1})
+    )
     assert json.loads(selected.allocation_request) == {
         'allocations': {uuid_of('node host-0'): {'resources': {'VCPU': 2, 'CUSTOM_GOLD': 1}}},
         'mappings': {'': [uuid_of('node host-0')]},

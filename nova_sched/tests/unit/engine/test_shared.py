@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of schedulers that share a store: repeated messages, refusals, and the policies of groups."""
+"""Tests of schedulers that share a store: repeated messages, refusals, and the policies of
+groups."""
 
 import math
 import types
@@ -110,7 +111,9 @@ class TestRepeated:
         with pytest.raises(errors.Superseded):
             send(second, asks(ignore_hosts=['host-0']), request_id='req-1', since_s=NOW - 1)
         assert on(first.store) == {A: ['host-0']}
-        assert send(second, asks(ignore_hosts=['host-0']), request_id='req-1', since_s=NOW) == [['host-2']]
+        assert send(second, asks(ignore_hosts=['host-0']), request_id='req-1', since_s=NOW) == [
+            ['host-2']
+        ]
 
     @pytest.mark.parametrize('knows', [True, False])
     def test_a_request_to_build_what_runs_already(self, pair, knows):
@@ -131,7 +134,9 @@ class TestRepeated:
         with pytest.raises(errors.Superseded):
             send(second, asks(ignore_hosts=['host-0']), since_s=NOW - 1)
         assert send(second, asks(ignore_hosts=['host-0'])) == [['host-2']]
-        assert {one: sorted(hosts) for one, hosts in on(first.store).items()} == {A: ['host-0', 'host-2']}
+        assert {one: sorted(hosts) for one, hosts in on(first.store).items()} == {
+            A: ['host-0', 'host-2']
+        }
 
     def test_several_instances(self, pair):
         first, second = pair
@@ -171,7 +176,8 @@ class TestPolicies:
         ],
     )
     def test_two_schedulers_place_the_first_members(self, policy, hosts):
-        """Neither knows of the other's member; both would like the same host, or each another one."""
+        """Neither knows of the other's member; both would like the same host, or each another
+        one."""
         first, second = worlds(chain=rules(spreading().filters, [Score(3, 2, 1)]))
         if policy == 'affinity':
             second.scheduler.follow(rules(spreading().filters, [Score(1, 2, 3)]))
@@ -198,19 +204,31 @@ class TestPolicies:
         near = group('affinity')
         source = claim(A, uuid_of('node host-0'), state=CONFIRMED, group_uuid=uuid_of('group'))
         world.cluster.add(source)
-        world.call(world.claim_service.claim, asks(A, group=near), 'host-1', 'host-1', None, None, 'resize')
+        world.call(
+            world.claim_service.claim,
+            asks(A, group=near),
+            'host-1',
+            'host-1',
+            None,
+            None,
+            'resize',
+        )
         with pytest.raises(errors.NoValidHost, match='on its way from one host to another'):
             send(world, asks(B, group=near))
 
     def test_all_new_members_find_room_on_one_host(self):
         """The best host for the first one has no room for the second."""
         store = MemoryClaimStore()
-        (world,) = worlds(1, vcpus=3, store=store, chain=rules(spreading().filters, [Score(3, 2, 1)]))
+        (world,) = worlds(
+            1, vcpus=3, store=store, chain=rules(spreading().filters, [Score(3, 2, 1)])
+        )
         world.call(world.claim_service.claim, asks(C, vcpus=2), 'host-0', 'host-0')
         near = group('affinity')
         assert send(world, asks(A, group=near), asks(B, group=near)) == [['host-1'], ['host-1']]
 
-    @pytest.mark.parametrize('policy, why', [('anti-affinity', '1 member'), ('affinity', 'other host')])
+    @pytest.mark.parametrize(
+        'policy, why', [('anti-affinity', '1 member'), ('affinity', 'other host')]
+    )
     def test_a_claim_by_name_is_told_the_policy(self, policy, why):
         (world,) = worlds(1)
         send(world, asks(A, group=group(policy)))

@@ -45,7 +45,9 @@ def own(seen, weights, settings, weighers=(), rows=None):
 
 def owners(seen, schedulers):
     """The place of each row's scheduler, found by asking each of them."""
-    held = {place: own(seen, [0] * len(seen), of(place, schedulers)) for place in range(schedulers)}
+    held = {
+        place: own(seen, [0] * len(seen), of(place, schedulers)) for place in range(schedulers)
+    }
     return [next(place for place, rows in held.items() if row in rows) for row in range(len(seen))]
 
 
@@ -83,11 +85,17 @@ class TestWhoseHost:
 
     def test_slices_follow_hosts_that_come_and_go(self):
         held = cluster(30)
-        before = dict(zip([node.uuid for node in held.hosts.nodes], owners(held.hosts, 4), strict=True))
+        before = dict(
+            zip([node.uuid for node in held.hosts.nodes], owners(held.hosts, 4), strict=True)
+        )
         held.remove(held.hosts.nodes[3].uuid)
         held.put(report(host='another'))
-        after = dict(zip([node.uuid for node in held.hosts.nodes], owners(held.hosts, 4), strict=True))
-        assert {uuid: place for uuid, place in after.items() if uuid in before}.items() <= before.items()
+        after = dict(
+            zip([node.uuid for node in held.hosts.nodes], owners(held.hosts, 4), strict=True)
+        )
+        assert {
+            uuid: place for uuid, place in after.items() if uuid in before
+        }.items() <= before.items()
         assert len(after.keys() - before.keys()) == 1
 
 
@@ -133,19 +141,30 @@ class TestOwn:
         'weigher, found',
         [
             pytest.param(Load(0, 0, 0, 0, 9, 9, 9, 9), MINE, id='fuller'),
-            pytest.param(Score(0, 0, 0, 0, 9, 9, 9, 9), None, id='not preferred for something else'),
-            pytest.param(Score(3, 0, 0, 0, 3, 0, 0, 0), MINE, id='preferred as well'),
-            pytest.param(Score(0, 0, 0, 0, 9, 9, 9, 9, multiplier=0.0), MINE, id='which counts nothing'),
-            pytest.param(Score(0, 0, 0, 0, 9, 9, 9, 9, multiplier=[0.0] * 8), MINE, id='nor on these hosts'),
             pytest.param(
-                Score(0, 0, 0, 0, 9, 9, 9, 9, multiplier=[0.0] * 4 + [1.0] * 4), None, id='but on one of them'
+                Score(0, 0, 0, 0, 9, 9, 9, 9), None, id='not preferred for something else'
+            ),
+            pytest.param(Score(3, 0, 0, 0, 3, 0, 0, 0), MINE, id='preferred as well'),
+            pytest.param(
+                Score(0, 0, 0, 0, 9, 9, 9, 9, multiplier=0.0), MINE, id='which counts nothing'
+            ),
+            pytest.param(
+                Score(0, 0, 0, 0, 9, 9, 9, 9, multiplier=[0.0] * 8), MINE, id='nor on these hosts'
+            ),
+            pytest.param(
+                Score(0, 0, 0, 0, 9, 9, 9, 9, multiplier=[0.0] * 4 + [1.0] * 4),
+                None,
+                id='but on one of them',
             ),
             pytest.param(Score(None), MINE, id='no opinion'),
         ],
     )
     def test_only_load_is_given_up(self, weigher, found):
         weights = [1, 0, 0, 0, 2, 0, 0, 0]
-        assert own(hosts(host=EIGHT), weights, of(0, 2), [Load(0, 0, 0, 0, 1, 1, 1, 1), weigher]) == found
+        assert (
+            own(hosts(host=EIGHT), weights, of(0, 2), [Load(0, 0, 0, 0, 1, 1, 1, 1), weigher])
+            == found
+        )
 
 
 def test_which_weighers_are_about_load():
@@ -194,7 +213,9 @@ def test_two_schedulers_that_do_not_see_each_other_choose_different_hosts():
     for place in range(2):
         membership = SchedulerMembership()
         membership.standing = (place, 2)
-        worlds.append(World(worlds[0].store if worlds else None, spreading(), membership=membership))
+        worlds.append(
+            World(worlds[0].store if worlds else None, spreading(), membership=membership)
+        )
         worlds[0].report(*[report(host=name) for name in EIGHT])
     worlds[1].state_sync.refresh()
     found = []

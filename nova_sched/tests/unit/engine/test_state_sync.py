@@ -44,7 +44,9 @@ class TestRefresh:
         assert hosts.count_instances([A, B]).tolist() == [1, 1, 0]
 
     def test_what_went_is_forgotten(self, world):
-        world.call(world.state_sync.set_aggregates, [aggregate(1, ['host-1']), aggregate(2, ['host-1'])])
+        world.call(
+            world.state_sync.set_aggregates, [aggregate(1, ['host-1']), aggregate(2, ['host-1'])]
+        )
         world.place(asks(A), asks(B))
         world.store.remove_node(node())
         world.store.set_aggregate(1, None)
@@ -76,7 +78,8 @@ class TestRefresh:
         assert picture(world.cluster) == before
 
     def test_an_old_list_is_no_news(self, world):
-        """A list from messages that did not change since does not win over a report that came later."""
+        """A list from messages that did not change since does not win over a report that came
+        later."""
         world.call(world.state_sync.instances_added, 'host-0', [A])
         world.report(report(vcpus=4, instances=frozenset([B])))
         world.store.set_instances('host-1', frozenset([C]))
@@ -135,12 +138,20 @@ class TestOwner:
         'words, silent_s, down, refused',
         [
             pytest.param({'host': 'host-0'}, 0, False, False, id='its own host'),
-            pytest.param({'host': 'new', 'node_uuid': uuid_of('new')}, 0, False, False, id='a new node'),
             pytest.param(
-                {'host': 'new', 'node_uuid': node()}, 0, False, True, id='another host, which is up'
+                {'host': 'new', 'node_uuid': uuid_of('new')}, 0, False, False, id='a new node'
+            ),
+            pytest.param(
+                {'host': 'new', 'node_uuid': node()},
+                0,
+                False,
+                True,
+                id='another host, which is up',
             ),
             pytest.param({'host': 'new', 'node_uuid': node()}, 60, False, True, id='just up'),
-            pytest.param({'host': 'new', 'node_uuid': node()}, 61, False, False, id='silent too long'),
+            pytest.param(
+                {'host': 'new', 'node_uuid': node()}, 61, False, False, id='silent too long'
+            ),
             pytest.param({'host': 'new', 'node_uuid': node()}, 0, True, False, id='forced down'),
         ],
     )
@@ -156,18 +167,30 @@ class TestOwner:
 class TestNodesAndServices:
     def test_set_service(self, world):
         world.call(world.state_sync.set_service, 'host-1', True, 'why', True, NOW + 5)
-        assert world.store.changes({}).services == (ServiceFacts('host-1', True, 'why', True, NOW + 5),)
+        assert world.store.changes({}).services == (
+            ServiceFacts('host-1', True, 'why', True, NOW + 5),
+        )
         service = world.cluster.service('host-1')
-        assert (service.disabled, service.disabled_reason, service.forced_down) == (True, 'why', True)
+        assert (service.disabled, service.disabled_reason, service.forced_down) == (
+            True,
+            'why',
+            True,
+        )
         assert world.cluster.hosts.seen_s.tolist() == [NOW, NOW + 5]
 
     def test_what_is_not_said_of_a_service_stays(self, world):
         world.call(world.state_sync.set_service, 'host-1', True, 'why', True, NOW + 5)
         world.call(world.state_sync.set_service, 'host-1', None, None, None, NOW + 9)
-        assert world.store.changes({}).services == (ServiceFacts('host-1', True, 'why', True, NOW + 9),)
+        assert world.store.changes({}).services == (
+            ServiceFacts('host-1', True, 'why', True, NOW + 9),
+        )
         world.call(world.state_sync.set_service, 'host-1', False, None, None, 0.0)
         service = world.cluster.service('host-1')
-        assert (service.disabled, service.disabled_reason, service.forced_down) == (False, None, True)
+        assert (service.disabled, service.disabled_reason, service.forced_down) == (
+            False,
+            None,
+            True,
+        )
 
     def test_remove_node(self, world):
         world.place(asks(A), asks(B))
@@ -199,7 +222,11 @@ class TestInstances:
 
     def test_added(self, world):
         world.call(world.state_sync.instances_added, 'host-0', [A, C])
-        assert states(world) == {(A, 'host-0'): CONFIRMED, (B, 'host-0'): PENDING, (C, 'host-1'): PENDING}
+        assert states(world) == {
+            (A, 'host-0'): CONFIRMED,
+            (B, 'host-0'): PENDING,
+            (C, 'host-1'): PENDING,
+        }
         world.call(world.state_sync.instances_added, 'host-0', [uuid_of('stranger')])
         assert world.cluster.told('host-0') == {A, C, uuid_of('stranger')}
 
@@ -222,7 +249,11 @@ class TestInstances:
 
     def test_a_claim_that_waits_is_not_ended_by_a_list(self, world):
         world.call(world.state_sync.instances_are, 'host-0', [])
-        assert states(world) == {(A, 'host-0'): PENDING, (B, 'host-0'): PENDING, (C, 'host-1'): PENDING}
+        assert states(world) == {
+            (A, 'host-0'): PENDING,
+            (B, 'host-0'): PENDING,
+            (C, 'host-1'): PENDING,
+        }
 
     def test_gone(self, world):
         world.call(world.state_sync.instances_added, 'host-0', [A])

@@ -53,7 +53,9 @@ class Watched:
         self.world.report(report(), report('host-1'))
         self.told = []
         self.deaf = False
-        self.watch = StorePoller(self.world.cluster, self.store, lambda: self.world.settings, self.tell)
+        self.watch = StorePoller(
+            self.world.cluster, self.store, lambda: self.world.settings, self.tell
+        )
         self.look()
         self.store.looks = 0
 
@@ -88,7 +90,11 @@ def eager():
 def test_the_first_look_is_a_full_one_and_ends_what_is_overdue():
     made, beside = Watched(), []
     other = StorePoller(
-        made.world.cluster, made.store, lambda: made.world.settings, made.tell, lambda: beside.append('also')
+        made.world.cluster,
+        made.store,
+        lambda: made.world.settings,
+        made.tell,
+        lambda: beside.append('also'),
     )
     del made.told[:]
     other.look()
@@ -122,7 +128,9 @@ def test_nodes_that_came_and_went(eager):
     """As many as before, and the sum of their generations the same: a full look finds out."""
     eager.store.report([report('host-2')], NOW + 1)
     eager.store.remove_node(node('host-0'))
-    assert eager.look() == [('catch_up', [node('host-2'), node('host-0')], {node('host-2'): NOW + 1})]
+    assert eager.look() == [
+        ('catch_up', [node('host-2'), node('host-0')], {node('host-2'): NOW + 1})
+    ]
     assert {one.host for one in eager.world.cluster} == {'host-1', 'host-2'}
 
 
@@ -130,7 +138,9 @@ def test_a_node_that_came_in_place_of_one_that_went(watched):
     """As many as before; but no generation is used twice."""
     watched.store.remove_node(node('host-0'))
     watched.store.report([report('host-2')], NOW)
-    assert watched.look() == [('catch_up', [node('host-2'), node('host-0')], {node('host-2'): NOW})]
+    assert watched.look() == [
+        ('catch_up', [node('host-2'), node('host-0')], {node('host-2'): NOW})
+    ]
 
 
 def test_a_node_that_went(watched):
@@ -201,7 +211,9 @@ class TestThread:
         world.scheduler.start()
         world.store.commit([Placement((claim(A, node('host-0')),))])
         world.scheduler.hear(ChangeEvent(NOW, looks={node('host-0'): None}))
-        wait_for(lambda: world.scheduler.call(world.cluster.hosts.count_instances, [A]).tolist() == [1])
+        wait_for(
+            lambda: world.scheduler.call(world.cluster.hosts.count_instances, [A]).tolist() == [1]
+        )
         world.scheduler.stop()
 
     def test_it_keeps_a_scheduler_up_to_date(self):
@@ -209,7 +221,9 @@ class TestThread:
         world.report(report())
         world.scheduler.start()
         world.store.commit([Placement((claim(A, node('host-0')),))])
-        wait_for(lambda: world.scheduler.call(world.cluster.hosts.count_instances, [A]).tolist() == [1])
+        wait_for(
+            lambda: world.scheduler.call(world.cluster.hosts.count_instances, [A]).tolist() == [1]
+        )
         world.scheduler.stop()
 
     def test_it_says_once_that_the_store_is_away_and_goes_on(self, caplog):
@@ -222,7 +236,11 @@ class TestThread:
             wait_for(lambda before=before: world.store.asked_in_vain > before + 5)
             world.store.away.clear()
             world.store.commit([Placement((claim(B, node('host-0')),))])
-            wait_for(lambda: world.scheduler.call(world.cluster.hosts.count_instances, [B]).tolist() == [1])
+            wait_for(
+                lambda: (
+                    world.scheduler.call(world.cluster.hosts.count_instances, [B]).tolist() == [1]
+                )
+            )
             world.scheduler.call(world.claim_service.abort_claim, B)
             wait_for(lambda: not world.scheduler.replica_sync.wake.is_set())
             world.scheduler.call(len, world.cluster)  # now it has read what the abort changed

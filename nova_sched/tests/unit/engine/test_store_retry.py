@@ -46,7 +46,9 @@ def working(*troubles):
         pytest.param([], id='none'),
         pytest.param([TAKEN] * (BUSY - 1), id='others in the way'),
         pytest.param([AWAY] * (3 * BUSY), id='a long outage'),
-        pytest.param([AWAY] * (3 * BUSY) + [TAKEN] * 3, id='others in the way after a long outage'),
+        pytest.param(
+            [AWAY] * (3 * BUSY) + [TAKEN] * 3, id='others in the way after a long outage'
+        ),
         pytest.param([TAKEN] * (BUSY - 1) + [AWAY] + [TAKEN] * (BUSY - 1), id='and before it'),
     ],
 )

@@ -75,11 +75,17 @@ class Score(Weigher):
         return None if self._raw == (None,) else np.array(self._raw, dtype=float)[rows]
 
     def multiplier(self, hosts, rows):
-        return np.array(self._multiplier)[rows] if isinstance(self._multiplier, list) else self._multiplier
+        return (
+            np.array(self._multiplier)[rows]
+            if isinstance(self._multiplier, list)
+            else self._multiplier
+        )
 
 
 def rules(filters=(), weighers=(), always_on=None):
-    return Rules(always() if always_on is None else tuple(always_on), tuple(filters), tuple(weighers))
+    return Rules(
+        always() if always_on is None else tuple(always_on), tuple(filters), tuple(weighers)
+    )
 
 
 def spreading():
@@ -130,7 +136,10 @@ class World:
             topology=topology,
             solver=solver,
         )
-        self.state_sync, self.claim_service = self.scheduler.state_sync, self.scheduler.claim_service
+        self.state_sync, self.claim_service = (
+            self.scheduler.state_sync,
+            self.scheduler.claim_service,
+        )
         self.loop = self.scheduler.loop
         if cluster is None:
             self.state_sync.refresh()
@@ -175,7 +184,8 @@ def fresh(store, **settings):
 
 
 def picture(cluster):
-    """Everything about use, claims and places: by node UUID, in plain values that can be compared."""
+    """Everything about use, claims and places: by node UUID, in plain values that can be
+    compared."""
     hosts = cluster.hosts
     found = {}
     for row, node in enumerate(hosts.nodes):
@@ -190,7 +200,9 @@ def picture(cluster):
             'instances': frozenset(node.instances),
             'places': frozenset(one for one, rows in hosts.places.items() if row in rows),
             'use': {
-                name: tuple(int(getattr(resource, column)[row]) for column in ('used', 'free', 'unused'))
+                name: tuple(
+                    int(getattr(resource, column)[row]) for column in ('used', 'free', 'unused')
+                )
                 for name, resource in hosts.resources.items()
                 if name in node.report.inventories
             },

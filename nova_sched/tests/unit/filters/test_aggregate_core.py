@@ -32,7 +32,10 @@ FULL, ASKED = {'vcpus': 4, 'vcpus_used': 4}, {'vcpus': 2}
     ],
 )
 def test_ratio(texts, mask):
-    groups = [aggregate(number, ['host-0'], cpu_allocation_ratio=text) for number, text in enumerate(texts)]
+    groups = [
+        aggregate(number, ['host-0'], cpu_allocation_ratio=text)
+        for number, text in enumerate(texts)
+    ]
     seen = hosts(2, groups, **FULL)
     assert mask_of(AggregateCoreFilter, seen, request(**ASKED)) == mask
     one = nova_like(seen.state(0))
@@ -43,5 +46,8 @@ def test_why():
     groups = [aggregate(1, ['host-1'], cpu_allocation_ratio='1.25')]
     seen, rule = hosts(2, groups, **FULL), AggregateCoreFilter()
     assert rule.why(seen, request(**ASKED), np.array([0])) == '2 vCPUs asked, the host has 0 free'
-    assert rule.why(seen, request(**ASKED), np.array([0, 1])) == '2 vCPUs asked, the best host has 1 free'
+    assert (
+        rule.why(seen, request(**ASKED), np.array([0, 1]))
+        == '2 vCPUs asked, the best host has 1 free'
+    )
     assert rule.nearest(seen, request(**ASKED), np.array([0, 1])) == 1

@@ -32,7 +32,10 @@ FULL, ASKED = {'disk_gb': 10, 'disk_gb_used': 10}, {'root_gb': 5}
     ],
 )
 def test_ratio(texts, mask):
-    groups = [aggregate(number, ['host-0'], disk_allocation_ratio=text) for number, text in enumerate(texts)]
+    groups = [
+        aggregate(number, ['host-0'], disk_allocation_ratio=text)
+        for number, text in enumerate(texts)
+    ]
     seen = hosts(2, groups, **FULL)
     assert mask_of(AggregateDiskFilter, seen, request(**ASKED)) == mask
     one = nova_like(seen.state(0))
@@ -42,8 +45,12 @@ def test_ratio(texts, mask):
 def test_why():
     groups = [aggregate(1, ['host-1'], disk_allocation_ratio='1.25')]
     seen, rule = hosts(2, groups, **FULL), AggregateDiskFilter()
-    assert rule.why(seen, request(**ASKED), np.array([0])) == '5 GiB of disk asked, the host has 0 free'
     assert (
-        rule.why(seen, request(**ASKED), np.array([0, 1])) == '5 GiB of disk asked, the best host has 2 free'
+        rule.why(seen, request(**ASKED), np.array([0]))
+        == '5 GiB of disk asked, the host has 0 free'
+    )
+    assert (
+        rule.why(seen, request(**ASKED), np.array([0, 1]))
+        == '5 GiB of disk asked, the best host has 2 free'
     )
     assert rule.nearest(seen, request(**ASKED), np.array([0, 1])) == 1

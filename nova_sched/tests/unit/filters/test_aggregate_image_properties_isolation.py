@@ -14,17 +14,22 @@
 import numpy as np
 import pytest
 
-from nova_sched.filters.aggregate_image_properties_isolation import AggregateImagePropertiesIsolation
+from nova_sched.filters.aggregate_image_properties_isolation import (
+    AggregateImagePropertiesIsolation,
+)
 from nova_sched.tests.builders import aggregate, hosts, mask_of, request
 from nova_sched.tests.options import settings
 
 GROUPS = [
     aggregate(1, ['host-0', 'host-1'], os_type='linux'),
-    aggregate(2, ['host-1'], os_type='windows, other', hw_cpu_cores='2', os_require_quiesce='True'),
+    aggregate(
+        2, ['host-1'], os_type='windows, other', hw_cpu_cores='2', os_require_quiesce='True'
+    ),
     aggregate(3, ['host-2'], nonsense='linux', os_type=''),
 ]
 SPACE, BETWEEN = (
-    f'filter_scheduler.aggregate_image_properties_isolation_{name}' for name in ('namespace', 'separator')
+    f'filter_scheduler.aggregate_image_properties_isolation_{name}'
+    for name in ('namespace', 'separator')
 )
 
 
@@ -33,16 +38,28 @@ SPACE, BETWEEN = (
     [
         pytest.param({'image': None}, '*', id='no image'),
         pytest.param({'image_properties': {}}, '*', id='no properties'),
-        pytest.param({'image_properties': {'hw_disk_bus': 'virtio'}}, '*', id='aggregates are silent'),
+        pytest.param(
+            {'image_properties': {'hw_disk_bus': 'virtio'}}, '*', id='aggregates are silent'
+        ),
         pytest.param({'image_properties': {'os_type': 'linux'}}, '1101', id='property'),
-        pytest.param({'image_properties': {'os_type': 'windows'}}, '0101', id='in the list of another'),
-        pytest.param({'image_properties': {'os_type': 'windows, other'}}, '0001', id='not the list itself'),
+        pytest.param(
+            {'image_properties': {'os_type': 'windows'}}, '0101', id='in the list of another'
+        ),
+        pytest.param(
+            {'image_properties': {'os_type': 'windows, other'}}, '0001', id='not the list itself'
+        ),
         pytest.param({'image_properties': {'hw_cpu_cores': 2}}, '1111', id='a number as text'),
         pytest.param({'image_properties': {'hw_cpu_cores': 4}}, '1011', id='another number'),
         pytest.param({'image_properties': {'hw_cpu_cores': 0}}, '*', id='0 is as good as not set'),
-        pytest.param({'image_properties': {'os_require_quiesce': True}}, '1111', id='a switch as text'),
-        pytest.param({'image_properties': {'os_require_quiesce': False}}, '*', id='off is not set'),
-        pytest.param({'image_properties': {'os_type': 'linux', 'hw_cpu_cores': 4}}, '1001', id='both'),
+        pytest.param(
+            {'image_properties': {'os_require_quiesce': True}}, '1111', id='a switch as text'
+        ),
+        pytest.param(
+            {'image_properties': {'os_require_quiesce': False}}, '*', id='off is not set'
+        ),
+        pytest.param(
+            {'image_properties': {'os_type': 'linux', 'hw_cpu_cores': 4}}, '1001', id='both'
+        ),
     ],
 )
 def test_property(words, mask):
@@ -71,7 +88,9 @@ def test_namespace(options, mask):
 @pytest.mark.parametrize(
     'rows, why',
     [
-        pytest.param([0], 'image property os_type is bsd, aggregates are for linux', id='one host'),
+        pytest.param(
+            [0], 'image property os_type is bsd, aggregates are for linux', id='one host'
+        ),
         pytest.param(
             [0, 1],
             'image property os_type is bsd, aggregates are for linux, other, windows; '
@@ -81,5 +100,7 @@ def test_namespace(options, mask):
     ],
 )
 def test_why(rows, why):
-    asked = request(image_properties={'os_type': 'bsd', 'hw_cpu_cores': 4, 'hw_disk_bus': 'virtio'})
+    asked = request(
+        image_properties={'os_type': 'bsd', 'hw_cpu_cores': 4, 'hw_disk_bus': 'virtio'}
+    )
     assert AggregateImagePropertiesIsolation().why(hosts(4, GROUPS), asked, np.array(rows)) == why

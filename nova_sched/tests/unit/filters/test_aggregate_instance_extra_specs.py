@@ -40,7 +40,9 @@ SCOPE = 'aggregate_instance_extra_specs'
         pytest.param({'group_policy': 'none'}, '0000', id='a free key that no aggregate has'),
         pytest.param({f'{SCOPE}:': 'x'}, '0000', id='no key'),
         pytest.param({f'{SCOPE}:size': '>= 11'}, '0100', id='any value will do'),
-        pytest.param({f'{SCOPE}:size': '>= 5'}, '1100', id='a value that is no number is not at least 5'),
+        pytest.param(
+            {f'{SCOPE}:size': '>= 5'}, '1100', id='a value that is no number is not at least 5'
+        ),
         pytest.param({f'{SCOPE}:ssd': '<or> no <or> true'}, '1100', id='one of several'),
         pytest.param({'ssd': 'true', f'{SCOPE}:size': '20'}, '0100', id='both'),
         pytest.param({'ssd': 'true', f'{SCOPE}:ssd': 'maybe'}, '0100', id='one key twice'),
@@ -49,13 +51,18 @@ SCOPE = 'aggregate_instance_extra_specs'
 def test_extra_specs(extra_specs, mask):
     rule, seen = AggregateInstanceExtraSpecsFilter, hosts(4, GROUPS)
     assert mask_of(rule, seen, request(extra_specs=extra_specs)) == mask
-    passes = [rule().host_passes(seen.state(row), spec(extra_specs=extra_specs)) for row in range(4)]
+    passes = [
+        rule().host_passes(seen.state(row), spec(extra_specs=extra_specs)) for row in range(4)
+    ]
     assert passes == [digit == '1' for digit in mask.replace('*', '1111')]
 
 
 @pytest.mark.parametrize(
     'text, what',
-    [pytest.param('>= x', 'x is no number', id='number'), pytest.param('<or>', 'no word', id='or')],
+    [
+        pytest.param('>= x', 'x is no number', id='number'),
+        pytest.param('<or>', 'no word', id='or'),
+    ],
 )
 def test_an_extra_spec_that_makes_no_sense_is_refused_by_its_name(text, what):
     asked = request(extra_specs={f'{SCOPE}:ssd': text})
@@ -67,7 +74,11 @@ def test_only_what_is_about_aggregates_makes_another_question():
     rule = AggregateInstanceExtraSpecsFilter()
     plain, same, other = (
         rule.depends_on(request(extra_specs=specs))
-        for specs in ({'ssd': 'true'}, {'hw:cpu_policy': 'shared', 'ssd': 'true'}, {'ssd': 'false'})
+        for specs in (
+            {'ssd': 'true'},
+            {'hw:cpu_policy': 'shared', 'ssd': 'true'},
+            {'ssd': 'false'},
+        )
     )
     assert plain == same != other
 
@@ -75,14 +86,18 @@ def test_only_what_is_about_aggregates_makes_another_question():
 @pytest.mark.parametrize(
     'extra_specs, rows, why',
     [
-        pytest.param({'ssd': 'no'}, [0], 'extra spec ssd asks for no, aggregates have true', id='one host'),
+        pytest.param(
+            {'ssd': 'no'}, [0], 'extra spec ssd asks for no, aggregates have true', id='one host'
+        ),
         pytest.param(
             {'ssd': 'no'},
             [0, 1],
             'extra spec ssd asks for no, aggregates have false, maybe, true',
             id='hosts',
         ),
-        pytest.param({'gpu': '1'}, [0], 'extra spec gpu asks for 1, no aggregate has it', id='nobody'),
+        pytest.param(
+            {'gpu': '1'}, [0], 'extra spec gpu asks for 1, no aggregate has it', id='nobody'
+        ),
         pytest.param(
             {'ssd': 'true', 'size': '20'},
             [0, 3],

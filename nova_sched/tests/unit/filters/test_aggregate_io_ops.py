@@ -37,7 +37,9 @@ KEY = 'max_io_ops_per_host'
 def test_limit(texts, mask):
     groups = [aggregate(number, ['host-0'], **{KEY: text}) for number, text in enumerate(texts)]
     groups.append(aggregate(99, ['host-1'], other='1'))
-    assert mask_of(AggregateIoOpsFilter, hosts(3, groups, io_workload=[7, 7, 99]), request()) == mask
+    assert (
+        mask_of(AggregateIoOpsFilter, hosts(3, groups, io_workload=[7, 7, 99]), request()) == mask
+    )
     state = host(num_io_ops=7, aggregates=groups[:-1])
     assert AggregateIoOpsFilter().host_passes(state, spec()) is (mask[0] == '1')
 

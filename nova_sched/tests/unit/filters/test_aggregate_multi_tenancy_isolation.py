@@ -35,7 +35,10 @@ GROUPS = [
     ],
 )
 def test_project(project, mask):
-    assert mask_of(AggregateMultiTenancyIsolation, hosts(5, GROUPS), request(project_id=project)) == mask
+    assert (
+        mask_of(AggregateMultiTenancyIsolation, hosts(5, GROUPS), request(project_id=project))
+        == mask
+    )
 
 
 def test_no_opinion_where_no_aggregate_is_for_a_project():

@@ -32,7 +32,10 @@ FULL, ASKED = {'memory_mb': 1000, 'memory_mb_used': 1000}, {'memory_mb': 500}
     ],
 )
 def test_ratio(texts, mask):
-    groups = [aggregate(number, ['host-0'], ram_allocation_ratio=text) for number, text in enumerate(texts)]
+    groups = [
+        aggregate(number, ['host-0'], ram_allocation_ratio=text)
+        for number, text in enumerate(texts)
+    ]
     seen = hosts(2, groups, **FULL)
     assert mask_of(AggregateRamFilter, seen, request(**ASKED)) == mask
     one = nova_like(seen.state(0))
@@ -42,7 +45,10 @@ def test_ratio(texts, mask):
 def test_why():
     groups = [aggregate(1, ['host-1'], ram_allocation_ratio='1.25')]
     seen, rule = hosts(2, groups, **FULL), AggregateRamFilter()
-    assert rule.why(seen, request(**ASKED), np.array([0])) == '500 MiB of memory asked, the host has 0 free'
+    assert (
+        rule.why(seen, request(**ASKED), np.array([0]))
+        == '500 MiB of memory asked, the host has 0 free'
+    )
     assert (
         rule.why(seen, request(**ASKED), np.array([0, 1]))
         == '500 MiB of memory asked, the best host has 250 free'

@@ -35,7 +35,9 @@ GROUPS = [
     ],
 )
 def test_flavor(flavor, mask):
-    assert mask_of(AggregateTypeAffinityFilter, hosts(5, GROUPS), request(flavor_name=flavor)) == mask
+    assert (
+        mask_of(AggregateTypeAffinityFilter, hosts(5, GROUPS), request(flavor_name=flavor)) == mask
+    )
 
 
 def test_no_opinion_where_no_aggregate_names_a_flavor():
@@ -44,16 +46,22 @@ def test_no_opinion_where_no_aggregate_names_a_flavor():
 
 def test_another_flavor_is_another_question():
     rule = AggregateTypeAffinityFilter()
-    small, again, large = (rule.depends_on(request(flavor_name=name)) for name in ('small', 'small', 'large'))
+    small, again, large = (
+        rule.depends_on(request(flavor_name=name)) for name in ('small', 'small', 'large')
+    )
     assert small == again != large
 
 
 @pytest.mark.parametrize(
     'rows, why',
     [
-        pytest.param([0], 'flavor tiny asked, the aggregates of the host are for small', id='one host'),
         pytest.param(
-            [0, 1], 'flavor tiny asked, the aggregates of 2 hosts are for huge, large, small', id='hosts'
+            [0], 'flavor tiny asked, the aggregates of the host are for small', id='one host'
+        ),
+        pytest.param(
+            [0, 1],
+            'flavor tiny asked, the aggregates of 2 hosts are for huge, large, small',
+            id='hosts',
         ),
     ],
 )

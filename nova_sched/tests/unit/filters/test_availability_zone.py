@@ -33,12 +33,16 @@ ZONES = [
         pytest.param('a', '11000', id='zone'),
         pytest.param('c', '01000', id='second of a list'),
         pytest.param('b , c', '00000', id='not the list itself'),
-        pytest.param('nova', '00101', id='the default zone is for hosts that no aggregate gives one'),
+        pytest.param(
+            'nova', '00101', id='the default zone is for hosts that no aggregate gives one'
+        ),
         pytest.param('nowhere', '00000', id='unknown zone'),
     ],
 )
 def test_availability_zone(zone, mask):
-    assert mask_of(AvailabilityZoneFilter, hosts(5, ZONES), request(availability_zone=zone)) == mask
+    assert (
+        mask_of(AvailabilityZoneFilter, hosts(5, ZONES), request(availability_zone=zone)) == mask
+    )
 
 
 def test_default_availability_zone_is_an_option():

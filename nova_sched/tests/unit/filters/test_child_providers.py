@@ -39,7 +39,9 @@ def gpu(used=0, *traits, total=1000, resource_class=GPU):
 def devices(host, *found):
     """The provider tree of the node of that host, as text: the node, and its devices."""
     root = uuid_of(f'node {host}')
-    tree = {f'gpu{number}': {**one, 'parent_provider_uuid': root} for number, one in enumerate(found)}
+    tree = {
+        f'gpu{number}': {**one, 'parent_provider_uuid': root} for number, one in enumerate(found)
+    }
     return json.dumps({root: {}, **tree})
 
 
@@ -57,15 +59,22 @@ def nodes(*of_each, **columns):
         pytest.param(WHOLE, '1010', id='a whole one'),
         pytest.param({**WHOLE, f'resources2:{GPU}': '1000', **NONE}, '0010', id='two whole ones'),
         pytest.param({**HALF, f'resources2:{GPU}': '500', **NONE}, '1010', id='two halves'),
-        pytest.param({**HALF, f'resources2:{GPU}': '500', **ISOLATE}, '0010', id='two halves apart'),
+        pytest.param(
+            {**HALF, f'resources2:{GPU}': '500', **ISOLATE}, '0010', id='two halves apart'
+        ),
         pytest.param({**HALF, 'trait1:NEW': 'required'}, '0010', id='a required trait'),
         pytest.param({**HALF, 'trait1:OLD': 'forbidden'}, '0110', id='a forbidden trait'),
-        # What is in no group is asked of a node without devices by ResourceCapacity, and refused there.
+        # What is in no group is asked of a node without devices by ResourceCapacity, and refused
+        # there.
         pytest.param({f'resources:{GPU}': '1000'}, '1011', id='in no group'),
         pytest.param({f'resources:{GPU}': '1500'}, '0001', id='never of two'),
-        pytest.param({f'resources:{GPU}': '1', 'trait:NEW': 'required'}, '0011', id='a trait of the device'),
         pytest.param(
-            {f'resources:{GPU}': '1', 'trait:OLD': 'forbidden'}, '0111', id='no trait of the device'
+            {f'resources:{GPU}': '1', 'trait:NEW': 'required'}, '0011', id='a trait of the device'
+        ),
+        pytest.param(
+            {f'resources:{GPU}': '1', 'trait:OLD': 'forbidden'},
+            '0111',
+            id='no trait of the device',
         ),
         pytest.param({f'resources:{GPU}': '1000', **HALF}, '0010', id='both'),
         pytest.param({'resources1:VGPU': '1'}, '0000', id='a class that nobody has'),
@@ -82,10 +91,16 @@ def test_gpus(extra_specs, mask):
         pytest.param({'resources1:VCPU': '2'}, '011', id='CPUs in a group'),
         pytest.param({'resources1:VCPU': '2', 'trait1:HW': 'required'}, '010', id='with a trait'),
         pytest.param({'resources1:VCPU': '2', 'trait1:HW': 'forbidden'}, '001', id='without one'),
-        pytest.param({'resources1:VCPU': '1', 'resources2:VCPU': '1', **NONE}, '011', id='two groups of one'),
-        pytest.param({'resources1:VCPU': '1', 'resources2:VCPU': '1', **ISOLATE}, '000', id='two apart'),
         pytest.param(
-            {'resources1:VCPU': '1', f'resources2:{GPU}': '1', **ISOLATE}, '001', id='a CPU and a device'
+            {'resources1:VCPU': '1', 'resources2:VCPU': '1', **NONE}, '011', id='two groups of one'
+        ),
+        pytest.param(
+            {'resources1:VCPU': '1', 'resources2:VCPU': '1', **ISOLATE}, '000', id='two apart'
+        ),
+        pytest.param(
+            {'resources1:VCPU': '1', f'resources2:{GPU}': '1', **ISOLATE},
+            '001',
+            id='a CPU and a device',
         ),
         pytest.param(
             {'resources1:MEMORY_MB': '512', 'resources:MEMORY_MB': '512'},
@@ -93,13 +108,20 @@ def test_gpus(extra_specs, mask):
             id='beside what is in no group',
         ),
         pytest.param(
-            {'resources1:MEMORY_MB': '513', 'resources:MEMORY_MB': '512'}, '000', id='too much beside that'
+            {'resources1:MEMORY_MB': '513', 'resources:MEMORY_MB': '512'},
+            '000',
+            id='too much beside that',
         ),
     ],
 )
 def test_groups_from_the_node_itself(extra_specs, mask):
     seen = nodes(
-        None, None, [gpu()], vcpus=[1, 2, 2], memory_mb=[1023, 1024, 1024], traits=[set(), {'HW'}, set()]
+        None,
+        None,
+        [gpu()],
+        vcpus=[1, 2, 2],
+        memory_mb=[1023, 1024, 1024],
+        traits=[set(), {'HW'}, set()],
     )
     assert mask_of(ChildProviders, seen, request(extra_specs=extra_specs)) == mask
 
@@ -107,10 +129,14 @@ def test_groups_from_the_node_itself(extra_specs, mask):
 def test_what_a_node_has_itself_is_not_asked_of_its_devices():
     own = {GPU: Inventory(100)}
     seen = hosts(
-        2, providers=[devices('host-0', gpu()), devices('host-1', gpu())], inventories=[own, {}], used={}
+        2,
+        providers=[devices('host-0', gpu()), devices('host-1', gpu())],
+        inventories=[own, {}],
+        used={},
     )
     asked = request(extra_specs={f'resources:{GPU}': '1', 'trait:NEW': 'required'})
-    # The first gives it itself, so the trait is its own business; of the other a device had to have it.
+    # The first gives it itself, so the trait is its own business; of the other a device had to
+    # have it.
     assert mask_of(ChildProviders, seen, asked) == '10'
 
 
@@ -120,7 +146,9 @@ def test_use_counts_as_it_changes():
     for mask in ('1', '1', '0'):
         assert mask_of(ChildProviders, made.hosts, asked) == mask
         found = providers.fit(*node.below(asked))
-        node.show_providers(node.providers if found is None else providers.take(node.providers, found))
+        node.show_providers(
+            node.providers if found is None else providers.take(node.providers, found)
+        )
 
 
 def test_a_group_that_names_its_provider():
@@ -137,7 +165,9 @@ def test_a_host_by_itself():
     assert ChildProviders().host_passes(host(), spec())
 
 
-@pytest.mark.parametrize('uuid, passes', [(uuid_of('node host-0'), True), (uuid_of('another'), False)])
+@pytest.mark.parametrize(
+    'uuid, passes', [(uuid_of('node host-0'), True), (uuid_of('another'), False)]
+)
 def test_a_host_by_itself_and_a_group_that_names_it(uuid, passes):
     asked = types.SimpleNamespace(resources={'VCPU': 1}, requester_id='port', in_tree=uuid)
     assert ChildProviders().host_passes(host(), spec(requested_resources=[asked])) is passes
@@ -153,7 +183,10 @@ def test_a_host_by_itself_and_a_group_that_names_it(uuid, passes):
             id='nearest',
         ),
         pytest.param(
-            WHOLE, [1], f'{GPU}: 1000 asked of one provider, the best has 500 free for group 1', id='one host'
+            WHOLE,
+            [1],
+            f'{GPU}: 1000 asked of one provider, the best has 500 free for group 1',
+            id='one host',
         ),
         pytest.param(
             {f'resources:{GPU}': '800'},
@@ -210,10 +243,15 @@ def test_requests_that_differ_in_the_names_of_ports_are_judged_once():
 
 def test_any_number_of_traits():
     traits = [f'T{number}' for number in range(100)]
-    seen = nodes([gpu(0, *traits)], [gpu(0, *traits[1:])], [gpu()], traits=[set(), {'T0'}, set(traits)])
+    seen = nodes(
+        [gpu(0, *traits)], [gpu(0, *traits[1:])], [gpu()], traits=[set(), {'T0'}, set(traits)]
+    )
     asked = request(extra_specs={f'resources:{GPU}': '1'}, required_traits=frozenset(traits))
     assert mask_of(ChildProviders, seen, asked) == '111'
     seen = nodes(
-        [gpu(0, *traits[1:])], [gpu(0, *traits[2:])], [gpu()], traits=[set(), {'T0'}, set(traits[1:])]
+        [gpu(0, *traits[1:])],
+        [gpu(0, *traits[2:])],
+        [gpu()],
+        traits=[set(), {'T0'}, set(traits[1:])],
     )
     assert mask_of(ChildProviders, seen, asked) == '000'

@@ -24,7 +24,9 @@ from nova_sched.tests.builders import NOW, hosts, mask_of, request
         pytest.param({'seen_s': [NOW + 60, NOW + 61, 0.0]}, '100', id='a clock that runs ahead'),
         pytest.param({'disabled': [True, False, True]}, '010', id='disabled'),
         pytest.param({'forced_down': [True, False, True]}, '010', id='forced down'),
-        pytest.param({'traits': [{'COMPUTE_STATUS_DISABLED'}, set(), {'X'}]}, '011', id='disabled by trait'),
+        pytest.param(
+            {'traits': [{'COMPUTE_STATUS_DISABLED'}, set(), {'X'}]}, '011', id='disabled by trait'
+        ),
     ],
 )
 def test_compute(columns, mask):

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""ComputeCapabilitiesFilter: which extra specs are about the host, and what is found on the way."""
+"""ComputeCapabilitiesFilter: which extra specs are about the host, and what is found on the
+way."""
 
 import json
 
@@ -48,15 +49,25 @@ ROWS = {
     'extra_specs, kept',
     [
         pytest.param(
-            {'capabilities:hypervisor_type': 'QEMU'}, '1011', id='column, or the stat where it is empty'
+            {'capabilities:hypervisor_type': 'QEMU'},
+            '1011',
+            id='column, or the stat where it is empty',
         ),
         pytest.param({'hypervisor_type': 'QEMU'}, '1011', id='the same without a scope'),
-        pytest.param({'capabilities:cpu_info:vendor': 'Intel'}, '1101', id='path into JSON, bad JSON fails'),
-        pytest.param({'capabilities:cpu_info:features': "['aes', 'avx']"}, '1101', id='a list as text'),
-        pytest.param({'capabilities:cpu_info:features:append': '<in> append'}, '0000', id='no methods'),
+        pytest.param(
+            {'capabilities:cpu_info:vendor': 'Intel'}, '1101', id='path into JSON, bad JSON fails'
+        ),
+        pytest.param(
+            {'capabilities:cpu_info:features': "['aes', 'avx']"}, '1101', id='a list as text'
+        ),
+        pytest.param(
+            {'capabilities:cpu_info:features:append': '<in> append'}, '0000', id='no methods'
+        ),
         pytest.param({'capabilities:cpu_info:nested:deep:er': '1'}, '1101', id='JSON within JSON'),
         pytest.param({'capabilities:cpu_info:hyper': 'True'}, '1101', id='a truth value as text'),
-        pytest.param({'capabilities:cpu_info:vendor:more': 'x'}, '0000', id='a step into plain text'),
+        pytest.param(
+            {'capabilities:cpu_info:vendor:more': 'x'}, '0000', id='a step into plain text'
+        ),
         pytest.param({'hw:maxphysaddr_bits': '46'}, '1101', id='address bits are enough'),
         pytest.param({'hw:maxphysaddr_bits': '47'}, '0000', id='address bits are too few'),
         pytest.param(
@@ -65,26 +76,40 @@ ROWS = {
             id='address bits take the place of their path',
         ),
         pytest.param(
-            {'capabilities:hypervisor_version': '<= 8999999'}, '1001', id='an unknown version fails'
+            {'capabilities:hypervisor_version': '<= 8999999'},
+            '1001',
+            id='an unknown version fails',
         ),
         pytest.param({'capabilities:vcpus_total': '>= 16'}, '0110', id='a column of numbers'),
         pytest.param({'vcpus_total': '8'}, '1001', id='a column of numbers as text'),
-        pytest.param({'capabilities:ram_allocation_ratio': '1.0'}, '1111', id='a column of ratios as text'),
-        pytest.param({'capabilities:host': '<or> host-0 <or> host-3'}, '1001', id='an attribute of the node'),
+        pytest.param(
+            {'capabilities:ram_allocation_ratio': '1.0'}, '1111', id='a column of ratios as text'
+        ),
+        pytest.param(
+            {'capabilities:host': '<or> host-0 <or> host-3'}, '1001', id='an attribute of the node'
+        ),
         pytest.param({'capabilities:stats:boost': 'yes'}, '1000', id='a path into stats'),
         pytest.param({'capabilities:boost': 'yes'}, '1000', id='a stat; hosts without it fail'),
-        pytest.param({'boost': 'yes'}, '1111', id='a stat without a scope; hosts without it do not care'),
+        pytest.param(
+            {'boost': 'yes'}, '1111', id='a stat without a scope; hosts without it do not care'
+        ),
         pytest.param({'boost': 'no'}, '0111', id='the same, not met'),
         pytest.param({'n': '>= 7'}, '1001', id='a stat that is null or no number fails'),
         pytest.param({'numa_topology': 'x'}, '0000', id='an attribute that is empty everywhere'),
         pytest.param({'capabilities:_hosts': 'x'}, '0000', id='nothing private'),
-        pytest.param({'capabilities:supported_instances': '[]'}, '1111', id='an attribute that is a list'),
+        pytest.param(
+            {'capabilities:supported_instances': '[]'}, '1111', id='an attribute that is a list'
+        ),
         pytest.param({'capabilities:': 'x'}, '0000', id='an empty name'),
-        pytest.param({'boost': 'yes', 'capabilities:vcpus_total': '8'}, '1001', id='two extra specs'),
+        pytest.param(
+            {'boost': 'yes', 'capabilities:vcpus_total': '8'}, '1001', id='two extra specs'
+        ),
     ],
 )
 def test_hosts_that_are_what_is_asked(extra_specs, kept):
-    assert mask_of(ComputeCapabilitiesFilter, hosts(**ROWS), request(extra_specs=extra_specs)) == kept
+    assert (
+        mask_of(ComputeCapabilitiesFilter, hosts(**ROWS), request(extra_specs=extra_specs)) == kept
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,8 +118,12 @@ def test_hosts_that_are_what_is_asked(extra_specs, kept):
         pytest.param({}, id='none'),
         pytest.param({'capabilities': 'x'}, id='the bare scope'),
         pytest.param({'ssd': 'true'}, id='no attribute and no stat of any host'),
-        pytest.param({'other:vcpus_total': '>= 5000', 'hw:cpu_policy': 'shared'}, id='other scopes'),
-        pytest.param({'resources:VCPU': '4', 'trait:HW_CPU_X86_AVX': 'required'}, id='resources and traits'),
+        pytest.param(
+            {'other:vcpus_total': '>= 5000', 'hw:cpu_policy': 'shared'}, id='other scopes'
+        ),
+        pytest.param(
+            {'resources:VCPU': '4', 'trait:HW_CPU_X86_AVX': 'required'}, id='resources and traits'
+        ),
         pytest.param({'_hosts': 'x', '__class__': 'x'}, id='private names'),
         pytest.param({'mask': 'x', 'fits': 'x'}, id='methods'),
     ],
@@ -102,7 +131,9 @@ def test_hosts_that_are_what_is_asked(extra_specs, kept):
 def test_extra_specs_that_are_not_about_hosts(extra_specs):
     asked = request(extra_specs=extra_specs)
     assert ComputeCapabilitiesFilter().mask(hosts(**ROWS), asked) is True
-    assert ComputeCapabilitiesFilter().host_passes(host(stats={'n': '7'}), spec(extra_specs=extra_specs))
+    assert ComputeCapabilitiesFilter().host_passes(
+        host(stats={'n': '7'}), spec(extra_specs=extra_specs)
+    )
 
 
 def test_a_flavor_without_extra_specs_passes():
@@ -113,7 +144,9 @@ def test_a_flavor_without_extra_specs_passes():
 
 def test_an_extra_spec_that_makes_no_sense_is_refused():
     with pytest.raises(errors.InvalidRequest, match='capabilities:n: many is no number'):
-        ComputeCapabilitiesFilter().mask(hosts(**ROWS), request(extra_specs={'capabilities:n': '>= many'}))
+        ComputeCapabilitiesFilter().mask(
+            hosts(**ROWS), request(extra_specs={'capabilities:n': '>= many'})
+        )
 
 
 def test_a_stat_that_no_host_has_any_more_is_still_judged_right():
@@ -129,9 +162,13 @@ def test_a_stat_that_no_host_has_any_more_is_still_judged_right():
         pytest.param({}, set(), id='nothing is asked'),
         pytest.param({'hw:cpu_policy': 'shared'}, set(), id='not about the host'),
         pytest.param(
-            {'capabilities:cpu_info:arch': 'x86_64'}, {('capabilities:cpu_info:arch', 'x86_64')}, id='scoped'
+            {'capabilities:cpu_info:arch': 'x86_64'},
+            {('capabilities:cpu_info:arch', 'x86_64')},
+            id='scoped',
         ),
-        pytest.param({'hypervisor_type': 'QEMU'}, {('hypervisor_type', 'QEMU')}, id='without a scope'),
+        pytest.param(
+            {'hypervisor_type': 'QEMU'}, {('hypervisor_type', 'QEMU')}, id='without a scope'
+        ),
         pytest.param({'capabilities:free_ram_mb': '>= 1'}, None, id='what changes by the minute'),
         pytest.param({'tier': 'gold'}, None, id='maybe a stat'),
     ],

@@ -70,13 +70,18 @@ shared_hosts = functools.cache(hosts)  # rules only read them
 @pytest.mark.parametrize('n', [0, 1, 1000])
 def test_a_mask_has_a_bool_for_each_row(rule, asked, n):
     mask = rule.mask(shared_hosts(n), request(**REQUESTS[asked]))
-    assert mask is True or (isinstance(mask, np.ndarray) and mask.dtype == bool and mask.shape == (n,))
+    assert mask is True or (
+        isinstance(mask, np.ndarray) and mask.dtype == bool and mask.shape == (n,)
+    )
 
 
 @every_filter
 @pytest.mark.parametrize('asked', REQUESTS)
 def test_the_same_question_has_the_same_answer(rule, asked):
-    seen, wanted = hosts(3, supported_instances=(('x86_64', 'kvm', 'hvm'),)), request(**REQUESTS[asked])
+    seen, wanted = (
+        hosts(3, supported_instances=(('x86_64', 'kvm', 'hvm'),)),
+        request(**REQUESTS[asked]),
+    )
     first = np.array(rule.mask(seen, wanted))
     assert np.array_equal(first, rule.mask(seen, wanted))
     assert len(seen) == 3
@@ -143,7 +148,9 @@ def test_both_faces_agree(plain, data):
     states = [seen.state(row) for row in range(len(seen))]
     likes = [nova_like(state) for state in states]
     for name, make in FILTERS.items():
-        if (name in PLAIN and not plain) or (name in MORE_THAN_ONE_HOST and 'availability_zone' in asked):
+        if (name in PLAIN and not plain) or (
+            name in MORE_THAN_ONE_HOST and 'availability_zone' in asked
+        ):
             continue
         rule = make()
         mask = np.broadcast_to(rule.mask(seen, request(**asked)), len(seen)).tolist()

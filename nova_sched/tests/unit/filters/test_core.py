@@ -21,10 +21,14 @@ from nova_sched.tests.builders import hosts, mask_of, request
     'columns, asked, mask',
     [
         pytest.param({'vcpus': [4, 3]}, 4, '10', id='exact fit'),
-        pytest.param({'vcpus': 4, 'vcpus_used': [15, 16], 'vcpus_ratio': 4.0}, 1, '10', id='ratio'),
+        pytest.param(
+            {'vcpus': 4, 'vcpus_used': [15, 16], 'vcpus_ratio': 4.0}, 1, '10', id='ratio'
+        ),
         pytest.param({'vcpus': [4, 8], 'vcpus_ratio': 16.0}, 5, '01', id='no more than there are'),
         pytest.param({'vcpus': [0, None]}, 5, '11', id='a host without CPUs of its own passes'),
-        pytest.param({'vcpus': 3, 'vcpus_used': [3, 4], 'vcpus_ratio': 1.5}, 1, '10', id='broken ratio'),
+        pytest.param(
+            {'vcpus': 3, 'vcpus_used': [3, 4], 'vcpus_ratio': 1.5}, 1, '10', id='broken ratio'
+        ),
     ],
 )
 def test_core(columns, asked, mask):

@@ -21,7 +21,9 @@ from nova_sched.tests.builders import NOW, hosts, mask_of, request
     'columns, mask',
     [
         pytest.param({'disabled': [True, False]}, '01', id='disabled'),
-        pytest.param({'traits': [{'COMPUTE_STATUS_DISABLED'}, set()]}, '01', id='disabled by trait'),
+        pytest.param(
+            {'traits': [{'COMPUTE_STATUS_DISABLED'}, set()]}, '01', id='disabled by trait'
+        ),
         pytest.param({'forced_down': True, 'seen_s': NOW - 9999}, '11', id='down is not disabled'),
     ],
 )

@@ -22,11 +22,19 @@ from nova_sched.tests.builders import hosts, mask_of, request
     [
         pytest.param({'disk_gb': [10, 9]}, {'root_gb': 10}, '10', id='exact fit'),
         pytest.param(
-            {'disk_gb': [10, 9]}, {'root_gb': 5, 'ephemeral_gb': 4, 'swap_mb': 1024}, '10', id='all parts'
+            {'disk_gb': [10, 9]},
+            {'root_gb': 5, 'ephemeral_gb': 4, 'swap_mb': 1024},
+            '10',
+            id='all parts',
         ),
-        pytest.param({'disk_gb': [10, 9]}, {'root_gb': 9, 'swap_mb': 1}, '10', id='swap is not rounded'),
         pytest.param(
-            {'disk_gb': [10, 9]}, {'root_gb': 99, 'ephemeral_gb': 10, 'is_bfv': True}, '10', id='volume'
+            {'disk_gb': [10, 9]}, {'root_gb': 9, 'swap_mb': 1}, '10', id='swap is not rounded'
+        ),
+        pytest.param(
+            {'disk_gb': [10, 9]},
+            {'root_gb': 99, 'ephemeral_gb': 10, 'is_bfv': True},
+            '10',
+            id='volume',
         ),
         pytest.param(
             {'disk_gb': 10, 'disk_slack_gb': [2, 3]},
@@ -35,10 +43,16 @@ from nova_sched.tests.builders import hosts, mask_of, request
             id='less on the disk than recorded',
         ),
         pytest.param(
-            {'disk_gb': 10, 'disk_gb_used': [10, 11], 'disk_gb_ratio': 2.0}, {'root_gb': 10}, '10', id='ratio'
+            {'disk_gb': 10, 'disk_gb_used': [10, 11], 'disk_gb_ratio': 2.0},
+            {'root_gb': 10},
+            '10',
+            id='ratio',
         ),
         pytest.param(
-            {'disk_gb': [10, 11], 'disk_gb_ratio': 2.0}, {'root_gb': 11}, '01', id='no more than there is'
+            {'disk_gb': [10, 11], 'disk_gb_ratio': 2.0},
+            {'root_gb': 11},
+            '01',
+            id='no more than there is',
         ),
     ],
 )

@@ -55,4 +55,7 @@ def test_what_was_a_fence_is_none_any_more():
 def test_why():
     hosts = fenced('a', 'a')
     assert ExclusiveDomain().why(hosts, request(), np.array([0])) == 'it is kept for another group'
-    assert ExclusiveDomain().why(hosts, request(), np.array([0, 1])) == 'all are kept for another group'
+    assert (
+        ExclusiveDomain().why(hosts, request(), np.array([0, 1]))
+        == 'all are kept for another group'
+    )

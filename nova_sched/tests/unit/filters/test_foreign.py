@@ -30,7 +30,10 @@ class HalfFullFilter:
     RUN_ON_REBUILD = True
 
     def host_passes(self, host_state, spec_obj):
-        return host_state.free_ram_mb * 2 >= host_state.total_usable_ram_mb and spec_obj.flavor.vcpus < 8
+        return (
+            host_state.free_ram_mb * 2 >= host_state.total_usable_ram_mb
+            and spec_obj.flavor.vcpus < 8
+        )
 
 
 class WholeListFilter:
@@ -52,7 +55,9 @@ class PlainFilter:
     [
         pytest.param(HalfFullFilter, {}, [True, False, True], id='one host at a time'),
         pytest.param(HalfFullFilter, {'vcpus': 8}, [False, False, False], id='it sees the spec'),
-        pytest.param(WholeListFilter, {'hints': {'not': ['host-0']}}, [False, True, True], id='whole list'),
+        pytest.param(
+            WholeListFilter, {'hints': {'not': ['host-0']}}, [False, True, True], id='whole list'
+        ),
         pytest.param(PlainFilter, {}, [True, True, True], id='an answer that is no bool'),
     ],
 )

@@ -41,9 +41,9 @@ TRUTH = golden('extra-specs-match')['rows']
 # How many recorded answers there are: a lost case would be a silent one.
 COUNTS = {'cases': 156, 'matrix': 42 * 22 * 9, 'truth': 684}
 
-# What Nova answers with a traceback, by what is wrong. The extra spec makes no sense: InvalidRequest
-# names it. The host's value is no number: then it is not the number that was asked for, and the hosts
-# after it are judged as if it were not there.
+# What Nova answers with a traceback, by what is wrong. The extra spec makes no sense:
+# InvalidRequest names it. The host's value is no number: then it is not the number that was asked
+# for, and the hosts after it are judged as if it were not there.
 NO_SENSE = {'= abc': 'no number', '<or>': 'no word'}
 
 
@@ -82,9 +82,12 @@ def spec_words(case):
     given = dict(case['spec'])
     plain = ('extra_specs', 'image', 'image_id', 'flavor_name', 'project_id', 'group')
     words = {name: given[name] for name in plain if name in given}
-    words['image_properties'] = ImageMetaProps.from_dict(given.get('image_properties', {})).set_fields()
+    words['image_properties'] = ImageMetaProps.from_dict(
+        given.get('image_properties', {})
+    ).set_fields()
     words['hints'] = {
-        name: value if isinstance(value, list) else [value] for name, value in given.get('hints', {}).items()
+        name: value if isinstance(value, list) else [value]
+        for name, value in given.get('hints', {}).items()
     }
     return {**words, 'instance_uuid': given.get('instance', 'me')}
 
@@ -135,7 +138,9 @@ def columns(case):
             words[name] = value
     for name in ('disabled', 'forced_down'):
         words[name] = service.get(name, False)
-    return builders.hosts(1, aggregates(case), seen_s=builders.NOW - service.get('age', 0), **words)
+    return builders.hosts(
+        1, aggregates(case), seen_s=builders.NOW - service.get('age', 0), **words
+    )
 
 
 # What our error names where Nova raises.
@@ -154,7 +159,8 @@ def is_about_the_value(case):
 
 @pytest.mark.usefixtures('options')
 @pytest.mark.parametrize(
-    'case', [pytest.param(case, id=f'{case["filter"]}-{number}') for number, case in enumerate(CASES)]
+    'case',
+    [pytest.param(case, id=f'{case["filter"]}-{number}') for number, case in enumerate(CASES)],
 )
 def test_case(case):
     rule = FILTERS[case['filter']]()
@@ -170,7 +176,9 @@ def test_case(case):
         return
     passes = case['passes'] is True
     assert bool(list(rule.filter_all([nova_state(case)], builders.spec(**asked)))) is passes
-    mask = True if rebuild and not rule.RUN_ON_REBUILD else rule.mask(seen, builders.request(**asked))
+    mask = (
+        True if rebuild and not rule.RUN_ON_REBUILD else rule.mask(seen, builders.request(**asked))
+    )
     assert bool(np.all(mask)) is passes
 
 
@@ -181,7 +189,9 @@ def test_case(case):
 def recorded_options():
     """The options of the recording, as far as filters read them."""
     given = MATRIX['options']
-    read = {name: given[f'[filter_scheduler] {name}'] for name in ('isolated_hosts', 'isolated_images')}
+    read = {
+        name: given[f'[filter_scheduler] {name}'] for name in ('isolated_hosts', 'isolated_images')
+    }
     metrics = given['[metrics] weight_setting'].split(', ')
     with settings(
         {f'filter_scheduler.{name}': value for name, value in read.items()}

@@ -30,20 +30,30 @@ ON = {'scheduler.image_metadata_prefilter': True}
         pytest.param({'hw_disk_bus': 'virtio'}, {'COMPUTE_STORAGE_BUS_VIRTIO'}, id='disk'),
         pytest.param({'hw_cdrom_bus': 'sata'}, {'COMPUTE_STORAGE_BUS_SATA'}, id='CD'),
         pytest.param({'hw_video_model': 'qxl'}, {'COMPUTE_GRAPHICS_MODEL_QXL'}, id='video'),
-        pytest.param({'hw_vif_model': 'ne2k_pci'}, {'COMPUTE_NET_VIF_MODEL_NE2K_PCI'}, id='network'),
-        pytest.param({'hw_vif_model': 'spapr-vlan'}, {'COMPUTE_NET_VIF_MODEL_SPAPR_VLAN'}, id='a dash'),
+        pytest.param(
+            {'hw_vif_model': 'ne2k_pci'}, {'COMPUTE_NET_VIF_MODEL_NE2K_PCI'}, id='network'
+        ),
+        pytest.param(
+            {'hw_vif_model': 'spapr-vlan'}, {'COMPUTE_NET_VIF_MODEL_SPAPR_VLAN'}, id='a dash'
+        ),
         pytest.param({'hw_architecture': 'x86_64'}, {'HW_ARCH_X86_64'}, id='architecture'),
-        pytest.param({'hw_emulation_architecture': 'aarch64'}, {'COMPUTE_ARCH_AARCH64'}, id='emulated'),
+        pytest.param(
+            {'hw_emulation_architecture': 'aarch64'}, {'COMPUTE_ARCH_AARCH64'}, id='emulated'
+        ),
         pytest.param(
             {'hw_disk_bus': 'scsi', 'hw_video_model': 'vga', 'hw_scsi_model': 'virtio-scsi'},
             {'COMPUTE_STORAGE_BUS_SCSI', 'COMPUTE_GRAPHICS_MODEL_VGA'},
             id='several, and others',
         ),
         pytest.param(
-            {'hw_disk_bus': 'scsi', 'hw_vif_model': 'odd'}, set(), id='an unknown one leaves out all'
+            {'hw_disk_bus': 'scsi', 'hw_vif_model': 'odd'},
+            set(),
+            id='an unknown one leaves out all',
         ),
         pytest.param(
-            {'hw_disk_bus': 'scsi', 'hw_viommu_model': 'intel'}, set(), id='as a virtual IOMMU does'
+            {'hw_disk_bus': 'scsi', 'hw_viommu_model': 'intel'},
+            set(),
+            id='as a virtual IOMMU does',
         ),
     ],
 )
@@ -59,7 +69,9 @@ def test_the_properties_are_those_of_images():
 
 @pytest.mark.parametrize('options, mask', [({}, '*'), (ON, '100')], ids=['off', 'on'])
 def test_hosts(options, mask):
-    seen = hosts(traits=[{'COMPUTE_STORAGE_BUS_SCSI', 'HW_ARCH_I686'}, {'COMPUTE_STORAGE_BUS_SCSI'}, set()])
+    seen = hosts(
+        traits=[{'COMPUTE_STORAGE_BUS_SCSI', 'HW_ARCH_I686'}, {'COMPUTE_STORAGE_BUS_SCSI'}, set()]
+    )
     asked = request(image_properties={'hw_disk_bus': 'scsi', 'hw_architecture': 'i686'})
     with settings(options):
         assert mask_of(ImageMetadata, seen, asked) == mask
@@ -69,7 +81,10 @@ def test_why():
     seen = hosts(traits=[{'HW_ARCH_I686'}, {'COMPUTE_STORAGE_BUS_SCSI', 'HW_ARCH_I686'}, set()])
     asked = request(image_properties={'hw_disk_bus': 'scsi', 'hw_architecture': 'i686'})
     with settings(ON):
-        assert ImageMetadata().why(seen, asked, np.array([0])) == 'the host lacks COMPUTE_STORAGE_BUS_SCSI'
+        assert (
+            ImageMetadata().why(seen, asked, np.array([0]))
+            == 'the host lacks COMPUTE_STORAGE_BUS_SCSI'
+        )
         assert ImageMetadata().why(seen, asked, np.array([0, 2])) == (
             'these hosts lack COMPUTE_STORAGE_BUS_SCSI, HW_ARCH_I686'
         )

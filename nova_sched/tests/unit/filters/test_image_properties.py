@@ -40,21 +40,31 @@ ROWS = {
         pytest.param({'hw_vm_mode': 'hv'}, '1110', id='the other VM mode by its old name'),
         pytest.param({'img_hv_type': 'xapi'}, '0010', id='hypervisor type by its old name'),
         pytest.param({'hw_vm_mode': 'xen', 'img_hv_type': 'kvm'}, '0000', id='not in one triple'),
-        pytest.param({'img_hv_type': 'xen', 'hw_vm_mode': 'hvm'}, '0010', id='a word anywhere in the triple'),
+        pytest.param(
+            {'img_hv_type': 'xen', 'hw_vm_mode': 'hvm'}, '0010', id='a word anywhere in the triple'
+        ),
         pytest.param(
             {'hw_vm_mode': 'hvm', 'img_hv_requested_version': '>=2.0, <3.0'},
             '1010',
             id='version; an unknown one is well',
         ),
         pytest.param(
-            {'hw_vm_mode': 'hvm', 'img_hv_requested_version': '==3.0.0'}, '0110', id='exact version'
+            {'hw_vm_mode': 'hvm', 'img_hv_requested_version': '==3.0.0'},
+            '0110',
+            id='exact version',
         ),
-        pytest.param({'hw_vm_mode': 'hvm', 'hw_maxphysaddr_bits': 46}, '1110', id='address bits are enough'),
-        pytest.param({'hw_vm_mode': 'hvm', 'hw_maxphysaddr_bits': 47}, '0110', id='address bits too few'),
+        pytest.param(
+            {'hw_vm_mode': 'hvm', 'hw_maxphysaddr_bits': 46}, '1110', id='address bits are enough'
+        ),
+        pytest.param(
+            {'hw_vm_mode': 'hvm', 'hw_maxphysaddr_bits': 47}, '0110', id='address bits too few'
+        ),
     ],
 )
 def test_hosts_that_can_run_the_image(properties, kept):
-    assert mask_of(ImagePropertiesFilter, hosts(**ROWS), request(image_properties=properties)) == kept
+    assert (
+        mask_of(ImagePropertiesFilter, hosts(**ROWS), request(image_properties=properties)) == kept
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,7 +73,9 @@ def test_hosts_that_can_run_the_image(properties, kept):
         pytest.param({'image_properties': {}}, id='no properties'),
         pytest.param({'image': None}, id='no image'),
         pytest.param({'image_properties': {'os_distro': 'ubuntu'}}, id='other properties'),
-        pytest.param({'image_properties': {'hw_architecture': None}}, id='a property that is null'),
+        pytest.param(
+            {'image_properties': {'hw_architecture': None}}, id='a property that is null'
+        ),
         pytest.param(
             {'image_properties': {'img_hv_requested_version': '>=99', 'hw_maxphysaddr_bits': 99}},
             id='version and bits alone',
@@ -89,7 +101,9 @@ def arm_by_default():
         pytest.param({'image_properties': {}}, '0100', id='assumed'),
         pytest.param({'image': None}, '0100', id='assumed without an image'),
         pytest.param(
-            {'image_properties': {'hw_architecture': 'i686'}}, '1000', id='the image says otherwise'
+            {'image_properties': {'hw_architecture': 'i686'}},
+            '1000',
+            id='the image says otherwise',
         ),
     ],
 )
@@ -122,5 +136,9 @@ def test_a_property_that_makes_no_sense_is_refused_by_its_name(properties, where
 
 def test_only_what_the_rule_needs_is_read():
     small = types.SimpleNamespace(supported_instances=[['x86_64', 'kvm', 'hvm']])
-    assert ImagePropertiesFilter().host_passes(small, spec(image_properties={'img_hv_type': 'kvm'}))
-    assert not ImagePropertiesFilter().host_passes(small, spec(image_properties={'img_hv_type': 'xen'}))
+    assert ImagePropertiesFilter().host_passes(
+        small, spec(image_properties={'img_hv_type': 'kvm'})
+    )
+    assert not ImagePropertiesFilter().host_passes(
+        small, spec(image_properties={'img_hv_type': 'xen'})
+    )

@@ -21,7 +21,11 @@ from nova_sched.tests.builders import hosts, mask_of, request
 from nova_sched.tests.options import settings
 
 ON = {'scheduler.query_placement_for_image_type_support': True}
-TRAITS = [{'COMPUTE_IMAGE_TYPE_RAW'}, {'COMPUTE_IMAGE_TYPE_RAW', 'COMPUTE_IMAGE_TYPE_QCOW2'}, set()]
+TRAITS = [
+    {'COMPUTE_IMAGE_TYPE_RAW'},
+    {'COMPUTE_IMAGE_TYPE_RAW', 'COMPUTE_IMAGE_TYPE_QCOW2'},
+    set(),
+]
 
 
 def image(disk_format):
@@ -58,5 +62,7 @@ def test_what_it_depends_on():
 
 def test_why():
     with settings(ON):
-        why = ImageTypeSupport().why(hosts(traits=TRAITS), request(image=image('qcow2')), np.array([0, 2]))
+        why = ImageTypeSupport().why(
+            hosts(traits=TRAITS), request(image=image('qcow2')), np.array([0, 2])
+        )
     assert why == 'these hosts lack COMPUTE_IMAGE_TYPE_QCOW2'

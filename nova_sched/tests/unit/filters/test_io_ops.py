@@ -37,7 +37,9 @@ def test_io_ops(options, mask):
 @pytest.mark.parametrize(
     'rows, nearest, why',
     [
-        pytest.param([0, 1, 2], 1, 'max_io_ops_per_host is 8, the least busy host has 9', id='hosts'),
+        pytest.param(
+            [0, 1, 2], 1, 'max_io_ops_per_host is 8, the least busy host has 9', id='hosts'
+        ),
         pytest.param([2], 2, 'max_io_ops_per_host is 8, the host has 11', id='one host'),
     ],
 )

@@ -35,11 +35,19 @@ OF_GROUP = Group('1', (('VGPU', 1),), frozenset('A'))
         pytest.param({}, '00101', id='nothing required'),
         pytest.param({'required_traits': frozenset('A')}, '00101', id='one of two aggregates'),
         pytest.param({'required_traits': frozenset('AB')}, '01101', id='both traits of one'),
-        pytest.param({'required_traits': frozenset('A'), 'sibling_threads': True}, '10111', id='threads'),
+        pytest.param(
+            {'required_traits': frozenset('A'), 'sibling_threads': True}, '10111', id='threads'
+        ),
         pytest.param({'sibling_threads': False}, '00101', id='no threads'),
-        pytest.param({'required_traits': frozenset('B'), 'groups': (OF_GROUP,)}, '01101', id='of a group'),
-        pytest.param({'forbidden_traits': frozenset('AB')}, '00101', id='forbidden is not required'),
-        pytest.param({'root_required': frozenset('AB')}, '00101', id='nor are those of the node alone'),
+        pytest.param(
+            {'required_traits': frozenset('B'), 'groups': (OF_GROUP,)}, '01101', id='of a group'
+        ),
+        pytest.param(
+            {'forbidden_traits': frozenset('AB')}, '00101', id='forbidden is not required'
+        ),
+        pytest.param(
+            {'root_required': frozenset('AB')}, '00101', id='nor are those of the node alone'
+        ),
     ],
 )
 def test_isolation(words, mask):
@@ -56,7 +64,13 @@ def test_what_it_depends_on():
     off = rule.depends_on(request())
     with settings(ON):
         assert (
-            len({off, rule.depends_on(request()), rule.depends_on(request(required_traits=frozenset('A')))})
+            len(
+                {
+                    off,
+                    rule.depends_on(request()),
+                    rule.depends_on(request(required_traits=frozenset('A'))),
+                }
+            )
             == 3
         )
 
@@ -65,7 +79,9 @@ def test_what_it_depends_on():
     'rows, why',
     [
         pytest.param(
-            [0, 1], 'all are kept for requests that require A, B, HW_CPU_HYPERTHREADING', id='several'
+            [0, 1],
+            'all are kept for requests that require A, B, HW_CPU_HYPERTHREADING',
+            id='several',
         ),
         pytest.param([3], 'it is kept for requests that require HW_CPU_HYPERTHREADING', id='one'),
     ],

@@ -36,10 +36,14 @@ SET = {IMAGES: [MINE], HOSTS: ['host-0', 'host-1', 'gone']}
         pytest.param({**SET, RESTRICT: False}, MINE, '110', id='an isolated image, hosts for all'),
         pytest.param({**SET, RESTRICT: False}, OTHER, '*', id='another image, hosts for all'),
         pytest.param({HOSTS: ['host-0']}, MINE, '011', id='hosts for no image'),
-        pytest.param({HOSTS: ['host-0'], RESTRICT: False}, MINE, '*', id='hosts for no image, for all'),
+        pytest.param(
+            {HOSTS: ['host-0'], RESTRICT: False}, MINE, '*', id='hosts for no image, for all'
+        ),
         pytest.param({IMAGES: [MINE]}, MINE, '000', id='an isolated image without hosts'),
         pytest.param({IMAGES: [MINE]}, OTHER, '*', id='another image, no hosts'),
-        pytest.param({IMAGES: [MINE], HOSTS: ['HOST-0']}, MINE, '000', id='names are taken to the letter'),
+        pytest.param(
+            {IMAGES: [MINE], HOSTS: ['HOST-0']}, MINE, '000', id='names are taken to the letter'
+        ),
     ],
 )
 def test_isolated_hosts(options, image, mask):
@@ -64,12 +68,20 @@ def test_what_the_verdict_depends_on():
 @pytest.mark.parametrize(
     'image, rows, why',
     [
-        pytest.param(MINE, [2], 'the image is isolated, 1 host is not kept for isolated images', id='image'),
         pytest.param(
-            OTHER, [0, 1], 'the image is not isolated, 2 hosts are kept for isolated images', id='hosts'
+            MINE, [2], 'the image is isolated, 1 host is not kept for isolated images', id='image'
         ),
         pytest.param(
-            OTHER, [0], 'the image is not isolated, 1 host is kept for isolated images', id='one host'
+            OTHER,
+            [0, 1],
+            'the image is not isolated, 2 hosts are kept for isolated images',
+            id='hosts',
+        ),
+        pytest.param(
+            OTHER,
+            [0],
+            'the image is not isolated, 1 host is kept for isolated images',
+            id='one host',
         ),
     ],
 )

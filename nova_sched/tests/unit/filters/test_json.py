@@ -55,7 +55,9 @@ def asked(query):
         pytest.param(['in', '$host', 'host-2', 'host-0'], '101', id='among'),
         pytest.param(['in', '$stats.tier', 'gold', 'tin'], '110', id='a part'),
         pytest.param(
-            ['in', 'gold', '$stats.tier', '$hypervisor_type'], '100', id='a literal among attributes'
+            ['in', 'gold', '$stats.tier', '$hypervisor_type'],
+            '100',
+            id='a literal among attributes',
         ),
         pytest.param(['=', '$hypervisor_type', 'QEMU'], '100', id='no value: nothing to compare'),
         pytest.param(['=', 1, '$hypervisor_type', 1], '010', id='no value is left out'),
@@ -70,11 +72,15 @@ def asked(query):
         pytest.param(['in', 1], '000', id='among none'),
         pytest.param(['in'], '000', id='nothing among none'),
         pytest.param(['not', ['=', '$vcpus_total', 8]], '100', id='not'),
-        pytest.param(['not', ['=', '$vcpus_total', 8], ['=', '$host', 'host-1']], '101', id='not any'),
+        pytest.param(
+            ['not', ['=', '$vcpus_total', 8], ['=', '$host', 'host-1']], '101', id='not any'
+        ),
         pytest.param(['not', '$vcpus_used'], '000', id='not a number'),
         pytest.param(['not', '$missing'], '000', id='not nothing'),
         pytest.param(['not', ['not', ['=', 1, 1]]], '000', id='not a list of one'),
-        pytest.param(['and', ['not', ['=', 1, 1]], 1], '111', id='a list of one is true in an and'),
+        pytest.param(
+            ['and', ['not', ['=', 1, 1]], 1], '111', id='a list of one is true in an and'
+        ),
         pytest.param(['and', ['>', '$vcpus_total', 4], ['<', '$vcpus_used', 8]], '001', id='and'),
         pytest.param(['and', '$missing', 1], '111', id='and nothing'),
         pytest.param(['and', '$hypervisor_type', True], '111', id='and nothing on some'),
@@ -103,7 +109,9 @@ def test_no_hint():
     [
         pytest.param('{bad json', 'it is no JSON', id='no JSON'),
         pytest.param('[' * 60_000, 'it is no JSON', id='too deep to be read'),
-        pytest.param(json.dumps(['not', 1] * 1)[:-1] * 400 + ']' * 400, 'it is no JSON', id='no commas'),
+        pytest.param(
+            json.dumps(['not', 1] * 1)[:-1] * 400 + ']' * 400, 'it is no JSON', id='no commas'
+        ),
         pytest.param('5', 'it is no list', id='a number'),
         pytest.param('true', 'it is no list', id='a truth'),
         pytest.param('{"=": 1}', 'it is no list', id='a mapping'),
@@ -114,9 +122,15 @@ def test_no_hint():
         pytest.param('["Not", 1]', 'unknown operator', id='a capital'),
         pytest.param('[">", "$host", 5]', 'not supported between', id='text and number'),
         pytest.param('[">", "x", 5]', 'not supported between', id='literals'),
-        pytest.param('["<", 5, "$vcpus_total", "$host"]', 'not supported between', id='on each row'),
-        pytest.param('["=", "$host.name", 1]', r'\$host.name asks for a part', id='a part of a text'),
-        pytest.param(json.dumps(['in', *range(MOST_TERMS + 1)]), 'more than 250 terms', id='too long'),
+        pytest.param(
+            '["<", 5, "$vcpus_total", "$host"]', 'not supported between', id='on each row'
+        ),
+        pytest.param(
+            '["=", "$host.name", 1]', r'\$host.name asks for a part', id='a part of a text'
+        ),
+        pytest.param(
+            json.dumps(['in', *range(MOST_TERMS + 1)]), 'more than 250 terms', id='too long'
+        ),
     ],
 )
 def test_no_query(query, why):
@@ -124,7 +138,9 @@ def test_no_query(query, why):
         lambda: JsonFilter().mask(seen(), asked(query)),
         lambda: JsonFilter().host_passes(seen().state(0), spec(hints={'query': [query]})),
     ):
-        with pytest.raises(errors.InvalidRequest, match=f'Invalid request, scheduler hint query: .*{why}'):
+        with pytest.raises(
+            errors.InvalidRequest, match=f'Invalid request, scheduler hint query: .*{why}'
+        ):
             ask()
 
 
@@ -192,10 +208,16 @@ def test_no_hosts(query):
             id='several attributes, no name of a host',
         ),
         pytest.param(
-            ['=', '$host-7', 1], [0], "the host fails the query's condition", id='an attribute that is none'
+            ['=', '$host-7', 1],
+            [0],
+            "the host fails the query's condition",
+            id='an attribute that is none',
         ),
         pytest.param(
-            ['=', 1, 2], [0, 2], "2 of 2 hosts fail the query's condition", id='nothing of the host'
+            ['=', 1, 2],
+            [0, 2],
+            "2 of 2 hosts fail the query's condition",
+            id='nothing of the host',
         ),
         pytest.param(['or'], [0], "the host fails the query's condition", id='an empty condition'),
     ],
@@ -214,10 +236,24 @@ def test_what_a_claim_takes_is_seen_at_once():
 
 # Against a plain reading of the rule, host by host.
 
-RELATIONS = {'=': operator.eq, '<': operator.lt, '>': operator.gt, '<=': operator.le, '>=': operator.ge}
+RELATIONS = {
+    '=': operator.eq,
+    '<': operator.lt,
+    '>': operator.gt,
+    '<=': operator.le,
+    '>=': operator.ge,
+}
 terms = st.recursive(
     st.sampled_from(
-        ['$vcpus_total', '$vcpus_used', '$hypervisor_type', '$stats.tier', '$stats.size', '$host', '$nope']
+        [
+            '$vcpus_total',
+            '$vcpus_used',
+            '$hypervisor_type',
+            '$stats.tier',
+            '$stats.size',
+            '$host',
+            '$nope',
+        ]
     )
     | st.sampled_from([0, 4, 8, 1.5, True, None, '', 'QEMU', 'gold', '7', 'host-1']),
     lambda inner: st.builds(
@@ -268,7 +304,9 @@ def test_each_host_is_judged_as_if_it_were_alone(query):
     passes = [any(value) if isinstance(value, list) else value for value in found]
     assert JsonFilter().mask(made, asked(query)).tolist() == passes
     for state, wanted in zip(states, passes, strict=True):
-        assert JsonFilter().host_passes(state, spec(hints={'query': [json.dumps(query)]})) is wanted
+        assert (
+            JsonFilter().host_passes(state, spec(hints={'query': [json.dumps(query)]})) is wanted
+        )
     refused = [row for row in range(3) if not passes[row]]
     for rows in ([refused] if refused else []) + [[row] for row in refused]:
         why = JsonFilter().why(made, asked(query), np.array(rows))

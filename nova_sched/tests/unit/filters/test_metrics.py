@@ -25,7 +25,10 @@ HOSTS = [{'a': 1, 'b': 2}, {'a': 0}, {'b': None}, {}]  # metrics, by name
 
 def seen():
     return hosts(
-        metrics=[json.dumps([{'name': name, 'value': value} for name, value in one.items()]) for one in HOSTS]
+        metrics=[
+            json.dumps([{'name': name, 'value': value} for name, value in one.items()])
+            for one in HOSTS
+        ]
     )
 
 
@@ -35,15 +38,21 @@ def seen():
         pytest.param([], '*', None, id='nothing set'),
         pytest.param(['bad', 'a=much', '=2'], '*', None, id='nothing that makes sense'),
         pytest.param(['a=1.0'], '1100', 'a is not reported by 2 hosts', id='one; 0 is a value'),
-        pytest.param(['a=0'], '1100', 'a is not reported by 2 hosts', id='one that counts for nothing'),
-        pytest.param(['b=1'], '1010', 'b is not reported by 2 hosts', id='reported without a value'),
+        pytest.param(
+            ['a=0'], '1100', 'a is not reported by 2 hosts', id='one that counts for nothing'
+        ),
+        pytest.param(
+            ['b=1'], '1010', 'b is not reported by 2 hosts', id='reported without a value'
+        ),
         pytest.param(
             ['a=1', 'b=1', 'bad'],
             '1000',
             'a is not reported by 2 hosts, b is not reported by 2 hosts',
             id='two',
         ),
-        pytest.param(['c=1'], '0000', 'c is not reported by 4 hosts', id='one that nobody reports'),
+        pytest.param(
+            ['c=1'], '0000', 'c is not reported by 4 hosts', id='one that nobody reports'
+        ),
     ],
 )
 def test_metrics(setting, mask, why):

@@ -43,7 +43,9 @@ def test_a_claim_counts_as_an_instance():
 @pytest.mark.parametrize(
     'rows, nearest, why',
     [
-        pytest.param([0, 1, 2], 1, 'max_instances_per_host is 50, the emptiest host has 51', id='hosts'),
+        pytest.param(
+            [0, 1, 2], 1, 'max_instances_per_host is 50, the emptiest host has 51', id='hosts'
+        ),
         pytest.param([2], 2, 'max_instances_per_host is 50, the host has 99', id='one host'),
     ],
 )

@@ -29,7 +29,10 @@ from nova_sched.tests.builders import hosts, mask_of, request
             id='ratio',
         ),
         pytest.param(
-            {'memory_mb': [1000, 1024], 'memory_mb_ratio': 16.0}, 1024, '01', id='no more than there is'
+            {'memory_mb': [1000, 1024], 'memory_mb_ratio': 16.0},
+            1024,
+            '01',
+            id='no more than there is',
         ),
         pytest.param(
             {'memory_mb': 1024, 'memory_mb_reserved': [512, 513], 'memory_mb_used': 513},
@@ -37,7 +40,9 @@ from nova_sched.tests.builders import hosts, mask_of, request
             '00',
             id='reserve',
         ),
-        pytest.param({'memory_mb': 100, 'memory_mb_used': [100, 101]}, 0, '10', id='nothing asked'),
+        pytest.param(
+            {'memory_mb': 100, 'memory_mb_used': [100, 101]}, 0, '10', id='nothing asked'
+        ),
     ],
 )
 def test_ram(columns, asked, mask):

@@ -51,7 +51,9 @@ def test_aggregates(destination, mask):
 
 
 def test_why():
-    why = RequestedAggregates().why(hosts(4, GROUPS), request(destination=wanted({'z'})), np.arange(4))
+    why = RequestedAggregates().why(
+        hosts(4, GROUPS), request(destination=wanted({'z'})), np.arange(4)
+    )
     assert why == 'all are outside of the aggregates that the request names'
 
 
@@ -62,4 +64,6 @@ def test_as_the_wire_has_them():
         aggregates = ['a,b', 'c']
         forbidden_aggregates = {'d'}
 
-    assert request(requested_destination=Asked()).destination == wanted({'a', 'b'}, {'c'}, forbidden={'d'})
+    assert request(requested_destination=Asked()).destination == wanted(
+        {'a', 'b'}, {'c'}, forbidden={'d'}
+    )

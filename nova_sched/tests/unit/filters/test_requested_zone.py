@@ -16,7 +16,10 @@ import pytest
 from nova_sched.filters.requested_zone import RequestedZone
 from nova_sched.tests.builders import aggregate, host, hosts, mask_of, request, spec
 
-ZONES = [aggregate(1, ['host-0'], availability_zone='a'), aggregate(2, ['host-1', 'gone'], ssd='x')]
+ZONES = [
+    aggregate(1, ['host-0'], availability_zone='a'),
+    aggregate(2, ['host-1', 'gone'], ssd='x'),
+]
 
 
 @pytest.mark.parametrize(

@@ -30,25 +30,38 @@ HT = 'HW_CPU_HYPERTHREADING'
         pytest.param({}, '*', id='none asked'),
         pytest.param({'extra_specs': {'trait:A': 'required'}}, '110', id='required'),
         pytest.param(
-            {'extra_specs': {'trait:A': 'required', 'trait:B': 'required'}}, '010', id='two required'
+            {'extra_specs': {'trait:A': 'required', 'trait:B': 'required'}},
+            '010',
+            id='two required',
         ),
         pytest.param({'extra_specs': {'trait:B': 'forbidden'}}, '101', id='forbidden'),
-        pytest.param({'extra_specs': {'trait:A': 'required', 'trait:B': 'forbidden'}}, '100', id='both'),
+        pytest.param(
+            {'extra_specs': {'trait:A': 'required', 'trait:B': 'forbidden'}}, '100', id='both'
+        ),
         pytest.param({'extra_specs': {'trait:C': 'required'}}, '000', id='nobody has it'),
-        pytest.param({'extra_specs': {'trait:C': 'forbidden'}}, '111', id='nobody has what is forbidden'),
+        pytest.param(
+            {'extra_specs': {'trait:C': 'forbidden'}}, '111', id='nobody has what is forbidden'
+        ),
         pytest.param({'image_properties': {'traits_required': ['B']}}, '010', id='of the image'),
     ],
 )
 def test_traits(words, mask):
-    assert mask_of(RequiredTraits, hosts(traits=[{'A'}, {'A', 'B'}, set()]), request(**words)) == mask
+    assert (
+        mask_of(RequiredTraits, hosts(traits=[{'A'}, {'A', 'B'}, set()]), request(**words)) == mask
+    )
 
 
 @pytest.mark.parametrize('last', [1, 63, 64, 65, 200])
 def test_many_traits(last):
     seen = hosts(traits=[{f'T{number}' for number in range(last)}, {f'T{last}'}, set()])
-    assert mask_of(RequiredTraits, seen, request(extra_specs={f'trait:T{last}': 'required'})) == '010'
+    assert (
+        mask_of(RequiredTraits, seen, request(extra_specs={f'trait:T{last}': 'required'})) == '010'
+    )
     assert mask_of(RequiredTraits, seen, request(extra_specs={'trait:T0': 'required'})) == '100'
-    assert mask_of(RequiredTraits, seen, request(extra_specs={f'trait:T{last}': 'forbidden'})) == '101'
+    assert (
+        mask_of(RequiredTraits, seen, request(extra_specs={f'trait:T{last}': 'forbidden'}))
+        == '101'
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,16 +69,23 @@ def test_many_traits(last):
     [
         pytest.param({'root_required': {'A'}}, '110', id='required'),
         pytest.param({'root_forbidden': {'B'}}, '101', id='forbidden'),
-        pytest.param({'root_required': {'A'}, 'required_traits': {'B'}}, '010', id='beside others'),
+        pytest.param(
+            {'root_required': {'A'}, 'required_traits': {'B'}}, '010', id='beside others'
+        ),
     ],
 )
 def test_traits_of_the_node_itself(words, mask):
-    assert mask_of(RequiredTraits, hosts(traits=[{'A'}, {'A', 'B'}, set()]), request(**words)) == mask
+    assert (
+        mask_of(RequiredTraits, hosts(traits=[{'A'}, {'A', 'B'}, set()]), request(**words)) == mask
+    )
 
 
 def below(host, *traits):
     """The provider tree of the node of that host, with one device."""
-    root, device = uuid_of(f'node {host}'), {'inventories': {'CUSTOM_GPU': {'total': 1}}, 'traits': [*traits]}
+    root, device = (
+        uuid_of(f'node {host}'),
+        {'inventories': {'CUSTOM_GPU': {'total': 1}}, 'traits': [*traits]},
+    )
     return json.dumps({root: {}, 'gpu': {**device, 'parent_provider_uuid': root}})
 
 
@@ -73,11 +93,17 @@ def below(host, *traits):
     'words, mask',
     [
         pytest.param(
-            {'extra_specs': {'resources:CUSTOM_GPU': '1', 'trait:A': 'required'}}, '110', id='of a device'
+            {'extra_specs': {'resources:CUSTOM_GPU': '1', 'trait:A': 'required'}},
+            '110',
+            id='of a device',
         ),
-        pytest.param({'extra_specs': {'trait:A': 'required'}}, '010', id='of a device that gives nothing'),
         pytest.param(
-            {'extra_specs': {'resources1:CUSTOM_GPU': '1', 'trait:A': 'required'}}, '010', id='of a group'
+            {'extra_specs': {'trait:A': 'required'}}, '010', id='of a device that gives nothing'
+        ),
+        pytest.param(
+            {'extra_specs': {'resources1:CUSTOM_GPU': '1', 'trait:A': 'required'}},
+            '010',
+            id='of a group',
         ),
         pytest.param(
             {'extra_specs': {'resources:CUSTOM_GPU': '1'}, 'root_required': {'A'}},
@@ -88,7 +114,9 @@ def below(host, *traits):
 )
 def test_a_device_may_have_the_trait(words, mask):
     seen = hosts(
-        3, providers=[below('host-0', 'A'), below('host-1'), below('host-2')], traits=[set(), {'A'}, set()]
+        3,
+        providers=[below('host-0', 'A'), below('host-1'), below('host-2')],
+        traits=[set(), {'A'}, set()],
     )
     assert mask_of(RequiredTraits, seen, request(**words)) == mask
 

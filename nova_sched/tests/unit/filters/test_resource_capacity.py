@@ -29,8 +29,12 @@ from nova_sched.tests.options import settings
     'columns, resources, mask',
     [
         pytest.param({'vcpus': [4, 3]}, {'VCPU': 4}, '10', id='exact fit'),
-        pytest.param({'vcpus': 4, 'vcpus_used': [15, 16], 'vcpus_ratio': 4.0}, {'VCPU': 1}, '10', id='ratio'),
-        pytest.param({'vcpus': [4, 5], 'vcpus_ratio': 16.0}, {'VCPU': 5}, '01', id='no more than there are'),
+        pytest.param(
+            {'vcpus': 4, 'vcpus_used': [15, 16], 'vcpus_ratio': 4.0}, {'VCPU': 1}, '10', id='ratio'
+        ),
+        pytest.param(
+            {'vcpus': [4, 5], 'vcpus_ratio': 16.0}, {'VCPU': 5}, '01', id='no more than there are'
+        ),
         pytest.param(
             {
                 'memory_mb': 1000,
@@ -42,18 +46,31 @@ from nova_sched.tests.options import settings
             '10',
             id='the reserve is taken off before the ratio',
         ),
-        pytest.param({'vcpus': 3, 'vcpus_ratio': [1.5, 1.4]}, {'VCPU': 3}, '11', id='capacity is whole'),
         pytest.param(
-            {'vcpus': 3, 'vcpus_used': [1, 2], 'vcpus_ratio': 1.5}, {'VCPU': 3}, '10', id='4.5 is 4'
+            {'vcpus': 3, 'vcpus_ratio': [1.5, 1.4]}, {'VCPU': 3}, '11', id='capacity is whole'
         ),
         pytest.param(
-            {'vcpus': 8, 'memory_mb': [512, 511]}, {'VCPU': 8, 'MEMORY_MB': 512}, '10', id='every class'
+            {'vcpus': 3, 'vcpus_used': [1, 2], 'vcpus_ratio': 1.5},
+            {'VCPU': 3},
+            '10',
+            id='4.5 is 4',
+        ),
+        pytest.param(
+            {'vcpus': 8, 'memory_mb': [512, 511]},
+            {'VCPU': 8, 'MEMORY_MB': 512},
+            '10',
+            id='every class',
         ),
         pytest.param({'vcpus': [None, 1]}, {'VCPU': 1}, '01', id='a node that has none of it'),
         pytest.param({}, {'CUSTOM_GOLD': 1}, '00', id='a class that nobody has'),
-        pytest.param({'disk_gb': 10, 'disk_slack_gb': 9}, {'DISK_GB': 10}, '11', id='the books count'),
         pytest.param(
-            {'vcpus': 4, 'vcpus_used': [4, 99]}, {'VCPU': 1}, '00', id='surprises take nothing more'
+            {'disk_gb': 10, 'disk_slack_gb': 9}, {'DISK_GB': 10}, '11', id='the books count'
+        ),
+        pytest.param(
+            {'vcpus': 4, 'vcpus_used': [4, 99]},
+            {'VCPU': 1},
+            '00',
+            id='surprises take nothing more',
         ),
         pytest.param({}, {'MEMORY_MB': 10**30}, '00', id='more than any number'),
         pytest.param({}, {}, '*', id='nothing asked'),
@@ -69,14 +86,24 @@ def test_capacity(columns, resources, mask):
         pytest.param({}, {'VCPU': 6}, {'VCPU': 8}, True, id='one of the sizes runs'),
         pytest.param({}, {'VCPU': 6}, {'VCPU': 9}, False, id='more than there are'),
         pytest.param({'vcpus_used': 2}, {'VCPU': 5}, {'VCPU': 6}, True, id='beside others'),
-        pytest.param({'vcpus_used': 2}, {'VCPU': 5}, {'VCPU': 7}, False, id='others are in the way'),
-        pytest.param({'vcpus_used': 3}, {'VCPU': 6}, {'VCPU': 2}, False, id='not while too much is in use'),
+        pytest.param(
+            {'vcpus_used': 2}, {'VCPU': 5}, {'VCPU': 7}, False, id='others are in the way'
+        ),
+        pytest.param(
+            {'vcpus_used': 3}, {'VCPU': 6}, {'VCPU': 2}, False, id='not while too much is in use'
+        ),
         pytest.param({}, {'DISK_GB': 10}, {'DISK_GB': 90}, True, id='both disks'),
         pytest.param({}, {'DISK_GB': 11}, {'DISK_GB': 90}, False, id='both disks are too much'),
-        pytest.param({'disk_gb_ratio': 4.0}, {'DISK_GB': 60}, {'DISK_GB': 41}, False, id='for any ratio'),
+        pytest.param(
+            {'disk_gb_ratio': 4.0}, {'DISK_GB': 60}, {'DISK_GB': 41}, False, id='for any ratio'
+        ),
         pytest.param({}, {'DISK_GB': 10}, {'VCPU': 8}, True, id='to a volume'),
         pytest.param(
-            {'disk_gb_used': 95}, {'DISK_GB': 10}, {'VCPU': 8}, False, id='not while disk is overdrawn'
+            {'disk_gb_used': 95},
+            {'DISK_GB': 10},
+            {'VCPU': 8},
+            False,
+            id='not while disk is overdrawn',
         ),
         pytest.param({}, {'VCPU': 2}, {'DISK_GB': 100}, True, id='from a volume'),
     ],
@@ -127,7 +154,11 @@ def test_a_node_that_left_is_never_asked_for_again():
 
 
 DEDICATED = {'vcpus': 4, 'memory_mb': 0, 'extra_specs': {'hw:cpu_policy': 'dedicated'}}
-NODES = [{'PCPU': Inventory(4)}, {'VCPU': Inventory(4)}, {'PCPU': Inventory(2), 'VCPU': Inventory(8)}]
+NODES = [
+    {'PCPU': Inventory(4)},
+    {'VCPU': Inventory(4)},
+    {'PCPU': Inventory(2), 'VCPU': Inventory(8)},
+]
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,10 @@ PLACES = {'instances': [{A}, {A, B}, set()]}
 )
 def test_same_and_different_host(hint, same, different):
     assert mask_of(SameHostFilter, hosts(**PLACES), request(hints={'same_host': hint})) == same
-    assert mask_of(DifferentHostFilter, hosts(**PLACES), request(hints={'different_host': hint})) == different
+    assert (
+        mask_of(DifferentHostFilter, hosts(**PLACES), request(hints={'different_host': hint}))
+        == different
+    )
     for rule in (SameHostFilter, DifferentHostFilter):
         assert mask_of(rule, hosts(**PLACES), request(hints={'other': hint})) == '*'
 

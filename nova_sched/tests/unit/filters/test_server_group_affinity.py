@@ -22,7 +22,9 @@ from nova_sched.tests.builders import hosts, mask_of, request
     [
         pytest.param(None, '*', id='no group'),
         pytest.param({'policy': 'affinity', 'hosts': []}, '*', id='the first member'),
-        pytest.param({'policy': 'affinity', 'hosts': ['host-1', 'gone']}, '010', id='with the others'),
+        pytest.param(
+            {'policy': 'affinity', 'hosts': ['host-1', 'gone']}, '010', id='with the others'
+        ),
         pytest.param({'policy': 'affinity', 'hosts': ['gone']}, '000', id='their host is gone'),
         pytest.param({'policy': 'soft-affinity', 'hosts': ['host-1']}, '*', id='soft policy'),
         pytest.param({'policy': 'anti-affinity', 'hosts': ['host-1']}, '*', id='other policy'),

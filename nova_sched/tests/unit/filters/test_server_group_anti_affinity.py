@@ -26,10 +26,18 @@ PLACES = {'instances': [{A}, {A, B}, set()]}
         pytest.param(None, '*', id='no group'),
         pytest.param({'members': []}, '111', id='no members'),
         pytest.param({'members': [B, C]}, '101', id='apart from the others'),
-        pytest.param({'members': [A, B], 'rules': {'max_server_per_host': '2'}}, '101', id='two on a host'),
-        pytest.param({'members': [A, B], 'rules': {'max_server_per_host': 3}}, '111', id='three on a host'),
-        pytest.param({'members': [C], 'rules': {'max_server_per_host': '0'}}, '000', id='none on any host'),
-        pytest.param({'members': [C], 'hosts': ['host-0']}, '111', id='the hosts of the group do not count'),
+        pytest.param(
+            {'members': [A, B], 'rules': {'max_server_per_host': '2'}}, '101', id='two on a host'
+        ),
+        pytest.param(
+            {'members': [A, B], 'rules': {'max_server_per_host': 3}}, '111', id='three on a host'
+        ),
+        pytest.param(
+            {'members': [C], 'rules': {'max_server_per_host': '0'}}, '000', id='none on any host'
+        ),
+        pytest.param(
+            {'members': [C], 'hosts': ['host-0']}, '111', id='the hosts of the group do not count'
+        ),
         pytest.param({'policy': 'soft-anti-affinity', 'members': [A]}, '*', id='soft policy'),
         pytest.param({'policy': 'affinity', 'members': [A]}, '*', id='other policy'),
     ],

@@ -33,13 +33,23 @@ ROWS = {'host_ip': ['10.0.0.7', '10.0.1.7', '10.0.0.116', '2001:db8::5', None]}
         pytest.param({'build_near_host_ip': '10.0.0.1', 'cidr': '/16'}, '11100', id='/16'),
         pytest.param({'build_near_host_ip': '10.0.0.7', 'cidr': '/32'}, '10000', id='/32'),
         pytest.param({'build_near_host_ip': '10.0.0.1', 'cidr': '/0'}, '11100', id='all of IPv4'),
-        pytest.param({'build_near_host_ip': '10.0.0.1', 'cidr': '/255.255.0.0'}, '11100', id='netmask'),
-        pytest.param({'build_near_host_ip': '10.0.0.1', 'cidr': '16'}, '00100', id='digits of the address'),
+        pytest.param(
+            {'build_near_host_ip': '10.0.0.1', 'cidr': '/255.255.0.0'}, '11100', id='netmask'
+        ),
+        pytest.param(
+            {'build_near_host_ip': '10.0.0.1', 'cidr': '16'}, '00100', id='digits of the address'
+        ),
         pytest.param({'build_near_host_ip': '10.0.0.7', 'cidr': ''}, '10000', id='empty size'),
-        pytest.param({'build_near_host_ip': '10.0.0.7/31', 'cidr': ''}, '10000', id='size in the address'),
+        pytest.param(
+            {'build_near_host_ip': '10.0.0.7/31', 'cidr': ''}, '10000', id='size in the address'
+        ),
         pytest.param({'build_near_host_ip': '2001:db8::1', 'cidr': '/64'}, '00010', id='IPv6'),
-        pytest.param({'build_near_host_ip': '2001:db8::1', 'cidr': '/0'}, '00010', id='all of IPv6'),
-        pytest.param({'build_near_host_ip': '2001:db8::1', 'cidr': '/126'}, '00000', id='small IPv6'),
+        pytest.param(
+            {'build_near_host_ip': '2001:db8::1', 'cidr': '/0'}, '00010', id='all of IPv6'
+        ),
+        pytest.param(
+            {'build_near_host_ip': '2001:db8::1', 'cidr': '/126'}, '00000', id='small IPv6'
+        ),
         pytest.param({'build_near_host_ip': '2001:db8::1'}, '00010', id='/24 of IPv6'),
         pytest.param({'build_near_host_ip': '192.0.2.1'}, '00000', id='nobody is there'),
     ],
@@ -47,27 +57,52 @@ ROWS = {'host_ip': ['10.0.0.7', '10.0.1.7', '10.0.0.116', '2001:db8::5', None]}
 def test_network(hints, mask):
     rule = SimpleCIDRAffinityFilter()
     assert mask_of(SimpleCIDRAffinityFilter, hosts(**ROWS), request(hints=hints)) == mask
-    passes = [rule.host_passes(host(host_ip=address), spec(hints=hints)) for address in ROWS['host_ip']]
+    passes = [
+        rule.host_passes(host(host_ip=address), spec(hints=hints)) for address in ROWS['host_ip']
+    ]
     assert passes == [digit == '1' for digit in mask.replace('*', '11111')]
 
 
 @pytest.mark.parametrize(
     'hints, where, what',
     [
-        pytest.param({'build_near_host_ip': 'near'}, 'build_near_host_ip', 'near', id='no address'),
-        pytest.param({'build_near_host_ip': '10.0.0'}, 'build_near_host_ip', '10.0.0', id='half an address'),
-        pytest.param({'build_near_host_ip': '010.0.0.1'}, 'build_near_host_ip', '010', id='octal or not'),
-        pytest.param({'build_near_host_ip': 7}, 'build_near_host_ip', '7 is no text', id='a number'),
         pytest.param(
-            {'build_near_host_ip': ['10.0.0.1', '10.0.0.2']}, 'build_near_host_ip', 'no text', id='two'
+            {'build_near_host_ip': 'near'}, 'build_near_host_ip', 'near', id='no address'
         ),
-        pytest.param({'build_near_host_ip': '10.0.0.1', 'cidr': '/33'}, 'cidr', '/33', id='too long'),
-        pytest.param({'build_near_host_ip': '10.0.0.1', 'cidr': '/-1'}, 'cidr', '/-1', id='negative'),
+        pytest.param(
+            {'build_near_host_ip': '10.0.0'}, 'build_near_host_ip', '10.0.0', id='half an address'
+        ),
+        pytest.param(
+            {'build_near_host_ip': '010.0.0.1'}, 'build_near_host_ip', '010', id='octal or not'
+        ),
+        pytest.param(
+            {'build_near_host_ip': 7}, 'build_near_host_ip', '7 is no text', id='a number'
+        ),
+        pytest.param(
+            {'build_near_host_ip': ['10.0.0.1', '10.0.0.2']},
+            'build_near_host_ip',
+            'no text',
+            id='two',
+        ),
+        pytest.param(
+            {'build_near_host_ip': '10.0.0.1', 'cidr': '/33'}, 'cidr', '/33', id='too long'
+        ),
+        pytest.param(
+            {'build_near_host_ip': '10.0.0.1', 'cidr': '/-1'}, 'cidr', '/-1', id='negative'
+        ),
         pytest.param({'build_near_host_ip': '10.0.0.1', 'cidr': '/x'}, 'cidr', '/x', id='no size'),
-        pytest.param({'build_near_host_ip': '10.0.0.1', 'cidr': '//24'}, 'cidr', '//24', id='two slashes'),
-        pytest.param({'build_near_host_ip': '10.0.0.1', 'cidr': '/'}, 'cidr', '/', id='slash alone'),
-        pytest.param({'build_near_host_ip': '10.0.0.1', 'cidr': None}, 'cidr', 'no text', id='null'),
-        pytest.param({'build_near_host_ip': '10.0.0.1', 'cidr': []}, 'cidr', 'no text', id='empty list'),
+        pytest.param(
+            {'build_near_host_ip': '10.0.0.1', 'cidr': '//24'}, 'cidr', '//24', id='two slashes'
+        ),
+        pytest.param(
+            {'build_near_host_ip': '10.0.0.1', 'cidr': '/'}, 'cidr', '/', id='slash alone'
+        ),
+        pytest.param(
+            {'build_near_host_ip': '10.0.0.1', 'cidr': None}, 'cidr', 'no text', id='null'
+        ),
+        pytest.param(
+            {'build_near_host_ip': '10.0.0.1', 'cidr': []}, 'cidr', 'no text', id='empty list'
+        ),
     ],
 )
 def test_a_hint_that_makes_no_sense_is_refused_by_its_name(hints, where, what):
@@ -83,7 +118,9 @@ def test_a_hint_that_makes_no_sense_is_refused_by_its_name(hints, where, what):
 
 def test_a_long_hint_is_not_told_whole():
     with pytest.raises(errors.InvalidRequest) as refused:
-        SimpleCIDRAffinityFilter().mask(hosts(1), request(hints={'build_near_host_ip': 'x' * 10**6}))
+        SimpleCIDRAffinityFilter().mask(
+            hosts(1), request(hints={'build_near_host_ip': 'x' * 10**6})
+        )
     assert len(str(refused.value)) < 200
 
 

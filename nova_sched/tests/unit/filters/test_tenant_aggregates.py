@@ -39,7 +39,9 @@ GROUPS = [
         pytest.param('other,mine', {LIMIT: True}, '00100', id='the whole value'),
         pytest.param('nobody', {LIMIT: True}, '*', id='no aggregate: anywhere'),
         pytest.param('nobody', {LIMIT: True, REQUIRED: True}, '00000', id='no aggregate: nowhere'),
-        pytest.param('mine', {LIMIT: True, REQUIRED: True}, '11000', id='one is required, and there'),
+        pytest.param(
+            'mine', {LIMIT: True, REQUIRED: True}, '11000', id='one is required, and there'
+        ),
     ],
 )
 def test_tenants(project, options, mask):
@@ -61,8 +63,13 @@ def test_what_it_depends_on():
     'project, why',
     [
         pytest.param('mine', 'all are outside of the aggregates of the project', id='others'),
-        pytest.param('nobody', 'no aggregate is for the project, and it may go nowhere else', id='none'),
+        pytest.param(
+            'nobody', 'no aggregate is for the project, and it may go nowhere else', id='none'
+        ),
     ],
 )
 def test_why(project, why):
-    assert TenantAggregates().why(hosts(5, GROUPS), request(project_id=project), np.array([3, 4])) == why
+    assert (
+        TenantAggregates().why(hosts(5, GROUPS), request(project_id=project), np.array([3, 4]))
+        == why
+    )

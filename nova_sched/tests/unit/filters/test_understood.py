@@ -25,19 +25,29 @@ TWO_GROUPS = {'resources1:VGPU': '1', 'resources2:VGPU': '1'}
     [
         pytest.param({}, True, id='plain'),
         pytest.param(
-            {'extra_specs': {'resources:CUSTOM_GOLD': '1', 'trait:A': 'required'}}, True, id='known'
+            {'extra_specs': {'resources:CUSTOM_GOLD': '1', 'trait:A': 'required'}},
+            True,
+            id='known',
         ),
-        pytest.param({'extra_specs': {'hw:cpu_policy': 'shared', 'ssd': 'true'}}, True, id='free keys'),
+        pytest.param(
+            {'extra_specs': {'hw:cpu_policy': 'shared', 'ssd': 'true'}}, True, id='free keys'
+        ),
         pytest.param({'extra_specs': {'accel:device_profile': 'gpu'}}, False, id='accelerator'),
         pytest.param({'extra_specs': {'resources1:VGPU': '1'}}, True, id='numbered group'),
         pytest.param(
-            {'extra_specs': {'trait_GPU:A': 'required'}}, False, id='a group of nothing but a trait'
+            {'extra_specs': {'trait_GPU:A': 'required'}},
+            False,
+            id='a group of nothing but a trait',
         ),
         pytest.param({'extra_specs': TWO_GROUPS}, False, id='two groups'),
         pytest.param(
-            {'extra_specs': {**TWO_GROUPS, 'group_policy': 'none'}}, True, id='two groups that may share'
+            {'extra_specs': {**TWO_GROUPS, 'group_policy': 'none'}},
+            True,
+            id='two groups that may share',
         ),
-        pytest.param({'extra_specs': {**TWO_GROUPS, 'group_policy': 'some'}}, False, id='an unknown policy'),
+        pytest.param(
+            {'extra_specs': {**TWO_GROUPS, 'group_policy': 'some'}}, False, id='an unknown policy'
+        ),
     ],
 )
 def test_understood(words, understood):

@@ -49,8 +49,12 @@ def refused(rule, seen, asked):
 
 
 def members(*counts):
-    """Instances of a group, so many on each host, as a column of ``hosts`` and as the group's members."""
-    told = [[uuid_of(f'member {row} {place}') for place in range(count)] for row, count in enumerate(counts)]
+    """Instances of a group, so many on each host, as a column of ``hosts`` and as the group's
+    members."""
+    told = [
+        [uuid_of(f'member {row} {place}') for place in range(count)]
+        for row, count in enumerate(counts)
+    ]
     return {'instances': list(map(frozenset, told))}, [one for some in told for one in some]
 
 
@@ -298,11 +302,20 @@ def test_why(rule, made, asked, why, alone):
     'rule, made, asked, nearest',
     [
         pytest.param(
-            ResourceCapacity, {'memory_mb': [900, 990, 950]}, {'memory_mb': 1000}, 1, id='one dimension'
+            ResourceCapacity,
+            {'memory_mb': [900, 990, 950]},
+            {'memory_mb': 1000},
+            1,
+            id='one dimension',
         ),
         pytest.param(
             ResourceCapacity,
-            {'memory_mb': 2000, 'memory_mb_used': [1100, 1900, 1500], 'vcpus': [4, 4, 1], 'vcpus_used': 0},
+            {
+                'memory_mb': 2000,
+                'memory_mb_used': [1100, 1900, 1500],
+                'vcpus': [4, 4, 1],
+                'vcpus_used': 0,
+            },
             {'memory_mb': 1000, 'vcpus': 2},
             0,
             id='the dimension that lacks most',
@@ -314,11 +327,17 @@ def test_why(rule, made, asked, why, alone):
             1,
             id='one that is full now before one that is too small',
         ),
-        pytest.param(RamFilter, {'memory_mb': [10, 30, 20]}, {'memory_mb': 100}, 1, id='RamFilter'),
+        pytest.param(
+            RamFilter, {'memory_mb': [10, 30, 20]}, {'memory_mb': 100}, 1, id='RamFilter'
+        ),
         pytest.param(CoreFilter, {'vcpus': [1, 3, 2]}, {'vcpus': 100}, 1, id='CoreFilter'),
         pytest.param(DiskFilter, {'disk_gb': [1, 3, 2]}, {'root_gb': 100}, 1, id='DiskFilter'),
         pytest.param(
-            DisabledCompute, {'disabled': [True, True]}, {}, None, id='not a matter of more or less'
+            DisabledCompute,
+            {'disabled': [True, True]},
+            {},
+            None,
+            id='not a matter of more or less',
         ),
     ],
 )

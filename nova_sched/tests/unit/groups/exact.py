@@ -19,7 +19,8 @@ from nova_sched.groups.arrays import policies
 
 
 def placements(problem, most=1, limit=3000):
-    """The first ``most`` placements that break nothing; None if there were more than ``limit`` to look at."""
+    """The first ``most`` placements that break nothing; None if there were more than ``limit`` to
+    look at."""
     loose = np.flatnonzero(problem.fixed < 0)
     options = [np.flatnonzero(problem.mask[problem.kind[member]]).tolist() for member in loose]
     if np.prod([len(hosts) for hosts in options], dtype=np.float64) > limit:

@@ -25,9 +25,12 @@ RACKS = 2  # hosts in each
 
 
 def problem(chance):
-    """A Problem that a ``random.Random`` makes up: 2 to 4 levels that nest or do not, 1 to 6 members."""
+    """A Problem that a ``random.Random`` makes up: 2 to 4 levels that nest or do not, 1 to 6
+    members."""
     hosts = chance.randint(2, 5)
-    members = chance.randint(1, max(size for size in range(1, 7) if hosts**size <= MOST_PLACEMENTS))
+    members = chance.randint(
+        1, max(size for size in range(1, 7) if hosts**size <= MOST_PLACEMENTS)
+    )
     kinds, resources = chance.randint(1, min(3, members)), chance.randint(1, 2)
     names = [f'app/{number}' for number in range(members)]
     domains = _domains(chance, hosts, chance.randint(2, 4))
@@ -41,7 +44,9 @@ def problem(chance):
         demand=_demand(chance, kinds, chance.choice([1, 1, 2]), resources),
         mask=_array(chance, (kinds, hosts), lambda: chance.random() < 0.85, bool),
         score=_array(chance, (kinds, hosts), lambda: chance.randint(0, 8) / 8, np.float32),
-        free=_array(chance, (hosts, resources), lambda: chance.randint(-1, 12 if generous else 5), np.int64),
+        free=_array(
+            chance, (hosts, resources), lambda: chance.randint(-1, 12 if generous else 5), np.int64
+        ),
         domains=domains,
         levels=list(levels),
         domain_names=[
@@ -58,7 +63,8 @@ def problem(chance):
 
 
 def placements(one):
-    """Every placement of a Problem that keeps all required policies, by path, as the checker judges."""
+    """Every placement of a Problem that keeps all required policies, by path, as the checker
+    judges."""
     _, needs, policies, cluster = checker.of_problem(one, None)
     choices = [[need.stays] if need.stays else sorted(need.hosts) for need in needs.values()]
     for hosts in itertools.product(*choices):
@@ -72,12 +78,15 @@ def _array(chance, shape, draw, dtype):
 
 
 def _domains(chance, hosts, count):
-    """Per level int32 [H]: racks of neighbours, and above them domains of racks, or of any hosts."""
+    """Per level int32 [H]: racks of neighbours, and above them domains of racks, or of any
+    hosts."""
     ids = [np.arange(hosts), chance.randrange(2) + np.arange(hosts) // RACKS]
     while len(ids) < count:
         nests, below = chance.random() < 0.5, ids[-1]
         one_each = [chance.randrange(2) for _ in range(hosts)]
-        ids.append(np.array([one_each[int(place)] for place in below]) if nests else np.array(one_each))
+        ids.append(
+            np.array([one_each[int(place)] for place in below]) if nests else np.array(one_each)
+        )
     return [np.unique(one, return_inverse=True)[1].astype(np.int32) for one in ids]
 
 

@@ -21,7 +21,8 @@ from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, APART, EXCLUSI
 
 
 def best(problem, goal=True):
-    """(preferred, moves, loss, spoilt) of the best placement, None if there is none. Scores must be whole."""
+    """(preferred, moves, loss, spoilt) of the best placement, None if there is none. Scores must
+    be whole."""
     return _Oracle(problem).solve(goal)
 
 
@@ -97,7 +98,9 @@ class _Oracle:
         if rule.kind == EXCLUSIVE:
             there = problem.occupied if rule.outside is None else rule.outside
             outside = set(problem.domains[rule.level][there].tolist())
-            return sum(used[d] if d in outside else self._both(used[d], theirs[d]) for d in domains)
+            return sum(
+                used[d] if d in outside else self._both(used[d], theirs[d]) for d in domains
+            )
         if rule.kind == NEAR:
             alone = []
             for d in domains:
@@ -112,7 +115,10 @@ class _Oracle:
         broken = self._least_zero(rule.min_domains - sum(used), rule.min_domains)
         if rule.max_skew is None:
             return broken
-        largest, smallest = self.model.new_int_var(0, total, ''), self.model.new_int_var(0, total, '')
+        largest, smallest = (
+            self.model.new_int_var(0, total, ''),
+            self.model.new_int_var(0, total, ''),
+        )
         self.model.add_max_equality(largest, count)
         # A domain that is not used counts as more than anybody has.
         self.model.add_min_equality(
@@ -128,11 +134,19 @@ class _Oracle:
         loose = [m for m in self.members if problem.fixed[m] < 0]
         settled = set(np.flatnonzero(problem.occupied).tolist())
         settled |= set(problem.fixed.tolist()) | set(problem.home.tolist())
-        used = {h: self._positive(sum(self.on[m, h] for m in loose), 0) for h in self.hosts if loose}
+        used = {
+            h: self._positive(sum(self.on[m, h] for m in loose), 0) for h in self.hosts if loose
+        }
         parts = [
             sum(int(rule.weight) * broken for rule, broken in self.broken if not rule.is_required),
-            sum(1 - self.on[m, int(problem.home[m])] for m in self.members if problem.home[m] >= 0),
-            -sum(int(problem.score[problem.kind[m], h]) * self.on[m, h] for m in loose for h in self.hosts),
+            sum(
+                1 - self.on[m, int(problem.home[m])] for m in self.members if problem.home[m] >= 0
+            ),
+            -sum(
+                int(problem.score[problem.kind[m], h]) * self.on[m, h]
+                for m in loose
+                for h in self.hosts
+            ),
             sum(u for h, u in used.items() if h not in settled),
         ]
         if goal:
@@ -141,4 +155,6 @@ class _Oracle:
         solver.parameters.num_workers = 1
         status = solver.solve(self.model)
         assert status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
-        return None if status == cp_model.INFEASIBLE else tuple(solver.value(part) for part in parts)
+        return (
+            None if status == cp_model.INFEASIBLE else tuple(solver.value(part) for part in parts)
+        )

@@ -23,7 +23,8 @@ LEVELS = ['host', 'rack', 'zone', 'feed']  # feeds cross racks and zones
 
 
 def mixture(seed, members=(2, 9), hosts=(2, 12), preferred=True):
-    """A problem of a few members with any mixture of policies, fixed members, homes, ways and caps."""
+    """A problem of a few members with any mixture of policies, fixed members, homes, ways and
+    caps."""
     chance = random.Random(seed)
     m, h = chance.randint(*members), chance.randint(*hosts)
     kinds = chance.randint(1, 3)
@@ -43,10 +44,16 @@ def mixture(seed, members=(2, 9), hosts=(2, 12), preferred=True):
     free = np.array([[chance.randint(-1, 7) for _ in range(demand.shape[2])] for _ in range(h)])
     kind = np.array([chance.randrange(kinds) for _ in range(m)], dtype=np.int32)
     members = [f'app/{number}' for number in range(m)]
-    policies = [_policy(chance, number, members, preferred) for number in range(chance.randint(0, 5))]
+    policies = [
+        _policy(chance, number, members, preferred) for number in range(chance.randint(0, 5))
+    ]
     index = {path: number for number, path in enumerate(members)}
-    fixed = np.array([chance.randrange(h) if chance.random() < 0.1 else -1 for _ in range(m)], dtype=np.int32)
-    home = np.array([chance.randrange(h) if chance.random() < 0.5 else -1 for _ in range(m)], dtype=np.int32)
+    fixed = np.array(
+        [chance.randrange(h) if chance.random() < 0.1 else -1 for _ in range(m)], dtype=np.int32
+    )
+    home = np.array(
+        [chance.randrange(h) if chance.random() < 0.5 else -1 for _ in range(m)], dtype=np.int32
+    )
     home[fixed >= 0] = -1
     some = chance.random
     rules = [Rule.of(policy, index, LEVELS) for policy in policies]
@@ -59,14 +66,18 @@ def mixture(seed, members=(2, 9), hosts=(2, 12), preferred=True):
         kind=kind,
         demand=demand.astype(np.int64),
         mask=np.array([[chance.random() < 0.85 for _ in range(h)] for _ in range(kinds)]),
-        score=np.array([[chance.randint(0, 5) for _ in range(h)] for _ in range(kinds)], dtype=np.float32),
+        score=np.array(
+            [[chance.randint(0, 5) for _ in range(h)] for _ in range(kinds)], dtype=np.float32
+        ),
         free=free.astype(np.int64),
         domains=[ids.astype(np.int32) for ids in domains],
         levels=LEVELS,
         domain_names=_names(domains),
         occupied=np.array([chance.random() < 0.3 for _ in range(h)]),
         rules=rules,
-        cap=np.array([[chance.randint(0, 3) for _ in range(h)] for _ in range(kinds)], dtype=np.int32)
+        cap=np.array(
+            [[chance.randint(0, 3) for _ in range(h)] for _ in range(kinds)], dtype=np.int32
+        )
         if some() < 0.3
         else None,
         fixed=fixed if some() < 0.4 else NOWHERE,
@@ -75,7 +86,10 @@ def mixture(seed, members=(2, 9), hosts=(2, 12), preferred=True):
 
 
 def _names(domains):
-    return [[f'{level}-{d}' for d in range(max(ids) + 1)] for level, ids in zip(LEVELS, domains, strict=True)]
+    return [
+        [f'{level}-{d}' for d in range(max(ids) + 1)]
+        for level, ids in zip(LEVELS, domains, strict=True)
+    ]
 
 
 def _dense(ids):
@@ -114,7 +128,11 @@ def cells(seed):
     def keep(*given, **rest):
         policies.append(Policy(f'{len(policies)}', *given, **rest))
 
-    most, joint, most_heads = chance.choice([1, 1, 2]), chance.random() < 0.6, chance.choice([1, 2])
+    most, joint, most_heads = (
+        chance.choice([1, 1, 2]),
+        chance.random() < 0.6,
+        chance.choice([1, 2]),
+    )
     for block in range(blocks):
         extra = chance.random() < 0.15
         names = [f'{block}/head/{n}' for n in range(heads)]
@@ -141,7 +159,9 @@ def cells(seed):
         kind=np.array(kind, dtype=np.int32),
         demand=np.array([[[1]], [[chance.randint(1, 2)]]], dtype=np.int64),
         mask=np.ones((2, h), dtype=bool),
-        score=np.array([[chance.randint(0, 5) for _ in range(h)] for _ in range(2)], dtype=np.float32),
+        score=np.array(
+            [[chance.randint(0, 5) for _ in range(h)] for _ in range(2)], dtype=np.float32
+        ),
         free=np.array([[chance.randint(0, 4)] for _ in range(h)], dtype=np.int64),
         domains=[ids.astype(np.int32) for ids in domains],
         levels=LEVELS,
@@ -153,12 +173,18 @@ def cells(seed):
 
 
 def shards(seed):
-    """Sets of members that differ in nothing but an anti-affinity of their own, which the planner merges."""
+    """Sets of members that differ in nothing but an anti-affinity of their own, which the planner
+    merges."""
     chance = random.Random(seed)
     racks, per_rack = chance.randint(2, 4), chance.randint(1, 4)
     h = racks * per_rack
     rack = np.repeat(np.arange(racks), per_rack)
-    domains = [np.arange(h), rack, rack // 2, _dense(np.array([chance.randrange(2) for _ in range(h)]))]
+    domains = [
+        np.arange(h),
+        rack,
+        rack // 2,
+        _dense(np.array([chance.randrange(2) for _ in range(h)])),
+    ]
     members, policies = [], []
 
     def keep(*given, **rest):

@@ -21,10 +21,16 @@ def test_members_policies_and_warnings():
         Definition(
             members={
                 'a/0': Member(path='a/0', flavor=flavor, availability_zone='west'),
-                'b': Member(path='b', flavor=Flavor(vcpus=1, memory_mb=1, root_gb=9), boots_from_volume=True),
+                'b': Member(
+                    path='b',
+                    flavor=Flavor(vcpus=1, memory_mb=1, root_gb=9),
+                    boots_from_volume=True,
+                ),
             },
             policies=(
-                Policy(name='a', kind='spread', level='rack', a=('a/0',), min_domains=2, weight=3.0),
+                Policy(
+                    name='a', kind='spread', level='rack', a=('a/0',), min_domains=2, weight=3.0
+                ),
                 Policy(name='link', kind='near', level='zone', a=('a/0',), b=('b',)),
             ),
             warnings=('key_name is not read',),

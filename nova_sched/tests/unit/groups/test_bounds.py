@@ -125,9 +125,15 @@ RACKS, ZONES = [0, 0, 1, 1, 2, 2, 3, 3], [0, 0, 0, 0, 1, 1, 1, 1]
 @pytest.mark.parametrize(
     'free, expected',
     [
-        pytest.param([2, 1, 3, 3, 1, 1, 1, 4], None, id='zone 0: six of nine places are in one rack'),
-        pytest.param([3, 3, 0, 1, 3, 0, 2, 1], ('zone zone0', 7, 8), id='no zone has places for all'),
-        pytest.param([3, 0, 3, 0, 3, 0, 2, 1], ('rack rack0', 3, 4), id='no rack has places for four'),
+        pytest.param(
+            [2, 1, 3, 3, 1, 1, 1, 4], None, id='zone 0: six of nine places are in one rack'
+        ),
+        pytest.param(
+            [3, 3, 0, 1, 3, 0, 2, 1], ('zone zone0', 7, 8), id='no zone has places for all'
+        ),
+        pytest.param(
+            [3, 0, 3, 0, 3, 0, 2, 1], ('rack rack0', 3, 4), id='no rack has places for four'
+        ),
     ],
 )
 def test_racks_of_a_zone(free, expected):
@@ -138,17 +144,23 @@ def test_racks_of_a_zone(free, expected):
 def test_a_zone_with_places_for_all_but_no_rack_for_the_four():
     """Zone 0 has nine places in racks of three at most, zone 1 a rack of four and nothing else."""
     zones = [0, 0, 0, 0, 0, 0, 1, 1]
-    failure = bounds.first(problem(EIGHT, [2, 1, 2, 1, 2, 1, 2, 2], *NESTED, racks=RACKS, zones=zones))
+    failure = bounds.first(
+        problem(EIGHT, [2, 1, 2, 1, 2, 1, 2, 2], *NESTED, racks=RACKS, zones=zones)
+    )
     assert (
         failure.words
         == '8 members: no zone has room for all, and for the parts of them that must be together'
     )
     assert (failure.dimension, failure.held, failure.asked) == ('parts', 1, 1)
-    assert bounds.first(problem(EIGHT, [2, 1, 2, 1, 2, 2, 2, 2], *NESTED, racks=RACKS, zones=zones)) is None
+    assert (
+        bounds.first(problem(EIGHT, [2, 1, 2, 1, 2, 2, 2, 2], *NESTED, racks=RACKS, zones=zones))
+        is None
+    )
 
 
 def test_a_mask_of_small_ones_does_not_hide_places_for_large_ones():
-    """Hosts where the small kind may not go still take the large one, measured in places for small ones."""
+    """Hosts where the small kind may not go still take the large one, measured in places for small
+    ones."""
     mask = np.array([[True, False], [True, True]])
     assert bounds.first(problem({'a': 1, 'b': 4}, [1, 4], mask=mask)) is None
 
@@ -184,7 +196,8 @@ def test_most_that_have_no_placement_are_proven():
 
 @pytest.mark.parametrize('seed', range(30))
 def test_bounds_stay_true_while_a_placement_grows(seed):
-    """A domain that is ruled out for the rest of a block has no placement that goes on from the tally."""
+    """A domain that is ruled out for the rest of a block has no placement that goes on from the
+    tally."""
     group = random_problem(seed, members=(2, 6), hosts=(3, 6), preferred=0)
     compiled = compile(group)
     hosts = greedy.place(compiled, None, attempts=5)

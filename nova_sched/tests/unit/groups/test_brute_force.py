@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Small random groups against plain enumeration, with a checker that knows nothing of the planner."""
+"""Small random groups against plain enumeration, with a checker that knows nothing of the
+planner."""
 
 import random
 
@@ -45,7 +46,8 @@ def judged(problem, hosts):
 
 
 def best(problem):
-    """The least that any placement costs: weights of broken preferences, members that moved, minus scores."""
+    """The least that any placement costs: weights of broken preferences, members that moved, minus
+    scores."""
     _, _, rules, cluster = checker.of_problem(problem, None)
     number = {host: row for row, host in enumerate(problem.domain_names[0])}
 
@@ -114,7 +116,9 @@ def test_the_planner_judges_as_the_checker_does(problem, chance):
     hosts = np.where(problem.fixed >= 0, problem.fixed, hosts)
     placement, _, rules, cluster = checker.of_problem(problem, hosts)
     assert bool(policies.broken(problem, hosts)) == bool(judged(problem, hosts))
-    assert policies.cost(problem, hosts).preferred == pytest.approx(checker.cost(placement, rules, cluster))
+    assert policies.cost(problem, hosts).preferred == pytest.approx(
+        checker.cost(placement, rules, cluster)
+    )
 
 
 @given(problems)

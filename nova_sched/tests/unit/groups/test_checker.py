@@ -13,7 +13,15 @@
 
 import pytest
 
-from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, APART, EXCLUSIVE, NEAR, SPREAD, Policy
+from nova_sched.groups.definition import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    APART,
+    EXCLUSIVE,
+    NEAR,
+    SPREAD,
+    Policy,
+)
 from nova_sched.tests import checker
 
 # Six hosts, two in each rack.
@@ -26,7 +34,9 @@ def policy(kind, level, a, b='', **rest):
 
 
 def cluster(free=4, occupied=(), **own):
-    return checker.Cluster({host: own.get(host, {'VCPU': free}) for host in RACKS}, DOMAINS, occupied)
+    return checker.Cluster(
+        {host: own.get(host, {'VCPU': free}) for host in RACKS}, DOMAINS, occupied
+    )
 
 
 def placement(**hosts):
@@ -37,16 +47,32 @@ def placement(**hosts):
     'rule, hosts, times',
     [
         pytest.param(policy(AFFINITY, 'rack', 'ab'), placement(a=1, b=2), 0, id='affinity kept'),
-        pytest.param(policy(AFFINITY, 'host', 'abc'), placement(a=1, b=2, c=3), 2, id='two hosts more'),
-        pytest.param(policy(AFFINITY, 'rack', 'a'), placement(a=1, b=3), 0, id='others are no matter'),
-        pytest.param(policy(ANTI_AFFINITY, 'host', 'ab'), placement(a=1, b=2), 0, id='anti-affinity kept'),
-        pytest.param(policy(ANTI_AFFINITY, 'rack', 'abc'), placement(a=1, b=2, c=2), 2, id='two too many'),
         pytest.param(
-            policy(ANTI_AFFINITY, 'rack', 'abc', most=2), placement(a=1, b=2, c=3), 0, id='two each'
+            policy(AFFINITY, 'host', 'abc'), placement(a=1, b=2, c=3), 2, id='two hosts more'
         ),
-        pytest.param(policy(SPREAD, 'rack', 'ab', min_domains=3), placement(a=1, b=3), 1, id='a rack short'),
         pytest.param(
-            policy(SPREAD, 'rack', 'abcd', max_skew=1), placement(a=1, b=1, c=1, d=3), 1, id='skewed by one'
+            policy(AFFINITY, 'rack', 'a'), placement(a=1, b=3), 0, id='others are no matter'
+        ),
+        pytest.param(
+            policy(ANTI_AFFINITY, 'host', 'ab'), placement(a=1, b=2), 0, id='anti-affinity kept'
+        ),
+        pytest.param(
+            policy(ANTI_AFFINITY, 'rack', 'abc'), placement(a=1, b=2, c=2), 2, id='two too many'
+        ),
+        pytest.param(
+            policy(ANTI_AFFINITY, 'rack', 'abc', most=2),
+            placement(a=1, b=2, c=3),
+            0,
+            id='two each',
+        ),
+        pytest.param(
+            policy(SPREAD, 'rack', 'ab', min_domains=3), placement(a=1, b=3), 1, id='a rack short'
+        ),
+        pytest.param(
+            policy(SPREAD, 'rack', 'abcd', max_skew=1),
+            placement(a=1, b=1, c=1, d=3),
+            1,
+            id='skewed by one',
         ),
         pytest.param(
             policy(SPREAD, 'rack', 'abc', max_skew=0),
@@ -61,17 +87,31 @@ def placement(**hosts):
             id='short and skewed',
         ),
         pytest.param(policy(EXCLUSIVE, 'rack', 'ab'), placement(a=1, b=2, c=3), 0, id='alone'),
-        pytest.param(policy(EXCLUSIVE, 'rack', 'ab'), placement(a=1, b=5, c=2), 1, id='with a member'),
         pytest.param(
-            policy(EXCLUSIVE, 'rack', 'a'), placement(a=3), 1, id='with an outsider on the next host'
+            policy(EXCLUSIVE, 'rack', 'ab'), placement(a=1, b=5, c=2), 1, id='with a member'
         ),
-        pytest.param(policy(EXCLUSIVE, 'host', 'a'), placement(a=3), 0, id='the outsider has another host'),
+        pytest.param(
+            policy(EXCLUSIVE, 'rack', 'a'),
+            placement(a=3),
+            1,
+            id='with an outsider on the next host',
+        ),
+        pytest.param(
+            policy(EXCLUSIVE, 'host', 'a'), placement(a=3), 0, id='the outsider has another host'
+        ),
         pytest.param(policy(NEAR, 'rack', 'ab', 'c'), placement(a=1, b=2, c=2), 0, id='near'),
-        pytest.param(policy(NEAR, 'rack', 'ab', 'c'), placement(a=1, b=2, c=3), 2, id='two are not near'),
-        pytest.param(policy(NEAR, 'rack', 'a', 'bc'), placement(a=1, b=1, c=5), 0, id='near is one way'),
+        pytest.param(
+            policy(NEAR, 'rack', 'ab', 'c'), placement(a=1, b=2, c=3), 2, id='two are not near'
+        ),
+        pytest.param(
+            policy(NEAR, 'rack', 'a', 'bc'), placement(a=1, b=1, c=5), 0, id='near is one way'
+        ),
         pytest.param(policy(APART, 'rack', 'ab', 'c'), placement(a=1, b=3, c=5), 0, id='apart'),
         pytest.param(
-            policy(APART, 'rack', 'ab', 'cd'), placement(a=1, b=3, c=2, d=4), 2, id='two racks shared'
+            policy(APART, 'rack', 'ab', 'cd'),
+            placement(a=1, b=3, c=2, d=4),
+            2,
+            id='two racks shared',
         ),
         pytest.param(policy(AFFINITY, 'rack', ''), placement(a=1), 0, id='a policy on nobody'),
     ],
@@ -99,9 +139,15 @@ ONE = checker.Need([{'VCPU': 1}])
 @pytest.mark.parametrize(
     'needs, hosts, known, wrong',
     [
-        pytest.param({'a': ONE, 'b': ONE}, placement(a=1, b=1), cluster(free=2), 0, id='exact fit'),
-        pytest.param({'a': ONE, 'b': ONE}, placement(a=1, b=1), cluster(free=1), 1, id='one too many'),
-        pytest.param({'a': ONE}, placement(a=1), cluster(free=-1), 1, id='more used than there is'),
+        pytest.param(
+            {'a': ONE, 'b': ONE}, placement(a=1, b=1), cluster(free=2), 0, id='exact fit'
+        ),
+        pytest.param(
+            {'a': ONE, 'b': ONE}, placement(a=1, b=1), cluster(free=1), 1, id='one too many'
+        ),
+        pytest.param(
+            {'a': ONE}, placement(a=1), cluster(free=-1), 1, id='more used than there is'
+        ),
         pytest.param(
             {'a': ONE},
             placement(a=1),
@@ -123,7 +169,9 @@ ONE = checker.Need([{'VCPU': 1}])
             1,
             id='no two cells',
         ),
-        pytest.param({'a': checker.Need(ONE.ways, {'h2'})}, placement(a=1), cluster(), 1, id='filtered out'),
+        pytest.param(
+            {'a': checker.Need(ONE.ways, {'h2'})}, placement(a=1), cluster(), 1, id='filtered out'
+        ),
         pytest.param(
             {name: checker.Need(ONE.ways, kind='k', caps={'h1': 1}) for name in 'ab'},
             placement(a=1, b=1),
@@ -138,8 +186,12 @@ ONE = checker.Need([{'VCPU': 1}])
             0,
             id='who stays needs nothing',
         ),
-        pytest.param({'a': checker.Need(ONE.ways, stays='h1')}, placement(a=2), cluster(), 1, id='moved'),
-        pytest.param({'a': ONE, 'b': ONE}, placement(a=1), cluster(), 1, id='somebody has no host'),
+        pytest.param(
+            {'a': checker.Need(ONE.ways, stays='h1')}, placement(a=2), cluster(), 1, id='moved'
+        ),
+        pytest.param(
+            {'a': ONE, 'b': ONE}, placement(a=1), cluster(), 1, id='somebody has no host'
+        ),
         pytest.param({'a': ONE}, placement(a=9), cluster(), 1, id='no such host'),
     ],
 )

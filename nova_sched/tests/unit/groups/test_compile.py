@@ -23,14 +23,17 @@ from nova_sched.tests.unit.groups.exact import placements
 def classes(compiled):
     """Each class as the paths of its units, a unit's members joined by +."""
     names = compiled.problem.names
-    return [' '.join('+'.join(names[m] for m in unit) for unit in units) for units in compiled.members]
+    return [
+        ' '.join('+'.join(names[m] for m in unit) for unit in units) for units in compiled.members
+    ]
 
 
 def blocks(compiled):
     """Each block as level and classes."""
     names = classes(compiled)
     return [
-        (compiled.problem.levels[block.level], [names[c] for c in block.classes]) for block in compiled.blocks
+        (compiled.problem.levels[block.level], [names[c] for c in block.classes])
+        for block in compiled.blocks
     ]
 
 
@@ -43,11 +46,18 @@ FOUR = dict.fromkeys('abcd', 1)
         pytest.param(FOUR, [], ['a b c d'], id='all equal'),
         pytest.param({'a': 1, 'b': 2, 'c': 1}, [], ['a c', 'b'], id='two kinds'),
         pytest.param(
-            FOUR, [policy('anti-affinity', 'host', 'a b')], ['a b', 'c d'], id='counted by a policy'
+            FOUR,
+            [policy('anti-affinity', 'host', 'a b')],
+            ['a b', 'c d'],
+            id='counted by a policy',
         ),
-        pytest.param(FOUR, [policy('anti-affinity', 'host', 'a b', most=2)], ['a b c d'], id='never broken'),
+        pytest.param(
+            FOUR, [policy('anti-affinity', 'host', 'a b', most=2)], ['a b c d'], id='never broken'
+        ),
         pytest.param(FOUR, [policy('near', 'rack', 'a b', 'c d')], ['a b', 'c d'], id='two sides'),
-        pytest.param(FOUR, [policy('affinity', 'host', 'a c')], ['a+c', 'b d'], id='one host is one unit'),
+        pytest.param(
+            FOUR, [policy('affinity', 'host', 'a c')], ['a+c', 'b d'], id='one host is one unit'
+        ),
         pytest.param(
             FOUR,
             [policy('affinity', 'rack', 'a b'), policy('affinity', 'rack', 'c d')],
@@ -73,7 +83,9 @@ def test_who_has_another_home_is_of_another_class():
 
 def test_who_stays_is_counted_and_not_placed():
     compiled = compile(
-        problem(FOUR, [9] * 4, policy('anti-affinity', 'rack', 'a b', most=1), fixed={'a': 0, 'd': 2})
+        problem(
+            FOUR, [9] * 4, policy('anti-affinity', 'rack', 'a b', most=1), fixed={'a': 0, 'd': 2}
+        )
     )
     assert classes(compiled) == ['b', 'c']
     assert compiled.active[0].fixed_a.tolist() == [1, 0]
@@ -102,7 +114,9 @@ def test_who_stays_is_counted_and_not_placed():
         ),
         pytest.param([policy('affinity', 'host', 'a b')], [], id='a unit is no block'),
         pytest.param(
-            [policy('near', 'rack', 'a b', 'c')], [('rack', ['a b', 'c'])], id='near one is affinity'
+            [policy('near', 'rack', 'a b', 'c')],
+            [('rack', ['a b', 'c'])],
+            id='near one is affinity',
         ),
         pytest.param(
             [policy('near', 'rack', 'a', 'b c'), policy('affinity', 'rack', 'b c')],
@@ -124,14 +138,23 @@ def test_levels_that_do_not_nest_say_nothing_of_each_other():
     """Racks lie across zones here, so that a rack in common is no zone in common."""
     rules = [policy('affinity', 'rack', 'a b'), policy('affinity', 'zone', 'a b')]
     compiled = compile(problem(FOUR, [9] * 4, *rules, racks=[0, 0, 1, 1], zones=[0, 1, 0, 1]))
-    assert [(level, names) for level, names in blocks(compiled)] == [('rack', ['a b']), ('zone', ['a b'])]
-    assert compiled.layout.nests.tolist() == [[True, True, True], [False, True, False], [False, False, True]]
+    assert [(level, names) for level, names in blocks(compiled)] == [
+        ('rack', ['a b']),
+        ('zone', ['a b']),
+    ]
+    assert compiled.layout.nests.tolist() == [
+        [True, True, True],
+        [False, True, False],
+        [False, False, True],
+    ]
 
 
 def cells(*more, count=3):
     """Cells of a head and two workers in a rack each."""
     members = {
-        f'{role}{cell}': size for cell in range(count) for role, size in (('h', 2), ('v', 1), ('w', 1))
+        f'{role}{cell}': size
+        for cell in range(count)
+        for role, size in (('h', 2), ('v', 1), ('w', 1))
     }
     rules = [rule for cell in range(count)
              for rule in (policy('affinity', 'rack', f'h{cell} v{cell} w{cell}'),
@@ -144,11 +167,17 @@ def cells(*more, count=3):
     [
         pytest.param([], [[0, 1, 2]], id='all alike'),
         pytest.param(
-            [policy('anti-affinity', 'rack', 'h0 h1 h2')], [[0, 1, 2]], id='a policy on all of them'
+            [policy('anti-affinity', 'rack', 'h0 h1 h2')],
+            [[0, 1, 2]],
+            id='a policy on all of them',
         ),
-        pytest.param([policy('anti-affinity', 'rack', 'h0 h1')], [[0, 1], [2]], id='one is not in it'),
         pytest.param(
-            [policy('spread', 'host', 'v0 w0', min_domains=2)], [[0], [1, 2]], id='a spread of its own'
+            [policy('anti-affinity', 'rack', 'h0 h1')], [[0, 1], [2]], id='one is not in it'
+        ),
+        pytest.param(
+            [policy('spread', 'host', 'v0 w0', min_domains=2)],
+            [[0], [1, 2]],
+            id='a spread of its own',
         ),
         pytest.param([policy('near', 'rack', 'h0', 'h1 h2')], [[0], [1, 2]], id='near the others'),
     ],
@@ -164,7 +193,11 @@ def test_types_of_blocks(more, expected):
 
 def test_only_live_hosts_are_left_and_domains_are_slices():
     group = problem(
-        FOUR, [0, 5, 0, 0, 5, 5], racks=[2, 0, 1, 1, 2, 0], zones=[0, 1, 0, 0, 0, 1], fixed={'a': 2}
+        FOUR,
+        [0, 5, 0, 0, 5, 5],
+        racks=[2, 0, 1, 1, 2, 0],
+        zones=[0, 1, 0, 0, 0, 1],
+        fixed={'a': 2},
     )
     layout = compile(group).layout
     assert sorted(layout.live.tolist()) == [1, 2, 4, 5]
@@ -178,7 +211,11 @@ def test_only_live_hosts_are_left_and_domains_are_slices():
 def test_sums_over_domains_in_pieces():
     """Racks in order make zones that are not in one piece."""
     group = problem(
-        FOUR, [1, 2, 3, 4], policy('affinity', 'rack', 'a b'), racks=[0, 0, 1, 1], zones=[0, 1, 0, 1]
+        FOUR,
+        [1, 2, 3, 4],
+        policy('affinity', 'rack', 'a b'),
+        racks=[0, 0, 1, 1],
+        zones=[0, 1, 0, 1],
     )
     layout = compile(group).layout
     rack, zone = layout.levels[1:]
@@ -205,11 +242,19 @@ def test_a_unit_has_the_ways_of_all_its_members():
 @pytest.mark.parametrize(
     'rule, fixed, hopeless',
     [
-        pytest.param(policy('affinity', 'rack', 'a b c'), {'a': 0, 'b': 3}, True, id='affinity torn'),
-        pytest.param(policy('affinity', 'rack', 'a b c'), {'a': 0, 'b': 1}, False, id='affinity kept'),
-        pytest.param(policy('anti-affinity', 'rack', 'a b c'), {'a': 0, 'b': 1}, True, id='anti-affinity'),
+        pytest.param(
+            policy('affinity', 'rack', 'a b c'), {'a': 0, 'b': 3}, True, id='affinity torn'
+        ),
+        pytest.param(
+            policy('affinity', 'rack', 'a b c'), {'a': 0, 'b': 1}, False, id='affinity kept'
+        ),
+        pytest.param(
+            policy('anti-affinity', 'rack', 'a b c'), {'a': 0, 'b': 1}, True, id='anti-affinity'
+        ),
         pytest.param(policy('apart', 'rack', 'a', 'b'), {'a': 0, 'b': 1}, True, id='apart'),
-        pytest.param(policy('near', 'rack', 'a b', 'c d'), {'a': 0, 'c': 4}, False, id='near, to come'),
+        pytest.param(
+            policy('near', 'rack', 'a b', 'c d'), {'a': 0, 'c': 4}, False, id='near, to come'
+        ),
         pytest.param(
             policy('near', 'rack', 'a b', 'c d'),
             {'a': 0, 'b': 2, 'c': 4, 'd': 0},
@@ -218,10 +263,16 @@ def test_a_unit_has_the_ways_of_all_its_members():
         ),
         pytest.param(policy('exclusive', 'rack', 'a b'), {'a': 0, 'c': 1}, True, id='exclusive'),
         pytest.param(
-            policy('spread', 'rack', 'a b', min_domains=3), {}, True, id='more domains than members'
+            policy('spread', 'rack', 'a b', min_domains=3),
+            {},
+            True,
+            id='more domains than members',
         ),
         pytest.param(
-            policy('apart', 'rack', 'a', 'b', weight=1.0), {'a': 0, 'b': 1}, False, id='only a wish'
+            policy('apart', 'rack', 'a', 'b', weight=1.0),
+            {'a': 0, 'b': 1},
+            False,
+            id='only a wish',
         ),
     ],
 )
@@ -231,7 +282,8 @@ def test_hopeless_is_what_nobody_can_mend(rule, fixed, hopeless):
 
 @pytest.mark.parametrize('seed', range(40))
 def test_members_of_a_class_may_change_places(seed):
-    """Whatever a placement breaks and costs, it does so after units of one class have been shuffled."""
+    """Whatever a placement breaks and costs, it does so after units of one class have been
+    shuffled."""
     group = random_problem(seed, members=(3, 8))
     compiled = compile(group)
     chance = np.random.default_rng(seed)
@@ -242,9 +294,9 @@ def test_members_of_a_class_may_change_places(seed):
     shuffled = [chance.permutation(places).tolist() for places in at]
     one, other = compiled.placement(at), compiled.placement(shuffled)
     assert policies.cost(group, one) == policies.cost(group, other)
-    assert [what for what, _ in policies.broken(group, one) if what not in ('capacity', 'mask')] == [
-        what for what, _ in policies.broken(group, other) if what not in ('capacity', 'mask')
-    ]
+    assert [
+        what for what, _ in policies.broken(group, one) if what not in ('capacity', 'mask')
+    ] == [what for what, _ in policies.broken(group, other) if what not in ('capacity', 'mask')]
 
 
 @pytest.mark.parametrize('seed', range(80))
@@ -260,7 +312,12 @@ def test_every_placement_is_one_of_the_compiled_problem(seed):
             assert (at >= 0).all()
             assert (at == at[:, :1]).all()
             assert compiled.open[c, at[:, 0]].all()
-            assert (np.bincount(at[:, 0], minlength=len(compiled.layout.live)) <= compiled.slots(c)).all()
+            assert (
+                np.bincount(at[:, 0], minlength=len(compiled.layout.live)) <= compiled.slots(c)
+            ).all()
         for block in compiled.blocks:
             ids = group.domains[block.level]
-            assert len({int(ids[hosts[m]]) for c in block.classes for m in compiled.members[c].flat}) == 1
+            assert (
+                len({int(ids[hosts[m]]) for c in block.classes for m in compiled.members[c].flat})
+                == 1
+            )

@@ -29,7 +29,9 @@ def test_without_a_file_there_are_none():
     'text, found',
     [
         pytest.param('small: {vcpus: 1, ram: 512}\n', {'small': SMALL}, id='one'),
-        pytest.param('7: {vcpus: 1, ram: 512}\n', {'7': SMALL}, id='a name that YAML takes for a number'),
+        pytest.param(
+            '7: {vcpus: 1, ram: 512}\n', {'7': SMALL}, id='a name that YAML takes for a number'
+        ),
         pytest.param('# none yet\n', {}, id='empty'),
     ],
 )

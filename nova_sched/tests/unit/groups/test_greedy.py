@@ -122,7 +122,9 @@ def test_anchors_leave_room_for_their_followers():
     """The anchor's best host is in a rack where its followers do not fit."""
     members = {'anchor': 1, **dict.fromkeys('abcd', 2)}
     score = np.array([[9, 0, 0, 0], [1, 1, 1, 1]], dtype=np.float32)
-    group = problem(members, [4, 1, 5, 4], policy('near', 'rack', 'a b c d', 'anchor'), score=score)
+    group = problem(
+        members, [4, 1, 5, 4], policy('near', 'rack', 'a b c d', 'anchor'), score=score
+    )
     assert racks(place(group)) == [1] * 5
     two = {'x': 1, 'y': 1, **dict.fromkeys('abcd', 2)}
     group = problem(two, [4, 1, 5, 4, 1, 1], policy('near', 'rack', 'a b c d', 'x y'),
@@ -135,11 +137,17 @@ def test_anchors_leave_room_for_their_followers():
     [
         pytest.param(policy('affinity', 'rack', 'a b c d', weight=1.0), 0, id='affinity'),
         pytest.param(
-            policy('anti-affinity', 'rack', 'a b c d', weight=1.0), 1, id='anti-affinity, one too many'
+            policy('anti-affinity', 'rack', 'a b c d', weight=1.0),
+            1,
+            id='anti-affinity, one too many',
         ),
-        pytest.param(policy('spread', 'rack', 'a b c d', min_domains=3, weight=1.0), 0, id='spread'),
         pytest.param(
-            policy('spread', 'rack', 'a b c d', min_domains=2, max_skew=0, weight=1.0), 0, id='even'
+            policy('spread', 'rack', 'a b c d', min_domains=3, weight=1.0), 0, id='spread'
+        ),
+        pytest.param(
+            policy('spread', 'rack', 'a b c d', min_domains=2, max_skew=0, weight=1.0),
+            0,
+            id='even',
         ),
         pytest.param(policy('exclusive', 'rack', 'a b', weight=1.0), 0, id='exclusive'),
         pytest.param(policy('near', 'rack', 'a b', 'c', weight=1.0), 0, id='near'),
@@ -163,15 +171,23 @@ def test_wishes_are_given_up_when_they_cannot_be():
     [
         pytest.param({}, [3, 2, 0, 0], id='nobody moves without need'),
         pytest.param(
-            {'mask': np.array([[True, True, True, False]])}, [None, 2, 0, 0], id='from where it may not be'
+            {'mask': np.array([[True, True, True, False]])},
+            [None, 2, 0, 0],
+            id='from where it may not be',
         ),
         pytest.param({'free': [4, 4, 0, 4]}, [3, None, 0, 0], id='from where there is no room'),
-        pytest.param({'cap': np.array([[4, 4, 0, 4]])}, [3, None, 0, 0], id='from where a cap is passed'),
         pytest.param(
-            {'rules': [policy('affinity', 'host', 'a c')]}, [None, 2, None, 0], id='a required policy'
+            {'cap': np.array([[4, 4, 0, 4]])}, [3, None, 0, 0], id='from where a cap is passed'
         ),
         pytest.param(
-            {'rules': [policy('apart', 'host', 'a', 'b c', weight=9.0)]}, [3, 2, 0, 0], id='a wish kept'
+            {'rules': [policy('affinity', 'host', 'a c')]},
+            [None, 2, None, 0],
+            id='a required policy',
+        ),
+        pytest.param(
+            {'rules': [policy('apart', 'host', 'a', 'b c', weight=9.0)]},
+            [3, 2, 0, 0],
+            id='a wish kept',
         ),
     ],
 )
@@ -181,7 +197,9 @@ def test_members_with_a_home(more, expected):
     free, rules = more.pop('free', [4] * 4), more.pop('rules', [])
     score = np.array([[9, 3, 2, 1]], dtype=np.float32)
     hosts = place(problem(FOUR, free, *rules, home={'a': 3, 'b': 2}, score=score, **more))
-    assert [None if want is None else host for host, want in zip(hosts, expected, strict=True)] == expected
+    assert [
+        None if want is None else host for host, want in zip(hosts, expected, strict=True)
+    ] == expected
 
 
 def test_members_that_stay_bind_the_others():
@@ -221,8 +239,14 @@ def test_one_seed_gives_one_answer():
 
 def test_time_is_kept():
     """A group that nobody can place, though no count says so."""
-    rules = [policy('spread', 'rack', 'a b c d', max_skew=0), policy('anti-affinity', 'host', 'a b c d')]
-    rules += [policy('spread', 'host', 'c d e f', min_domains=3), policy('near', 'host', 'e f', 'a c')]
+    rules = [
+        policy('spread', 'rack', 'a b c d', max_skew=0),
+        policy('anti-affinity', 'host', 'a b c d'),
+    ]
+    rules += [
+        policy('spread', 'host', 'c d e f', min_domains=3),
+        policy('near', 'host', 'e f', 'a c'),
+    ]
     group = problem(SIX, [1, 1, 1, 1, 1, 2], *rules, policy('apart', 'rack', 'e', 'f a'))
     began = time.monotonic()
     assert greedy.place(group, 0.02, attempts=100_000) is None

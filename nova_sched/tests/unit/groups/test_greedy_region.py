@@ -37,10 +37,18 @@ APART = [policy('anti-affinity', 'host', 'a b'), policy('anti-affinity', 'host',
             id='a host each',
         ),
         pytest.param(
-            [ZONE, *PAIRS, *APART], 1, [9, 9, 0, 0, 7, 7, 7, 7], [18, 28], id='a rack for each pair'
+            [ZONE, *PAIRS, *APART],
+            1,
+            [9, 9, 0, 0, 7, 7, 7, 7],
+            [18, 28],
+            id='a rack for each pair',
         ),
         pytest.param(
-            [ZONE, *PAIRS, *APART], 2, [9, 9, 0, 0, 7, 7, 7, 7], [36, 28], id='a rack takes both pairs'
+            [ZONE, *PAIRS, *APART],
+            2,
+            [9, 9, 0, 0, 7, 7, 7, 7],
+            [36, 28],
+            id='a rack takes both pairs',
         ),
         pytest.param(
             [ZONE, *PAIRS, *APART, policy('anti-affinity', 'rack', 'a c')],

@@ -24,7 +24,9 @@ CASES = json.loads((PACKAGE / 'tests/data/guest-numa/cases.json').read_text())
 
 def asked(extra_specs=None, vcpus=4, memory_mb=2048, **properties):
     """What becomes of a flavor and an image; ``properties`` without `hw_`."""
-    image = objects.ImageMetaProps.from_dict({f'hw_{name}': value for name, value in properties.items()})
+    image = objects.ImageMetaProps.from_dict(
+        {f'hw_{name}': value for name, value in properties.items()}
+    )
     return guest_numa.topology(vcpus, memory_mb, extra_specs or {}, image)
 
 
@@ -112,7 +114,9 @@ def test_pages(text, page_kb):
     'extra_specs, image, where, why',
     [
         pytest.param({'hw:numa_nodes': '3'}, {}, 'hw:numa_nodes', '3 equal cells', id='odd'),
-        pytest.param({'hw:numa_nodes': 'two'}, {}, 'hw:numa_nodes', "'two' is no number", id='no number'),
+        pytest.param(
+            {'hw:numa_nodes': 'two'}, {}, 'hw:numa_nodes', "'two' is no number", id='no number'
+        ),
         pytest.param({'hw:cpu_policy': 'pinned'}, {}, 'hw:cpu_policy', 'shared', id='no policy'),
         pytest.param(
             {'hw:cpu_policy': 'shared'},
@@ -122,10 +126,18 @@ def test_pages(text, page_kb):
             id='image against flavor',
         ),
         pytest.param(
-            {}, {'mem_page_size': 'large'}, 'hw_mem_page_size', 'no choice', id='pages by the image'
+            {},
+            {'mem_page_size': 'large'},
+            'hw_mem_page_size',
+            'no choice',
+            id='pages by the image',
         ),
         pytest.param(
-            {'hw:mem_page_size': 'lots'}, {}, 'hw:mem_page_size', "'lots' is no size", id='no page size'
+            {'hw:mem_page_size': 'lots'},
+            {},
+            'hw:mem_page_size',
+            "'lots' is no size",
+            id='no page size',
         ),
         pytest.param(
             {'hw:numa_nodes': '1', 'hw:numa_cpus.0': '0-3', 'hw:numa_mem.0': '512'},
@@ -149,7 +161,11 @@ def test_pages(text, page_kb):
             id='more than anybody can count',
         ),
         pytest.param(
-            {'hw:cpu_policy': 'mixed'}, {}, 'hw:cpu_dedicated_mask', 'mixed needs', id='mixed without a mask'
+            {'hw:cpu_policy': 'mixed'},
+            {},
+            'hw:cpu_dedicated_mask',
+            'mixed needs',
+            id='mixed without a mask',
         ),
     ],
 )
@@ -164,9 +180,13 @@ def test_what_makes_no_sense_says_where(extra_specs, image, where, why):
     'vcpus, extra_specs, where',
     [
         pytest.param(4097, {'hw:cpu_policy': 'dedicated'}, 'flavor.vcpus', id='CPUs of its own'),
-        pytest.param(10**9, {'hw:cpu_policy': 'dedicated'}, 'flavor.vcpus', id='a billion of them'),
+        pytest.param(
+            10**9, {'hw:cpu_policy': 'dedicated'}, 'flavor.vcpus', id='a billion of them'
+        ),
         pytest.param(10**9, {'hw:numa_nodes': '1'}, 'flavor.vcpus', id='a billion in a cell'),
-        pytest.param(10**9, {'hw:mem_page_size': '2MB'}, 'flavor.vcpus', id='a billion on large pages'),
+        pytest.param(
+            10**9, {'hw:mem_page_size': '2MB'}, 'flavor.vcpus', id='a billion on large pages'
+        ),
         pytest.param(10**9, {'hw:numa_nodes': str(10**9)}, 'hw:numa_nodes', id='a billion cells'),
         pytest.param(129, {'hw:numa_nodes': '129'}, 'hw:numa_nodes', id='cells'),
         pytest.param(
@@ -200,4 +220,6 @@ def test_the_largest_guests():
 @pytest.mark.parametrize('ids', ['0-' + '9' * 20, '0-65535', '0-4095,' * 5, '0-' + '9' * 5000])
 def test_an_image_that_names_too_many_cpus(ids):
     with pytest.raises(errors.MalformedObject, match='hw_numa_cpus'):
-        objects.ImageMetaProps.from_dict({'hw_numa_nodes': 1, 'hw_numa_cpus.0': ids, 'hw_numa_mem.0': 1})
+        objects.ImageMetaProps.from_dict(
+            {'hw_numa_nodes': 1, 'hw_numa_cpus.0': ids, 'hw_numa_mem.0': 1}
+        )

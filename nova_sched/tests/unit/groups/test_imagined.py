@@ -24,7 +24,10 @@ FLAVOR = Flavor(vcpus=1, memory_mb=1)
 
 def definition(*policies, members=3):
     paths = tuple(f'app/{number}' for number in range(members))
-    made = (Policy(**{'name': f'{one["kind"]} at {one["level"]}', 'a': paths, **one}) for one in policies)
+    made = (
+        Policy(**{'name': f'{one["kind"]} at {one["level"]}', 'a': paths, **one})
+        for one in policies
+    )
     return Definition({path: Member(path=path, flavor=FLAVOR) for path in paths}, tuple(made))
 
 
@@ -36,8 +39,12 @@ def policy(kind, level, **more):
     'policies, named',
     [
         pytest.param([], [], id='none'),
-        pytest.param([policy('anti-affinity', 'host'), policy('affinity', 'rack')], [], id='hosts of a rack'),
-        pytest.param([policy('anti-affinity', 'power'), policy('affinity', 'rack')], [], id='no nesting'),
+        pytest.param(
+            [policy('anti-affinity', 'host'), policy('affinity', 'rack')], [], id='hosts of a rack'
+        ),
+        pytest.param(
+            [policy('anti-affinity', 'power'), policy('affinity', 'rack')], [], id='no nesting'
+        ),
         pytest.param([policy('spread', 'zone', min_domains=3)], [], id='as many zones as members'),
         pytest.param(
             [policy('anti-affinity', 'zone'), policy('affinity', 'rack')],
@@ -49,8 +56,12 @@ def policy(kind, level, **more):
             ['anti-affinity at power', 'affinity at host'],
             id='power feeds of a host',
         ),
-        pytest.param([policy('spread', 'rack', min_domains=4)], ['spread at rack'], id='too few members'),
-        pytest.param([policy('spread', 'rack', min_domains=4, weight=1.0)], [], id='a wish is no matter'),
+        pytest.param(
+            [policy('spread', 'rack', min_domains=4)], ['spread at rack'], id='too few members'
+        ),
+        pytest.param(
+            [policy('spread', 'rack', min_domains=4, weight=1.0)], [], id='a wish is no matter'
+        ),
     ],
 )
 def test_contradictions(policies, named):
@@ -81,7 +92,10 @@ def test_contradictions(policies, named):
             id='rooms lie in zones',
         ),
         pytest.param(
-            [policy('anti-affinity', 'zone'), policy('affinity', 'host')], set(), True, id='zones of a host'
+            [policy('anti-affinity', 'zone'), policy('affinity', 'host')],
+            set(),
+            True,
+            id='zones of a host',
         ),
     ],
 )
@@ -90,7 +104,9 @@ def test_levels_lie_in_each_other_only_where_they_are_said_to(policies, nests, i
 
 
 def test_the_cluster_has_all_that_the_group_can_use():
-    made = imagined.problem(definition(policy('affinity', 'zone'), policy('apart', 'power', b=())), TOPOLOGY)
+    made = imagined.problem(
+        definition(policy('affinity', 'zone'), policy('apart', 'power', b=())), TOPOLOGY
+    )
     assert made.levels == ['host', 'zone', 'power']
     assert [len(set(ids.tolist())) for ids in made.domains] == [27, 3, 3]
     nested = imagined.problem(
@@ -109,6 +125,8 @@ def test_a_group_that_could_use_more_than_can_be_looked_through():
 
 def test_a_group_of_nobody_is_not_looked_at():
     assert (
-        imagined.contradiction(definition(policy('spread', 'rack', min_domains=2), members=0), TOPOLOGY)
+        imagined.contradiction(
+            definition(policy('spread', 'rack', min_domains=2), members=0), TOPOLOGY
+        )
         is None
     )

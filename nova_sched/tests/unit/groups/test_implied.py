@@ -46,12 +46,23 @@ def implied(*rules):
             TOLD,
             id='of anti-affinity',
         ),
-        pytest.param([SPREAD_APPS, policy(NEAR, 'host', APPS, CACHES)], TOLD, id='near in a smaller domain'),
-        pytest.param([SPREAD_APPS, policy(NEAR, 'zone', APPS, CACHES)], [], id='near in a larger domain'),
-        pytest.param([SPREAD_APPS, policy(NEAR, 'rack', 'a0 a1', CACHES)], [], id='some need no partner'),
-        pytest.param([SPREAD_APPS, policy(NEAR, 'rack', APPS, CACHES, weight=1.0)], [], id='preferred'),
         pytest.param(
-            [policy(SPREAD, 'rack', APPS, min_domains=3, weight=1.0), policy(NEAR, 'rack', APPS, CACHES)],
+            [SPREAD_APPS, policy(NEAR, 'host', APPS, CACHES)], TOLD, id='near in a smaller domain'
+        ),
+        pytest.param(
+            [SPREAD_APPS, policy(NEAR, 'zone', APPS, CACHES)], [], id='near in a larger domain'
+        ),
+        pytest.param(
+            [SPREAD_APPS, policy(NEAR, 'rack', 'a0 a1', CACHES)], [], id='some need no partner'
+        ),
+        pytest.param(
+            [SPREAD_APPS, policy(NEAR, 'rack', APPS, CACHES, weight=1.0)], [], id='preferred'
+        ),
+        pytest.param(
+            [
+                policy(SPREAD, 'rack', APPS, min_domains=3, weight=1.0),
+                policy(NEAR, 'rack', APPS, CACHES),
+            ],
             [],
             id='the spread is preferred',
         ),
@@ -74,17 +85,23 @@ def test_it_goes_on_from_partner_to_partner():
     )
     given = problem(MEMBERS | dict.fromkeys(['d0', 'd1', 'd2'], 1), [4] * 8, *rules)
     added = with_implied(given).rules[3:]
-    assert [[given.names[m] for m in rule.a] for rule in added] == [['c0', 'c1', 'c2'], ['d0', 'd1', 'd2']]
+    assert [[given.names[m] for m in rule.a] for rule in added] == [
+        ['c0', 'c1', 'c2'],
+        ['d0', 'd1', 'd2'],
+    ]
 
 
 def at_random(chance):
-    """A few apps that are spread somehow, and caches near some of them, in levels that nest or not."""
+    """A few apps that are spread somehow, and caches near some of them, in levels that nest or
+    not."""
     apps, caches = APPS.split()[: chance.randint(2, 3)], CACHES.split()[: chance.randint(2, 3)]
     hosts = chance.randint(3, 4)
     domains = {name: [chance.randrange(3) for _ in range(hosts)] for name in ('racks', 'zones')}
     level, other = chance.choices(['host', 'rack', 'zone'], k=2)
     spread = policy(SPREAD, level, apps, min_domains=chance.randint(1, 3))
-    rules = [chance.choice([spread, policy(ANTI_AFFINITY, level, apps, most=chance.randint(1, 2))])]
+    rules = [
+        chance.choice([spread, policy(ANTI_AFFINITY, level, apps, most=chance.randint(1, 2))])
+    ]
     rules.append(policy(NEAR, other, chance.choice([apps, apps[:1]]), caches))
     return problem(dict.fromkeys([*apps, *caches], 1), [3] * hosts, *rules, **domains)
 

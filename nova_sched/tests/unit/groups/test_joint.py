@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The whole way of a plan: quick search, solver, the better of two, and what is left without the solver."""
+"""The whole way of a plan: quick search, solver, the better of two, and what is left without the
+solver."""
 
 import threading
 import time
@@ -61,7 +62,11 @@ def test_the_solver_settles_all_and_makes_nothing_worse(solver, seeds):
 def test_without_a_solver_what_greedy_finds_is_taken():
     result = joint.plan(easy())
     assert policies.broken(easy(), result.hosts) == []
-    assert (result.figures['by'], result.figures['improved'], result.reason) == ('greedy', False, None)
+    assert (result.figures['by'], result.figures['improved'], result.reason) == (
+        'greedy',
+        False,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,7 +110,11 @@ def test_limits_of_no_time_ask_nothing_of_the_solver(solver):
 
 def test_figures_tell_the_time_of_each_part(solver):
     figures = joint.plan(crowded(), LONG, solver).figures
-    assert {name for name in figures if name.endswith('_s')} == {'greedy_s', 'repair_s', 'explain_s'}
+    assert {name for name in figures if name.endswith('_s')} == {
+        'greedy_s',
+        'repair_s',
+        'explain_s',
+    }
     assert all(0 <= figures[name] < 60 for name in figures if name.endswith('_s'))
 
 
@@ -129,7 +138,11 @@ class _Wrong:
 
     def ask(self, task, *arguments, seconds, wait_s=0.0):
         return (
-            self._hosts if task == joint.IMPROVE else (self._hosts, False) if task == joint.REPAIR else None
+            self._hosts
+            if task == joint.IMPROVE
+            else (self._hosts, False)
+            if task == joint.REPAIR
+            else None
         )
 
 
@@ -140,14 +153,17 @@ def test_a_solver_that_is_gone_costs_nothing_but_its_answers():
 
 def test_what_the_solver_says_is_checked():
     assert (
-        joint.plan(easy(), solver=_Wrong(at(0, 0, 0, 0))).hosts.tolist() == joint.plan(easy()).hosts.tolist()
+        joint.plan(easy(), solver=_Wrong(at(0, 0, 0, 0))).hosts.tolist()
+        == joint.plan(easy()).hosts.tolist()
     )
     assert joint.plan(crowded(), solver=_Wrong(at(*[0] * 9))).hosts is None
 
 
 def test_a_busy_solver_is_not_waited_for_when_there_is_a_placement(solver):
     busy = threading.Thread(
-        target=solver.ask, args=('nova_sched.tests.unit.groups.tasks:sleep', 2.0), kwargs={'seconds': 30.0}
+        target=solver.ask,
+        args=('nova_sched.tests.unit.groups.tasks:sleep', 2.0),
+        kwargs={'seconds': 30.0},
     )
     solver.ask('nova_sched.tests.unit.groups.tasks:pid', seconds=30.0)
     busy.start()

@@ -27,7 +27,12 @@ from nova_sched.tests.builders import uuid_of
 HEAD = {'heat_template_version': '2021-04-16'}
 SERVER = {'type': 'OS::Nova::Server', 'properties': {'flavor': {'vcpus': 1, 'ram': 64, 'disk': 0}}}
 LARGE = {**HEAD, 'resources': {f'server-{number}': SERVER for number in range(1000)}}
-COPIES = {'repeat': {'for_each': {'%i%': list(range(100)), '%j%': list(range(100))}, 'template': '%i%-%j%'}}
+COPIES = {
+    'repeat': {
+        'for_each': {'%i%': list(range(100)), '%j%': list(range(100))},
+        'template': '%i%-%j%',
+    }
+}
 BUSY = {
     **HEAD,
     'resources': {'server': SERVER},

@@ -23,7 +23,9 @@ from nova_sched.tests.reference import scenario
 
 GPU = {'vendor_id': '10de', 'product_id': '20b0', 'dev_type': 'type-PCI'}
 NIC = {'vendor_id': '8086', 'product_id': '1572', 'dev_type': 'type-PF'}
-SMALL = Flavor(vcpus=4, memory_mb=2048, root_gb=10, extra_specs={'hw:numa_nodes': '2'}, name='small')
+SMALL = Flavor(
+    vcpus=4, memory_mb=2048, root_gb=10, extra_specs={'hw:numa_nodes': '2'}, name='small'
+)
 
 
 def member(**facts):
@@ -51,7 +53,8 @@ def member_of(spec):
         ),
         availability_zone=spec.availability_zone,
         hints={
-            name: values if len(values) > 1 else values[0] for name, values in spec.scheduler_hints.items()
+            name: values if len(values) > 1 else values[0]
+            for name, values in spec.scheduler_hints.items()
         },
         boots_from_volume=spec.is_bfv,
     )
@@ -79,11 +82,15 @@ RECORDED = [
 @pytest.mark.parametrize('name', RECORDED)
 def test_as_novas_api_asks(name):
     recorded = scenario(name)
-    recorded.network_metadata = objects.NetworkMetadata(physnets=set(), tunneled=False)  # of its ports
+    recorded.network_metadata = objects.NetworkMetadata(
+        physnets=set(), tunneled=False
+    )  # of its ports
     made = member_spec.spec_of(
         member_of(recorded), recorded.project_id, recorded.user_id, recorded.instance_uuid, ALIASES
     )
-    for ours, theirs in zip(made.pci_requests.requests, recorded.pci_requests.requests, strict=True):
+    for ours, theirs in zip(
+        made.pci_requests.requests, recorded.pci_requests.requests, strict=True
+    ):
         ours.request_id = theirs.request_id
     ours, theirs = (dataclasses.replace(read(one), spec=None) for one in (made, recorded))
     assert ours == theirs
@@ -92,9 +99,9 @@ def test_as_novas_api_asks(name):
 
 def test_what_is_made_can_be_sent():
     made = member_spec.spec_of(member(), 'p', 'u', uuid_of('x'))
-    assert objects.to_primitive(objects.from_primitive(objects.to_primitive(made))) == objects.to_primitive(
-        made
-    )
+    assert objects.to_primitive(
+        objects.from_primitive(objects.to_primitive(made))
+    ) == objects.to_primitive(made)
     assert (made.instance_uuid, made.project_id, made.user_id) == (uuid_of('x'), 'p', 'u')
     assert [cell.cpuset for cell in made.numa_topology.cells] == [{0, 1}, {2, 3}]
     assert made.flavor.name == 'small'
@@ -134,7 +141,9 @@ def test_hints_travel_as_lists_of_text(hint, sent):
             'z80',
             id='image property',
         ),
-        pytest.param({'image': Image(id='cirros')}, 'member app/web/0, ImageMeta.id', 'UUID', id='image id'),
+        pytest.param(
+            {'image': Image(id='cirros')}, 'member app/web/0, ImageMeta.id', 'UUID', id='image id'
+        ),
         pytest.param(
             {'flavor': dataclasses.replace(SMALL, extra_specs={'pci_passthrough:alias': 'gpu:1'})},
             'member app/web/0, pci_passthrough:alias',
@@ -152,7 +161,12 @@ def test_what_makes_no_sense_names_the_member(facts, where, why):
 # Whether what is asked for is what was planned.
 
 IMAGE = uuid_of('image')
-DEBIAN = {'hw_architecture': 'x86_64', 'os_distro': 'debian', 'trait:B': 'required', 'trait:A': 'required'}
+DEBIAN = {
+    'hw_architecture': 'x86_64',
+    'os_distro': 'debian',
+    'trait:B': 'required',
+    'trait:A': 'required',
+}
 PLANNED = member(image=Image(id=IMAGE, properties=DEBIAN), availability_zone='west')
 
 
@@ -173,13 +187,16 @@ def asked(image=None, flavor=None, **fields):
     'spec',
     [
         pytest.param(asked(), id='nothing'),
-        pytest.param(asked(flavor={'name': 'else', 'id': 9, 'rxtx_factor': 2.0}), id='name of the flavor'),
+        pytest.param(
+            asked(flavor={'name': 'else', 'id': 9, 'rxtx_factor': 2.0}), id='name of the flavor'
+        ),
         pytest.param(
             asked(flavor={'extra_specs': {**SMALL.extra_specs, 'quota:vif': '9'}}),
             id='no host is chosen by it',
         ),
         pytest.param(
-            asked(image={'hw_disk_bus': 'scsi', 'os_type': 'linux'}), id='not planned, not decisive'
+            asked(image={'hw_disk_bus': 'scsi', 'os_type': 'linux'}),
+            id='not planned, not decisive',
         ),
         pytest.param(asked(image={'hw_mem_encryption': 'false'}), id='off is as none'),
         pytest.param(asked(scheduler_hints={'top_group': ['x'], 'member': ['y']}), id='hints'),
@@ -196,7 +213,9 @@ def test_as_planned(spec):
         pytest.param(asked(flavor={'vcpus': 8}), ('flavor.vcpus', 4, 8), id='vcpus'),
         pytest.param(asked(flavor={'memory_mb': 1}), ('flavor.memory_mb', 2048, 1), id='memory'),
         pytest.param(asked(flavor={'root_gb': 11}), ('flavor.root_gb', 10, 11), id='root disk'),
-        pytest.param(asked(flavor={'ephemeral_gb': 1}), ('flavor.ephemeral_gb', 0, 1), id='ephemeral disk'),
+        pytest.param(
+            asked(flavor={'ephemeral_gb': 1}), ('flavor.ephemeral_gb', 0, 1), id='ephemeral disk'
+        ),
         pytest.param(asked(flavor={'swap': 1}), ('flavor.swap', 0, 1), id='swap'),
         pytest.param(asked(is_bfv=True), ('boot from volume', 'no', 'yes'), id='volume'),
         pytest.param(
@@ -210,9 +229,13 @@ def test_as_planned(spec):
             id='extra spec come',
         ),
         pytest.param(
-            asked(availability_zone='east'), ('availability_zone', 'west', 'east'), id='another zone'
+            asked(availability_zone='east'),
+            ('availability_zone', 'west', 'east'),
+            id='another zone',
         ),
-        pytest.param(asked(availability_zone=None), ('availability_zone', 'west', 'nothing'), id='no zone'),
+        pytest.param(
+            asked(availability_zone=None), ('availability_zone', 'west', 'nothing'), id='no zone'
+        ),
         pytest.param(
             asked(image={'hw_cpu_policy': 'dedicated'}),
             ('image property hw_cpu_policy', 'nothing', 'dedicated'),
@@ -236,7 +259,9 @@ def test_not_as_planned(spec, found):
 
 def test_another_image():
     spec = asked()
-    spec.image = objects.ImageMeta.from_dict({'id': uuid_of('other'), 'properties': PLANNED.image.properties})
+    spec.image = objects.ImageMeta.from_dict(
+        {'id': uuid_of('other'), 'properties': PLANNED.image.properties}
+    )
     assert member_spec.differs(PLANNED, spec) == ('image.id', IMAGE, uuid_of('other'))
 
 

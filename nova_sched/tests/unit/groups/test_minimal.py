@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The policies that are said to collide, against every placement of small groups whose members are alike."""
+"""The policies that are said to collide, against every placement of small groups whose members are
+alike."""
 
 import itertools
 import random
@@ -18,7 +19,15 @@ import numpy as np
 import pytest
 
 from nova_sched.groups.arrays import policies
-from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, APART, EXCLUSIVE, NEAR, RELATIONS, SPREAD
+from nova_sched.groups.definition import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    APART,
+    EXCLUSIVE,
+    NEAR,
+    RELATIONS,
+    SPREAD,
+)
 from nova_sched.groups.exact import model
 from nova_sched.groups.reasons import collision, why
 from nova_sched.tests.groups import policy, problem
@@ -29,7 +38,8 @@ HOSTS = 4
 
 
 def alike(seed):
-    """Three or four members of one flavor, and policies of a few kinds on sets of members of one size."""
+    """Three or four members of one flavor, and policies of a few kinds on sets of members of one
+    size."""
     chance = random.Random(seed)
     names = [f'm{number}' for number in range(chance.choice([3, 4, 4]))]
     kept = []

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The solver's tasks: a placement exactly when there is one, the best one, and the most that fit."""
+"""The solver's tasks: a placement exactly when there is one, the best one, and the most that
+fit."""
 
 import numpy as np
 import pytest
@@ -25,7 +26,8 @@ LONG_S = 60.0  # nothing here takes a second
 
 
 def problem(racks, free, members, *kept, room=None, **rest):
-    """Hosts in racks of these sizes, all with ``free``; members by kind, asking for 1, 2, ...; policies."""
+    """Hosts in racks of these sizes, all with ``free``; members by kind, asking for 1, 2, ...;
+    policies."""
     rack = np.repeat(np.arange(len(racks)), racks)
     hosts = len(rack)
     names = [f'{kind}/{number}' for kind, count in members.items() for number in range(count)]
@@ -37,10 +39,15 @@ def problem(racks, free, members, *kept, room=None, **rest):
         'demand': np.arange(1, len(members) + 1, dtype=np.int64)[:, None, None],
         'mask': np.ones((len(members), hosts), dtype=bool),
         'score': np.zeros((len(members), hosts), dtype=np.float32),
-        'free': np.full((hosts, 1), free, dtype=np.int64) if room is None else np.array(room)[:, None],
+        'free': np.full((hosts, 1), free, dtype=np.int64)
+        if room is None
+        else np.array(room)[:, None],
         'domains': [np.arange(hosts, dtype=np.int32), rack.astype(np.int32)],
         'levels': ['host', 'rack'],
-        'domain_names': [[f'host-{h}' for h in range(hosts)], [f'rack-{r}' for r in range(len(racks))]],
+        'domain_names': [
+            [f'host-{h}' for h in range(hosts)],
+            [f'rack-{r}' for r in range(len(racks))],
+        ],
         'occupied': np.zeros(hosts, dtype=bool),
         'rules': [Rule.of(policy, index, ['host', 'rack']) for policy in kept],
     }
@@ -97,7 +104,9 @@ def test_the_best_placement_is_found(generate, seeds):
         hosts, _ = model.repair(one, LONG_S)
         if hosts is not None:
             better = model.improve(one, hosts, LONG_S)
-            if policies.broken(one, better) or tuple(policies.cost(one, better)) != oracle.best(one):
+            if policies.broken(one, better) or tuple(policies.cost(one, better)) != oracle.best(
+                one
+            ):
                 wrong.append(seed)
     assert wrong == []
 
@@ -114,7 +123,9 @@ def test_without_time_the_placement_stays_as_it_was():
         pytest.param(problem([2], 3, {}), True, id='nobody to place'),
         pytest.param(problem([], 3, {'a': 1}), False, id='no hosts'),
         pytest.param(problem([2], 0, {'a': 1}), False, id='no room'),
-        pytest.param(problem([2], 0, {'a': 2}, fixed=at(0, 1)), True, id='all fixed, where no room is'),
+        pytest.param(
+            problem([2], 0, {'a': 2}, fixed=at(0, 1)), True, id='all fixed, where no room is'
+        ),
         pytest.param(
             problem([1, 1], 9, {'a': 2}, policy(AFFINITY, 'rack', A2), fixed=at(0, 1)),
             False,
@@ -122,7 +133,11 @@ def test_without_time_the_placement_stays_as_it_was():
         ),
         pytest.param(
             problem(
-                [1, 1], 9, {'a': 3}, policy(SPREAD, 'rack', paths('a', 3), max_skew=0), fixed=at(0, 0, 1)
+                [1, 1],
+                9,
+                {'a': 3},
+                policy(SPREAD, 'rack', paths('a', 3), max_skew=0),
+                fixed=at(0, 0, 1),
             ),
             False,
             id='all fixed, uneven',
@@ -142,7 +157,10 @@ def test_edges(one, found):
 def test_many_hosts_are_searched_in_part_first():
     members = dict.fromkeys('abcdefghij', 4)
     one = problem(
-        [20] * 20, 12, members, *(policy(ANTI_AFFINITY, 'rack', paths(kind, 4)) for kind in members)
+        [20] * 20,
+        12,
+        members,
+        *(policy(ANTI_AFFINITY, 'rack', paths(kind, 4)) for kind in members),
     )
     hosts, _ = model.repair(one, LONG_S)
     assert policies.broken(one, hosts) == []
@@ -153,7 +171,9 @@ def test_many_hosts_are_searched_in_part_first():
     [
         pytest.param(problem([4], 1, {'a': 6}), 4, id='as many as there is room for'),
         pytest.param(
-            problem([2, 3], 1, {'a': 6}, policy(AFFINITY, 'rack', paths('a', 6))), 3, id='all in one rack'
+            problem([2, 3], 1, {'a': 6}, policy(AFFINITY, 'rack', paths('a', 6))),
+            3,
+            id='all in one rack',
         ),
         pytest.param(
             problem([3, 3, 2], 0, {'a': 9}, *CELLS, room=[1, 1, 1, 1, 1, 1, 2, 2]),
@@ -166,7 +186,13 @@ def test_many_hosts_are_searched_in_part_first():
             id='too few',
         ),
         pytest.param(
-            problem([2, 2], 0, {'a': 2, 'b': 2}, policy(NEAR, 'rack', A2, paths('b', 2)), room=[1, 1, 2, 1]),
+            problem(
+                [2, 2],
+                0,
+                {'a': 2, 'b': 2},
+                policy(NEAR, 'rack', A2, paths('b', 2)),
+                room=[1, 1, 2, 1],
+            ),
             2,
             id='nobody without the partner',
         ),
@@ -178,7 +204,10 @@ def test_the_most_that_fit(one, fits):
 
 
 def test_blocks_in_the_counts_are_told_apart_by_search_where_dealing_does_not():
-    rows, caps = [[0, 1], [0, 1]], [(1, [1, 1])]  # two blocks of a head and a worker, never on one host
+    rows, caps = (
+        [[0, 1], [0, 1]],
+        [(1, [1, 1])],
+    )  # two blocks of a head and a worker, never on one host
     assert not model_answer._kept(model_answer._deal(rows, 2), caps)
     shares = model_answer._search(rows, 2, caps)
     assert model_answer._kept(shares, caps)

@@ -19,7 +19,15 @@ import pytest
 
 from nova_sched.groups import joint, moves
 from nova_sched.groups.arrays import policies
-from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, APART, EXCLUSIVE, NEAR, RELATIONS, SPREAD
+from nova_sched.groups.definition import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    APART,
+    EXCLUSIVE,
+    NEAR,
+    RELATIONS,
+    SPREAD,
+)
 from nova_sched.groups.exact import model
 from nova_sched.groups.limits import Limits
 from nova_sched.tests.groups import policy, problem
@@ -41,7 +49,8 @@ def quickly(given, limits):
 
 
 def some(seed):
-    """A group of which some members are built, perhaps with moves that were planned, and other policies."""
+    """A group of which some members are built, perhaps with moves that were planned, and other
+    policies."""
     chance = random.Random(seed)
     names = [f'm{number}' for number in range(chance.choice([2, 3, 4, 4]))]
     kept = []
@@ -51,12 +60,19 @@ def some(seed):
         b = [name for name in names if name not in a][:2] or names[:1]
         more = {'min_domains': 2} if kind == SPREAD else {}
         kept.append(
-            policy(kind, chance.choice(['host', 'rack', 'zone']), a, b if kind in RELATIONS else (), **more)
+            policy(
+                kind,
+                chance.choice(['host', 'rack', 'zone']),
+                a,
+                b if kind in RELATIONS else (),
+                **more,
+            )
         )
 
     def rows(share):
         return np.array(
-            [chance.randrange(HOSTS) if chance.random() < share else -1 for _ in names], dtype=np.int32
+            [chance.randrange(HOSTS) if chance.random() < share else -1 for _ in names],
+            dtype=np.int32,
         )
 
     built, planned, bound = rows(0.8), rows(0.3), rows(0.15)
@@ -69,7 +85,10 @@ def some(seed):
         *kept,
         occupied=np.array([chance.random() < 0.2 for _ in range(HOSTS)]),
         fixed={name: int(row) for name, row in zip(names, built, strict=True)},
-        home={name: int(row) for name, row in zip(names, np.where(built < 0, planned, -1), strict=True)},
+        home={
+            name: int(row)
+            for name, row in zip(names, np.where(built < 0, planned, -1), strict=True)
+        },
         **PLACES,
     )
     one.mask &= np.array([[chance.random() < 0.85 for _ in range(HOSTS)] for _ in one.mask])
@@ -77,8 +96,8 @@ def some(seed):
 
 
 def is_good(one, sites, hosts):
-    """Whether a placement keeps the policies, with servers that stay, arrive where they are on their way to,
-    or move to where there is room beside all that is held now."""
+    """Whether a placement keeps the policies, with servers that stay, arrive where they are on
+    their way to, or move to where there is room beside all that is held now."""
     moved = sites.is_built & (hosts != sites.built)
     if (moved & (sites.bound >= 0) & (hosts != sites.bound)).any():
         return False
@@ -140,7 +159,9 @@ def test_of_a_large_group_those_in_the_way_move():
     built = np.arange(count, dtype=np.int32)
     built[1] = 0
     where = {name: int(row) for name, row in zip(names, built, strict=True)}
-    one = problem(dict.fromkeys(names, 1), [2] * count, policy(ANTI_AFFINITY, 'host', names), fixed=where)
+    one = problem(
+        dict.fromkeys(names, 1), [2] * count, policy(ANTI_AFFINITY, 'host', names), fixed=where
+    )
     nowhere = np.full(count, -1, dtype=np.int32)
     asked = []
 

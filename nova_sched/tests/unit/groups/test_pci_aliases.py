@@ -24,7 +24,9 @@ OTHER = {**GPU, 'product_id': '20b2'}
 
 
 def read(*aliases):
-    return pci_aliases.read(tuple(one if isinstance(one, str) else json.dumps(one) for one in aliases))
+    return pci_aliases.read(
+        tuple(one if isinstance(one, str) else json.dumps(one) for one in aliases)
+    )
 
 
 def device(**words):
@@ -37,11 +39,17 @@ def device(**words):
         pytest.param([], {}, id='none'),
         pytest.param([GPU], {'gpu': ('legacy', [device()])}, id='one'),
         pytest.param(
-            [GPU, OTHER], {'gpu': ('legacy', [device(), device(product_id='20b2')])}, id='two that will do'
+            [GPU, OTHER],
+            {'gpu': ('legacy', [device(), device(product_id='20b2')])},
+            id='two that will do',
         ),
-        pytest.param([{**GPU, 'name': ' gpu '}], {'gpu': ('legacy', [device()])}, id='blanks round the name'),
         pytest.param(
-            [{**GPU, 'numa_policy': 'socket'}], {'gpu': ('socket', [device()])}, id='with a NUMA policy'
+            [{**GPU, 'name': ' gpu '}], {'gpu': ('legacy', [device()])}, id='blanks round the name'
+        ),
+        pytest.param(
+            [{**GPU, 'numa_policy': 'socket'}],
+            {'gpu': ('socket', [device()])},
+            id='with a NUMA policy',
         ),
         pytest.param(
             [{'name': 'vf', 'resource_class': 'GPU_VF', 'traits': 'blue'}],
@@ -67,12 +75,18 @@ def test_aliases(aliases, found):
         pytest.param([{**GPU, 'colour': 'red'}], "'colour' is not known", id='unknown word'),
         pytest.param([{**GPU, 'device_type': 'type-X'}], 'type-PCI or type-PF', id='device type'),
         pytest.param([{**GPU, 'numa_policy': 'odd'}], 'legacy or preferred', id='NUMA policy'),
-        pytest.param([{**GPU, 'vendor_id': 4318}], 'vendor_id is 4318, not a string', id='a number'),
+        pytest.param(
+            [{**GPU, 'vendor_id': 4318}], 'vendor_id is 4318, not a string', id='a number'
+        ),
         pytest.param([{**GPU, 'vendor_id': '10dex'}], 'four hexadecimal digits', id='no id'),
         pytest.param([{**GPU, 'name': ' '}], 'has no name', id='no name'),
-        pytest.param([{'name': 'gpu', 'vendor_id': '10de'}], 'needs vendor_id and product_id', id='half'),
+        pytest.param(
+            [{'name': 'gpu', 'vendor_id': '10de'}], 'needs vendor_id and product_id', id='half'
+        ),
         pytest.param([{**GPU, 'live_migratable': 'maybe'}], 'live_migratable of gpu', id='maybe'),
-        pytest.param([GPU, {**OTHER, 'numa_policy': 'required'}], 'differ in numa_policy', id='two policies'),
+        pytest.param(
+            [GPU, {**OTHER, 'numa_policy': 'required'}], 'differ in numa_policy', id='two policies'
+        ),
         pytest.param([GPU, {**OTHER, 'device_type': 'type-PF'}], 'or device_type', id='two types'),
     ],
 )
@@ -103,7 +117,9 @@ def requests(text, extra_specs=None, **properties):
     [
         pytest.param(None, [], id='none'),
         pytest.param('gpu:1', [('gpu', 1, 2, 'legacy')], id='one'),
-        pytest.param('gpu:2, nic:1', [('gpu', 2, 2, 'legacy'), ('nic', 1, 1, 'required')], id='two'),
+        pytest.param(
+            'gpu:2, nic:1', [('gpu', 2, 2, 'legacy'), ('nic', 1, 1, 'required')], id='two'
+        ),
     ],
 )
 def test_requests(text, found):
@@ -137,7 +153,9 @@ def test_a_policy_that_goes_before_that_of_the_alias(extra_specs, properties):
         pytest.param('gpu', {}, {}, 'name:count', id='no count'),
         pytest.param('gpu:0', {}, {}, 'name:count', id='none of it'),
         pytest.param('gpu:1,', {}, {}, "no alias ''", id='a comma too many'),
-        pytest.param('gpu:1', {'hw:pci_numa_affinity_policy': 'odd'}, {}, 'none of legacy', id='no policy'),
+        pytest.param(
+            'gpu:1', {'hw:pci_numa_affinity_policy': 'odd'}, {}, 'none of legacy', id='no policy'
+        ),
         pytest.param(
             'gpu:1',
             {'hw:pci_numa_affinity_policy': 'required'},

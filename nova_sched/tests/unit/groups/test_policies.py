@@ -31,14 +31,26 @@ def group(*rules, members=MEMBERS, **more):
 @pytest.mark.parametrize(
     'rule, hosts, times',
     [
-        pytest.param(policy('affinity', 'rack', 'a b c'), [0, 1, 0, 5], 0, id='affinity: one rack'),
-        pytest.param(policy('affinity', 'rack', 'a b c'), [0, 2, 4, 5], 2, id='affinity: two racks too many'),
-        pytest.param(policy('affinity', 'host', 'a b'), [0, 1, 0, 0], 1, id='affinity: same rack, not host'),
         pytest.param(
-            policy('anti-affinity', 'rack', 'a b c'), [0, 2, 4, 0], 0, id='anti-affinity: each alone'
+            policy('affinity', 'rack', 'a b c'), [0, 1, 0, 5], 0, id='affinity: one rack'
         ),
         pytest.param(
-            policy('anti-affinity', 'rack', 'a b c'), [0, 1, 0, 4], 2, id='anti-affinity: two above one'
+            policy('affinity', 'rack', 'a b c'), [0, 2, 4, 5], 2, id='affinity: two racks too many'
+        ),
+        pytest.param(
+            policy('affinity', 'host', 'a b'), [0, 1, 0, 0], 1, id='affinity: same rack, not host'
+        ),
+        pytest.param(
+            policy('anti-affinity', 'rack', 'a b c'),
+            [0, 2, 4, 0],
+            0,
+            id='anti-affinity: each alone',
+        ),
+        pytest.param(
+            policy('anti-affinity', 'rack', 'a b c'),
+            [0, 1, 0, 4],
+            2,
+            id='anti-affinity: two above one',
         ),
         pytest.param(
             policy('anti-affinity', 'rack', 'a b c', most=2),
@@ -46,12 +58,20 @@ def group(*rules, members=MEMBERS, **more):
             1,
             id='anti-affinity: one above two',
         ),
-        pytest.param(policy('spread', 'rack', 'a b c', min_domains=2), [0, 1, 2, 2], 0, id='spread: enough'),
         pytest.param(
-            policy('spread', 'rack', 'a b c', min_domains=3), [0, 1, 1, 5], 2, id='spread: two missing'
+            policy('spread', 'rack', 'a b c', min_domains=2), [0, 1, 2, 2], 0, id='spread: enough'
         ),
         pytest.param(
-            policy('spread', 'rack', 'a b c d', max_skew=1), [0, 1, 0, 2], 1, id='spread: three against one'
+            policy('spread', 'rack', 'a b c', min_domains=3),
+            [0, 1, 1, 5],
+            2,
+            id='spread: two missing',
+        ),
+        pytest.param(
+            policy('spread', 'rack', 'a b c d', max_skew=1),
+            [0, 1, 0, 2],
+            1,
+            id='spread: three against one',
         ),
         pytest.param(
             policy('spread', 'rack', 'a b c d', max_skew=0),
@@ -59,20 +79,36 @@ def group(*rules, members=MEMBERS, **more):
             0,
             id='spread: empty ones do not count',
         ),
-        pytest.param(policy('exclusive', 'rack', 'a b'), [0, 1, 2, 3], 0, id='exclusive: by themselves'),
         pytest.param(
-            policy('exclusive', 'rack', 'a b'), [0, 2, 1, 3], 2, id='exclusive: others of the group'
+            policy('exclusive', 'rack', 'a b'), [0, 1, 2, 3], 0, id='exclusive: by themselves'
         ),
-        pytest.param(policy('exclusive', 'rack', 'a b'), [0, 4, 2, 2], 1, id='exclusive: an outsider'),
+        pytest.param(
+            policy('exclusive', 'rack', 'a b'),
+            [0, 2, 1, 3],
+            2,
+            id='exclusive: others of the group',
+        ),
+        pytest.param(
+            policy('exclusive', 'rack', 'a b'), [0, 4, 2, 2], 1, id='exclusive: an outsider'
+        ),
         pytest.param(policy('near', 'rack', 'a b', 'c'), [0, 1, 1, 5], 0, id='near: all with c'),
         pytest.param(policy('near', 'rack', 'a b', 'c'), [0, 2, 1, 2], 1, id='near: b without c'),
-        pytest.param(policy('near', 'rack', 'a', 'c d'), [0, 5, 1, 4], 0, id='near: d may be anywhere'),
+        pytest.param(
+            policy('near', 'rack', 'a', 'c d'), [0, 5, 1, 4], 0, id='near: d may be anywhere'
+        ),
         pytest.param(policy('near', 'rack', 'a', ''), [0, 0, 0, 0], 1, id='near: nobody'),
         pytest.param(policy('apart', 'rack', 'a b', 'c d'), [0, 1, 2, 3], 0, id='apart'),
-        pytest.param(policy('apart', 'rack', 'a b', 'c d'), [0, 2, 1, 0], 1, id='apart: one rack of both'),
-        pytest.param(policy('apart', 'zone', 'a b', 'c d'), [0, 3, 1, 4], 2, id='apart: two zones of both'),
         pytest.param(
-            policy('spread', 'rack', '', min_domains=3), [0, 0, 0, 0], 0, id='nobody breaks nothing'
+            policy('apart', 'rack', 'a b', 'c d'), [0, 2, 1, 0], 1, id='apart: one rack of both'
+        ),
+        pytest.param(
+            policy('apart', 'zone', 'a b', 'c d'), [0, 3, 1, 4], 2, id='apart: two zones of both'
+        ),
+        pytest.param(
+            policy('spread', 'rack', '', min_domains=3),
+            [0, 0, 0, 0],
+            0,
+            id='nobody breaks nothing',
         ),
     ],
 )
@@ -91,12 +127,22 @@ def test_how_often_it_is_broken(rule, hosts, times):
     [
         pytest.param({'a': 5, 'b': 5}, {}, [0, 0], 'capacity', id='two do not fit'),
         pytest.param({'a': 5, 'b': 5}, {}, [0, 1], None, id='one fits'),
-        pytest.param({'a': 5, 'b': 5}, {'fixed': {'b': 0}}, [0, 0], None, id='who stays takes no room'),
-        pytest.param({'a': 5, 'b': 5}, {'fixed': {'b': 0}}, [0, 1], 'mask', id='who stays has moved'),
+        pytest.param(
+            {'a': 5, 'b': 5}, {'fixed': {'b': 0}}, [0, 0], None, id='who stays takes no room'
+        ),
+        pytest.param(
+            {'a': 5, 'b': 5}, {'fixed': {'b': 0}}, [0, 1], 'mask', id='who stays has moved'
+        ),
         pytest.param({'a': [[9, 9], [5, 1]]}, {}, [0], None, id='the second way'),
-        pytest.param({'a': 1}, {'mask': np.array([[False, True]])}, [0], 'mask', id='a filter says no'),
-        pytest.param({'a': 1, 'b': 1}, {'cap': np.array([[1, 9]])}, [0, 0], 'capacity', id='a cap'),
-        pytest.param({'a': 1, 'b': 1}, {'cap': np.array([[1, 9]])}, [1, 1], None, id='below the cap'),
+        pytest.param(
+            {'a': 1}, {'mask': np.array([[False, True]])}, [0], 'mask', id='a filter says no'
+        ),
+        pytest.param(
+            {'a': 1, 'b': 1}, {'cap': np.array([[1, 9]])}, [0, 0], 'capacity', id='a cap'
+        ),
+        pytest.param(
+            {'a': 1, 'b': 1}, {'cap': np.array([[1, 9]])}, [1, 1], None, id='below the cap'
+        ),
         pytest.param({'a': 0}, {}, [2], None, id='nothing asked of what is overdrawn'),
     ],
 )

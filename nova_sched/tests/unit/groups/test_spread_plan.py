@@ -31,12 +31,22 @@ def first(room, left, there=None, score=None, min_domains=1, max_skew=1):
     [
         pytest.param([9, 9, 9], 3, {}, (2, [0, 1, 2]), id='one each, and one to spare'),
         pytest.param([1, 5, 5], 6, {'max_skew': 0}, (3, [1, 2]), id='the small one is left out'),
-        pytest.param([1, 5, 5], 6, {'max_skew': 0, 'min_domains': 3}, None, id='the small one is needed'),
-        pytest.param([9, 9, 9], 2, {'score': [1, 3, 2]}, (2, [1, 2]), id='the better of equal ones'),
         pytest.param(
-            [9, 9, 9], 2, {'there': [0, 0, 2], 'max_skew': 0}, (2, [0, 2]), id='who has some is used'
+            [1, 5, 5], 6, {'max_skew': 0, 'min_domains': 3}, None, id='the small one is needed'
         ),
-        pytest.param([0, 9, 9], 6, {'there': [1, 0, 0]}, None, id='one that is used cannot keep up'),
+        pytest.param(
+            [9, 9, 9], 2, {'score': [1, 3, 2]}, (2, [1, 2]), id='the better of equal ones'
+        ),
+        pytest.param(
+            [9, 9, 9],
+            2,
+            {'there': [0, 0, 2], 'max_skew': 0},
+            (2, [0, 2]),
+            id='who has some is used',
+        ),
+        pytest.param(
+            [0, 9, 9], 6, {'there': [1, 0, 0]}, None, id='one that is used cannot keep up'
+        ),
         pytest.param([1, 1], 3, {}, None, id='too little in all'),
     ],
 )
@@ -49,13 +59,18 @@ def test_a_plan_is_found_exactly_when_there_are_counts(seed):
     """Against all ways to spread the members over the domains."""
     chance = np.random.default_rng(seed)
     size, left = int(chance.integers(1, 5)), int(chance.integers(1, 7))
-    room, there = chance.integers(0, 4, size), chance.integers(0, 2, size) * chance.integers(0, 3, size)
+    room, there = (
+        chance.integers(0, 4, size),
+        chance.integers(0, 2, size) * chance.integers(0, 3, size),
+    )
     min_domains, max_skew = int(chance.integers(1, 4)), int(chance.integers(0, 3))
 
     def good(more):
         counts = np.array(more) + there
         used = counts[counts > 0]
-        return sum(more) == left and len(used) >= min_domains and used.max() - used.min() <= max_skew
+        return (
+            sum(more) == left and len(used) >= min_domains and used.max() - used.min() <= max_skew
+        )
 
     exists = any(good(more) for more in itertools.product(*(range(most + 1) for most in room)))
     found = list(plans(room, there, np.zeros(size), left, min_domains, max_skew))

@@ -27,7 +27,11 @@ FOUR = dict.fromkeys('abcd', 1)
 def tally(*rules, free=(9,) * 6, members=FOUR, **more):
     """A tally of a group on three racks of two hosts, and the class of each member by path."""
     compiled = compile(problem(members, list(free), *rules, **more))
-    class_of = {compiled.problem.names[m]: c for c, units in enumerate(compiled.members) for m in units.flat}
+    class_of = {
+        compiled.problem.names[m]: c
+        for c, units in enumerate(compiled.members)
+        for m in units.flat
+    }
     return Tally(Wiring(compiled)), class_of
 
 
@@ -40,7 +44,9 @@ def state(one):
 @pytest.mark.parametrize(
     'rule, placed, member, hosts',
     [
-        pytest.param(policy('anti-affinity', 'rack', 'a b'), {'a': 0}, 'b', [2, 3, 4, 5], id='anti-affinity'),
+        pytest.param(
+            policy('anti-affinity', 'rack', 'a b'), {'a': 0}, 'b', [2, 3, 4, 5], id='anti-affinity'
+        ),
         pytest.param(
             policy('anti-affinity', 'rack', 'a b c', most=2),
             {'a': 0, 'b': 1},
@@ -49,19 +55,39 @@ def state(one):
             id='two of a rack',
         ),
         pytest.param(
-            policy('anti-affinity', 'rack', 'a b c', most=2), {'a': 0}, 'b', range(6), id='one of two'
+            policy('anti-affinity', 'rack', 'a b c', most=2),
+            {'a': 0},
+            'b',
+            range(6),
+            id='one of two',
         ),
-        pytest.param(policy('anti-affinity', 'host', 'a b'), {'a': 0}, 'b', range(1, 6), id='on hosts'),
+        pytest.param(
+            policy('anti-affinity', 'host', 'a b'), {'a': 0}, 'b', range(1, 6), id='on hosts'
+        ),
         pytest.param(policy('apart', 'rack', 'a', 'b'), {'a': 0}, 'b', [2, 3, 4, 5], id='apart'),
         pytest.param(
-            policy('apart', 'rack', 'a', 'b'), {'b': 0}, 'a', [2, 3, 4, 5], id='apart, the other way'
+            policy('apart', 'rack', 'a', 'b'),
+            {'b': 0},
+            'a',
+            [2, 3, 4, 5],
+            id='apart, the other way',
         ),
-        pytest.param(policy('exclusive', 'rack', 'a b'), {'a': 0}, 'c', [2, 3, 4, 5], id='exclusive'),
         pytest.param(
-            policy('exclusive', 'rack', 'a b'), {'c': 0}, 'a', [2, 3, 4, 5], id='exclusive, an other'
+            policy('exclusive', 'rack', 'a b'), {'a': 0}, 'c', [2, 3, 4, 5], id='exclusive'
         ),
-        pytest.param(policy('exclusive', 'rack', 'a b'), {'a': 0}, 'b', range(6), id='exclusive, its own'),
-        pytest.param(policy('apart', 'rack', 'a', 'b', weight=1.0), {'a': 0}, 'b', range(6), id='a wish'),
+        pytest.param(
+            policy('exclusive', 'rack', 'a b'),
+            {'c': 0},
+            'a',
+            [2, 3, 4, 5],
+            id='exclusive, an other',
+        ),
+        pytest.param(
+            policy('exclusive', 'rack', 'a b'), {'a': 0}, 'b', range(6), id='exclusive, its own'
+        ),
+        pytest.param(
+            policy('apart', 'rack', 'a', 'b', weight=1.0), {'a': 0}, 'b', range(6), id='a wish'
+        ),
     ],
 )
 def test_what_closes(rule, placed, member, hosts):
@@ -82,19 +108,41 @@ LEVEL = policy('spread', 'rack', 'a b c d', max_skew=0)
         pytest.param(NEAR, {'c': 0, 'd': 2}, 1, 0, [0, 1], id='near: no more are to come'),
         pytest.param(NEAR, {'a': 0, 'b': 2, 'c': 0}, 0, 1, [1], id='near: the last one must'),
         pytest.param(
-            policy('spread', 'rack', 'a b c', min_domains=3), {'a': 0}, 1, 0, [1, 2], id='all are needed'
+            policy('spread', 'rack', 'a b c', min_domains=3),
+            {'a': 0},
+            1,
+            0,
+            [1, 2],
+            id='all are needed',
         ),
         pytest.param(
-            policy('spread', 'rack', 'a b c d', min_domains=3), {'a': 0}, 1, 0, [0, 1, 2], id='one is spare'
+            policy('spread', 'rack', 'a b c d', min_domains=3),
+            {'a': 0},
+            1,
+            0,
+            [0, 1, 2],
+            id='one is spare',
         ),
         pytest.param(
-            policy('spread', 'rack', 'a b c', max_skew=0), {'a': 0, 'b': 2}, 1, 0, [2], id='none may be two'
+            policy('spread', 'rack', 'a b c', max_skew=0),
+            {'a': 0, 'b': 2},
+            1,
+            0,
+            [2],
+            id='none may be two',
         ),
         pytest.param(LEVEL, {'a': 0, 'b': 0, 'c': 2}, 1, 0, [1], id='one is behind'),
         pytest.param(
-            policy('anti-affinity', 'rack', 'a b c d', most=2), {'a': 0}, 2, 0, [1, 2], id='two at once'
+            policy('anti-affinity', 'rack', 'a b c d', most=2),
+            {'a': 0},
+            2,
+            0,
+            [1, 2],
+            id='two at once',
         ),
-        pytest.param(policy('apart', 'rack', 'a b', 'c d'), {'a': 0}, 1, 1, [], id='both sides at once'),
+        pytest.param(
+            policy('apart', 'rack', 'a b', 'c d'), {'a': 0}, 1, 1, [], id='both sides at once'
+        ),
     ],
 )
 def test_what_is_wise(rule, placed, a, b, racks):
@@ -144,7 +192,10 @@ def test_prices_add_up_to_what_a_placement_costs(seed):
             for rule in (one.rules[n] for n in one.wiring.priced[c]):
                 if rule.rule.kind in kinds:
                     price = rule.price(int(rule.active.a[c]), int(rule.active.b[c]))
-                    paid += rule.rule.weight * np.broadcast_to(price, rule.level.count)[rule.level.ids[host]]
+                    paid += (
+                        rule.rule.weight
+                        * np.broadcast_to(price, rule.level.count)[rule.level.ids[host]]
+                    )
             one.settle(c, host)
     if whole:
         group.rules = [rule for rule in group.rules if rule.kind in kinds]
@@ -165,9 +216,14 @@ def test_a_way_is_taken_that_leaves_room_for_its_like():
     'rules, members, expected',
     [
         pytest.param([], 'c', {0: 16, 1: 12, 2: 36}, id='the best host takes all'),
-        pytest.param([policy('anti-affinity', 'host', 'a b')], 'a', {0: 5, 1: 6, 2: -np.inf}, id='two hosts'),
         pytest.param(
-            [policy('anti-affinity', 'host', 'a b c d'), policy('near', 'rack', 'a', 'c d', weight=1.0)],
+            [policy('anti-affinity', 'host', 'a b')], 'a', {0: 5, 1: 6, 2: -np.inf}, id='two hosts'
+        ),
+        pytest.param(
+            [
+                policy('anti-affinity', 'host', 'a b c d'),
+                policy('near', 'rack', 'a', 'c d', weight=1.0),
+            ],
             'a b',
             {0: 5, 1: 6, 2: -np.inf},
             id='two classes of which no two share a host',
@@ -179,4 +235,6 @@ def test_reach_is_what_the_best_hosts_of_a_domain_are_worth(rules, members, expe
     one, class_of = tally(*rules, score=score, free=[9, 9, 9, 9, 9, 0])
     classes = np.unique([class_of[path] for path in members.split()])
     level = one.compiled.layout.levels[1]
-    assert dict(zip(level.numbers.tolist(), one.reach(classes, 1).tolist(), strict=True)) == expected
+    assert (
+        dict(zip(level.numbers.tolist(), one.reach(classes, 1).tolist(), strict=True)) == expected
+    )

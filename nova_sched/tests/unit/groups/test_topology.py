@@ -30,9 +30,15 @@ def domains(topology, made):
     [
         pytest.param([], {}, 'host', ['host-0', 'host-1', 'host-2'], id='hosts are their own'),
         pytest.param([], {}, 'rack', ['host-0', 'host-1', 'host-2'], id='nobody tells'),
-        pytest.param([], {'rack': ['a', 'a', 'b']}, 'rack', ['a', 'a', 'b'], id='facts of the nodes'),
         pytest.param(
-            [aggregate(1, ['host-0', 'host-2'], rack='x')], {}, 'rack', ['x', 'host-1', 'x'], id='aggregates'
+            [], {'rack': ['a', 'a', 'b']}, 'rack', ['a', 'a', 'b'], id='facts of the nodes'
+        ),
+        pytest.param(
+            [aggregate(1, ['host-0', 'host-2'], rack='x')],
+            {},
+            'rack',
+            ['x', 'host-1', 'x'],
+            id='aggregates',
         ),
         pytest.param(
             [aggregate(1, ['host-0'], rack='x')],
@@ -41,10 +47,16 @@ def domains(topology, made):
             ['x', 'a', 'a'],
             id='aggregates go before facts',
         ),
-        pytest.param([], {'rack': ['a', 'a', 'b']}, 'room', ['a', 'a', 'b'], id='as the level below'),
+        pytest.param(
+            [], {'rack': ['a', 'a', 'b']}, 'room', ['a', 'a', 'b'], id='as the level below'
+        ),
         pytest.param([], {}, 'zone', ['nova'] * 3, id='the default zone'),
         pytest.param(
-            [aggregate(1, ['host-1'], availability_zone='z')], {}, 'zone', ['nova', 'z', 'nova'], id='zones'
+            [aggregate(1, ['host-1'], availability_zone='z')],
+            {},
+            'zone',
+            ['nova', 'z', 'nova'],
+            id='zones',
         ),
         pytest.param(
             [aggregate(1, ['host-1'], rack='b'), aggregate(2, ['host-1', 'host-0'], rack='a')],
@@ -63,7 +75,10 @@ def test_where_domains_come_from(aggregates, stats, level, found):
     locator = Locator(topology, lambda: 'nova')  # one node at a time, it finds the same
     assert [
         locator.domains(
-            node.host, node.nodename, locator.told(node.report), made.hosts.aggregates.of(node.host)
+            node.host,
+            node.nodename,
+            locator.told(node.report),
+            made.hosts.aggregates.of(node.host),
         )[level]
         for node in made.hosts.nodes
     ] == found
@@ -119,14 +134,18 @@ def test_a_look_is_kept():
 @pytest.mark.parametrize(
     'aggregates, pairs',
     [
-        pytest.param([], {('rack', 'room'), ('rack', 'zone'), ('room', 'zone')}, id='each in the next'),
+        pytest.param(
+            [], {('rack', 'room'), ('rack', 'zone'), ('room', 'zone')}, id='each in the next'
+        ),
         pytest.param(
             [aggregate(1, ['host-2', 'host-3'], availability_zone='z')],
             {('rack', 'room'), ('rack', 'zone')},
             id='a room spans zones',
         ),
         pytest.param(
-            [aggregate(1, ['host-1'], availability_zone='z')], {('rack', 'room')}, id='a rack spans zones'
+            [aggregate(1, ['host-1'], availability_zone='z')],
+            {('rack', 'room')},
+            id='a rack spans zones',
         ),
     ],
 )
@@ -148,7 +167,9 @@ def test_warnings():
     )
     found = warnings(Topology(['host', 'rack']).look(made.hosts, 'nova'), most=1)
     assert found == ['1 node tells no rack: host-2', '1 node is in more than one rack: host-0']
-    several = cluster(4, [aggregate(n, ['host-0', 'host-1'], rack=rack) for n, rack in enumerate('ab', 1)])
+    several = cluster(
+        4, [aggregate(n, ['host-0', 'host-1'], rack=rack) for n, rack in enumerate('ab', 1)]
+    )
     assert warnings(Topology(['host', 'rack']).look(several.hosts, 'nova'), most=1) == [
         '2 nodes tell no rack: host-2, and 1 more',
         '2 nodes are in more than one rack: host-0, and 1 more',

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Why a group cannot be placed: counts, policies that collide, contradictions, and what would fit."""
+"""Why a group cannot be placed: counts, policies that collide, contradictions, and what would
+fit."""
 
 import dataclasses
 import json
@@ -39,10 +40,16 @@ def solver():
 @pytest.mark.parametrize(
     'one, core, contradicts, fits',
     [
-        pytest.param(problem([2], 1, {'a': 3}), [], False, '2 of 3 members (a 2 of 3)', id='no room at all'),
+        pytest.param(
+            problem([2], 1, {'a': 3}), [], False, '2 of 3 members (a 2 of 3)', id='no room at all'
+        ),
         pytest.param(
             problem(
-                [2, 2], 1, {'a': 4}, policy(AFFINITY, 'rack', A4), policy(ANTI_AFFINITY, 'host', A4, most=3)
+                [2, 2],
+                1,
+                {'a': 4},
+                policy(AFFINITY, 'rack', A4),
+                policy(ANTI_AFFINITY, 'host', A4, most=3),
             ),
             ['affinity rack'],
             False,
@@ -50,7 +57,9 @@ def solver():
             id='no rack is large enough',
         ),
         pytest.param(
-            problem([4], 9, {'a': 4}, policy(AFFINITY, 'host', A4), policy(ANTI_AFFINITY, 'host', A4)),
+            problem(
+                [4], 9, {'a': 4}, policy(AFFINITY, 'host', A4), policy(ANTI_AFFINITY, 'host', A4)
+            ),
             ['affinity host', 'anti-affinity host'],
             True,
             '0 of 4 members (a 0 of 4)',
@@ -128,8 +137,14 @@ def test_a_core_cannot_be_kept_and_without_one_of_it_can(generate, seeds):
         core = [number for family in families for number in family]
         cores += 1
         spared = [[other for other in core if other != number] for number in core]
-        needed = [oracle.best(collision.only(one, fewer), goal=False) is not None for fewer in spared]
-        if oracle.best(collision.only(one, core), goal=False) is not None or not minimal or not all(needed):
+        needed = [
+            oracle.best(collision.only(one, fewer), goal=False) is not None for fewer in spared
+        ]
+        if (
+            oracle.best(collision.only(one, core), goal=False) is not None
+            or not minimal
+            or not all(needed)
+        ):
             wrong.append(seed)
     assert wrong == []
     assert cores > 5
@@ -148,7 +163,9 @@ def empty(one):
 def test_policies_contradict_each_other_exactly_if_no_empty_cluster_can_keep_them(seeds):
     wrong, clashes = [], 0
     for seed in seeds:
-        small, large = empty(random_problems.mixture(seed, members=(2, 4), hosts=(2, 14), preferred=False))
+        small, large = empty(
+            random_problems.mixture(seed, members=(2, 4), hosts=(2, 14), preferred=False)
+        )
         clash = oracle.best(large, goal=False) is None
         clashes += clash
         if (why.clash(large, model._settle, 60.0) != '') != clash or (
@@ -193,7 +210,9 @@ def test_a_wish_is_not_blamed_for_what_required_policies_do(solver, has_solver):
     assert (reason.core, reason.contradicts) == (('spread rack',), True)
     assert 'do not allow spread rack.' in reason.words
     assert 'near' not in reason.words
-    assert 'do not allow spread rack.' in why.contradiction(one, LIMITS, solver if has_solver else None)
+    assert 'do not allow spread rack.' in why.contradiction(
+        one, LIMITS, solver if has_solver else None
+    )
 
 
 def hostless(*kept, members=4):
@@ -212,7 +231,9 @@ def hostless(*kept, members=4):
 
 NO_HOSTS = [
     pytest.param(hostless(), id='no policies'),
-    pytest.param(hostless(policy(AFFINITY, 'rack', A4), policy(ANTI_AFFINITY, 'rack', A4)), id='a collision'),
+    pytest.param(
+        hostless(policy(AFFINITY, 'rack', A4), policy(ANTI_AFFINITY, 'rack', A4)), id='a collision'
+    ),
     pytest.param(hostless(policy(SPREAD, 'rack', A4, min_domains=9)), id='hopeless'),
     pytest.param(hostless(policy(NEAR, 'rack', A4, A4, weight=1.0)), id='a wish'),
 ]

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The solver's process: it answers, and whatever befalls it, the asker gets None and the next an answer."""
+"""The solver's process: it answers, and whatever befalls it, the asker gets None and the next an
+answer."""
 
 import os
 import signal
@@ -72,7 +73,8 @@ def test_a_task_that_prints_does_not_disturb_the_answers(solver):
 
 
 def in_the_middle(solver):
-    """A thread in the middle of a long task, the list that gets its answer, and the process's id."""
+    """A thread in the middle of a long task, the list that gets its answer, and the process's
+    id."""
     pid, answers = ask(solver, 'pid'), []
     thread = threading.Thread(target=lambda: answers.append(ask(solver, 'sleep', LONG_S)))
     thread.start()
@@ -110,7 +112,8 @@ def test_one_task_at_a_time_and_others_wait_as_long_as_they_say(solver):
     while not answers and solver.ask(TASKS + 'pid', seconds=LONG_S) is not None:
         time.sleep(0.01)
     others = [
-        threading.Thread(target=work, args=args) for args in (('patient', 0.0, LONG_S), ('hasty', 0.0, 0.0))
+        threading.Thread(target=work, args=args)
+        for args in (('patient', 0.0, LONG_S), ('hasty', 0.0, 0.0))
     ]
     for thread in others:
         thread.start()
@@ -173,7 +176,10 @@ except ProcessLookupError:
 @pytest.mark.parametrize('backend', ['threading', 'eventlet'])
 def test_it_works_under_both_kinds_of_threads(backend):
     done = subprocess.run(
-        [sys.executable, '-W', 'ignore', '-c', SCRIPT, backend], capture_output=True, text=True, check=False
+        [sys.executable, '-W', 'ignore', '-c', SCRIPT, backend],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.stdout, done.returncode) == ('good\n', 0), done.stderr
 
@@ -191,7 +197,9 @@ def test_it_ends_with_its_parent():
         'import os; from nova_sched.groups.exact import worker; solver = worker.Solver();'
         f'print(solver.ask({TASKS + "pid"!r}, seconds=30), flush=True); os.kill(os.getpid(), 9)'
     )
-    done = subprocess.run([sys.executable, '-W', 'ignore', '-c', script], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, '-W', 'ignore', '-c', script], capture_output=True, text=True
+    )
     deadline = time.monotonic() + LONG_S
     while runs(int(done.stdout)) and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -26,7 +26,9 @@ from nova_sched.hardware.machine import HardwareRequest, Machine
 def recorded(name):
     """Rows of recorded cases; data/README.md tells what is in them."""
     content = gzip.decompress((Path(__file__).parent / 'data' / f'{name}.json.gz').read_bytes())
-    return [pytest.param(case, id=f'case {number}') for number, case in enumerate(json.loads(content))]
+    return [
+        pytest.param(case, id=f'case {number}') for number, case in enumerate(json.loads(content))
+    ]
 
 
 def named(value):
@@ -40,8 +42,11 @@ def named(value):
     )
 
 
-def cell(number=0, cpuset=(), pcpuset=(), cores=None, pinned=(), memory_mb=4096, pages=(), **fields):
-    """A host cell; ``cores`` None: each dedicated CPU has a core of its own; pages as (KiB, total, used)."""
+def cell(
+    number=0, cpuset=(), pcpuset=(), cores=None, pinned=(), memory_mb=4096, pages=(), **fields
+):
+    """A host cell; ``cores`` None: each dedicated CPU has a core of its own; pages as (KiB, total,
+    used)."""
     return numa.Cell(
         id=number,
         cpuset=frozenset(cpuset),
@@ -55,7 +60,8 @@ def cell(number=0, cpuset=(), pcpuset=(), cores=None, pinned=(), memory_mb=4096,
 
 
 def threaded(number=0, first=0, cores=4, **fields):
-    """A host cell without CPUs set apart: cores of two threads, (0, 4), (1, 5) and so on from ``first``."""
+    """A host cell without CPUs set apart: cores of two threads, (0, 4), (1, 5) and so on from
+    ``first``."""
     pairs = [(core, core + cores) for core in range(first, first + cores)]
     cpus = [cpu for pair in pairs for cpu in pair]
     return cell(number, cpus, cpus, pairs, **fields)
@@ -75,7 +81,9 @@ def dedicated(cpus=1, number=0, memory_mb=128, **fields):
 
 def mixed(cpus=1, pinned=1, number=0, memory_mb=128, cpu_policy='mixed', **fields):
     both = range(cpus), range(cpus, cpus + pinned)
-    return numa.GuestCell(number, *map(frozenset, both), memory_mb, cpu_policy=cpu_policy, **fields)
+    return numa.GuestCell(
+        number, *map(frozenset, both), memory_mb, cpu_policy=cpu_policy, **fields
+    )
 
 
 def guest(*cells, emulator=None):
@@ -99,7 +107,9 @@ def machine(*cells, pools=(), **ratios):
 
 
 def wanted(*cells, requests=(), emulator=None, **fields):
-    return HardwareRequest(guest(*cells, emulator=emulator) if cells else None, tuple(requests), **fields)
+    return HardwareRequest(
+        guest(*cells, emulator=emulator) if cells else None, tuple(requests), **fields
+    )
 
 
 def told(one):

@@ -47,11 +47,17 @@ TWO = machine(
 @pytest.mark.parametrize(
     'has, asked, cells, devices',
     [
-        pytest.param(TWO, wanted(shared(2)), [(1, set())], [], id='shared, where fewest devices are'),
+        pytest.param(
+            TWO, wanted(shared(2)), [(1, set())], [], id='shared, where fewest devices are'
+        ),
         pytest.param(TWO, wanted(dedicated(3)), [(1, {20, 21, 22})], [], id='dedicated'),
         pytest.param(TWO, wanted(mixed(1, 2)), [(1, {20, 21})], [], id='mixed'),
         pytest.param(
-            TWO, wanted(dedicated(1), emulator='isolate'), [(1, {20, 21})], [], id='a CPU for the emulator'
+            TWO,
+            wanted(dedicated(1), emulator='isolate'),
+            [(1, {20, 21})],
+            [],
+            id='a CPU for the emulator',
         ),
         pytest.param(
             TWO,
@@ -63,9 +69,15 @@ TWO = machine(
         pytest.param(TWO, wanted(dedicated(5)), None, None, id='more than a cell has'),
         pytest.param(TWO, wanted(shared(), shared(), shared()), None, None, id='more cells'),
         pytest.param(
-            TWO, wanted(dedicated(1, memory_mb=16, pagesize_kb=2048)), [(0, {10})], [], id='huge pages'
+            TWO,
+            wanted(dedicated(1, memory_mb=16, pagesize_kb=2048)),
+            [(0, {10})],
+            [],
+            id='huge pages',
         ),
-        pytest.param(TWO, wanted(shared(memory_mb=18, pagesize_kb=2048)), None, None, id='too few of them'),
+        pytest.param(
+            TWO, wanted(shared(memory_mb=18, pagesize_kb=2048)), None, None, id='too few of them'
+        ),
         pytest.param(
             TWO,
             wanted(dedicated(1), requests=[request(1, GPU)]),
@@ -74,7 +86,11 @@ TWO = machine(
             id='where the device is',
         ),
         pytest.param(
-            TWO, wanted(dedicated(1), requests=[request(2)]), [(0, {10})], [(2, '8086')], id='both devices'
+            TWO,
+            wanted(dedicated(1), requests=[request(2)]),
+            [(0, {10})],
+            [(2, '8086')],
+            id='both devices',
         ),
         pytest.param(
             TWO,
@@ -97,13 +113,25 @@ TWO = machine(
             [(2, '8086'), (1, '10de')],
             id='devices alone, wherever they are',
         ),
-        pytest.param(TWO, wanted(requests=[request(3)]), None, None, id='more devices than there are'),
         pytest.param(
-            TWO, wanted(requests=[request(2), request(1)]), None, None, id='the first takes them all'
+            TWO, wanted(requests=[request(3)]), None, None, id='more devices than there are'
         ),
-        pytest.param(TWO, wanted(shared(), physnets=frozenset('a')), [(0, set())], [], id='near the network'),
         pytest.param(
-            machine(pools=[pool(1)]), wanted(requests=[request(1)]), [], [(1, '8086')], id='no cells told'
+            TWO,
+            wanted(requests=[request(2), request(1)]),
+            None,
+            None,
+            id='the first takes them all',
+        ),
+        pytest.param(
+            TWO, wanted(shared(), physnets=frozenset('a')), [(0, set())], [], id='near the network'
+        ),
+        pytest.param(
+            machine(pools=[pool(1)]),
+            wanted(requests=[request(1)]),
+            [],
+            [(1, '8086')],
+            id='no cells told',
         ),
         pytest.param(
             machine(pools=[pool(1)]),
@@ -112,8 +140,12 @@ TWO = machine(
             None,
             id='no cells told, but asked for',
         ),
-        pytest.param(machine(cell(0)), wanted(requests=[request(1)]), None, None, id='no devices told'),
-        pytest.param(machine(cell(0, [0], cpu_usage=3)), wanted(shared()), None, None, id='ratio 1'),
+        pytest.param(
+            machine(cell(0)), wanted(requests=[request(1)]), None, None, id='no devices told'
+        ),
+        pytest.param(
+            machine(cell(0, [0], cpu_usage=3)), wanted(shared()), None, None, id='ratio 1'
+        ),
         pytest.param(
             machine(cell(0, [0], cpu_usage=3), cpu_ratio=4.0),
             wanted(shared()),
@@ -160,7 +192,9 @@ def test_devices_of_the_allocated_provider():
     for uuid in ('rp1', 'rp2'):
         mapping = {'r1-0': [uuid]}
         assert has.has_devices(asked, mapping)
-        assert [one.pool.rp_uuid for one in has.fit(asked, provider_mapping=mapping).devices] == [uuid]
+        assert [one.pool.rp_uuid for one in has.fit(asked, provider_mapping=mapping).devices] == [
+            uuid
+        ]
     assert has.fit(asked, provider_mapping={'r1-0': ['rp3']}) is None
 
 
@@ -215,7 +249,9 @@ def test_whatever_fits_is_held_and_let_go(cells, some, asked, several, packing):
     pieces = HardwareRequest(asked, tuple(several))
     parts = has.fit(pieces, packing)
     assert (parts is None) == bool(has.why_not(pieces, packing))
-    assert (parts is None) == (not has.has_devices(pieces) or has.miss(pieces, packing) is not None)
+    assert (parts is None) == (
+        not has.has_devices(pieces) or has.miss(pieces, packing) is not None
+    )
     if parts is None:
         return
     assert has.may_take(pieces)
@@ -238,7 +274,9 @@ def test_whatever_fits_is_held_and_let_go(cells, some, asked, several, packing):
 @pytest.mark.parametrize(
     'has, asked, why',
     [
-        pytest.param(machine(), wanted(shared()), 'the host tells of no NUMA cells', id='no cells told'),
+        pytest.param(
+            machine(), wanted(shared()), 'the host tells of no NUMA cells', id='no cells told'
+        ),
         pytest.param(
             TWO,
             wanted(dedicated(5)),
@@ -303,5 +341,7 @@ def test_whole_cores():
 
 def test_limits():
     asked = wanted(shared(), physnets=frozenset('a'), tunneled=True)
-    assert machine(cpu_ratio=4.0, ram_ratio=1.5).limits(asked) == numa.Limits(4.0, 1.5, frozenset('a'), True)
+    assert machine(cpu_ratio=4.0, ram_ratio=1.5).limits(asked) == numa.Limits(
+        4.0, 1.5, frozenset('a'), True
+    )
     assert machine().limits(wanted(shared())) == numa.Limits(1.0, 1.0)

@@ -46,16 +46,25 @@ TWO = machine(
     [
         pytest.param(HardwareAllocation(), id='nothing'),
         pytest.param(TWO.fit(wanted(dedicated(4), dedicated(4))), id='cells'),
-        pytest.param(TWO.fit(wanted(requests=[request(2), request(1, GPU, request_id=None)])), id='devices'),
         pytest.param(
-            TWO.fit(wanted(mixed(1, 2, thread_policy='isolate'), requests=[request()], emulator='isolate')),
+            TWO.fit(wanted(requests=[request(2), request(1, GPU, request_id=None)])), id='devices'
+        ),
+        pytest.param(
+            TWO.fit(
+                wanted(
+                    mixed(1, 2, thread_policy='isolate'), requests=[request()], emulator='isolate'
+                )
+            ),
             id='both',
         ),
         pytest.param(
-            TWO.fit(wanted(dedicated(1), requests=[request(1, GPU)])), id='first cell in the second'
+            TWO.fit(wanted(dedicated(1), requests=[request(1, GPU)])),
+            id='first cell in the second',
         ),
         pytest.param(
-            machine(pools=[pool(1, None, physical_network=None, x='1')]).fit(wanted(requests=[request()])),
+            machine(pools=[pool(1, None, physical_network=None, x='1')]).fit(
+                wanted(requests=[request()])
+            ),
             id='tags',
         ),
     ],
@@ -93,7 +102,9 @@ def test_malformed_parts(text):
 
 def test_a_machine_from_what_a_node_reports():
     texts = TWO.topology.to_json(), pci.pools_to_json(TWO.pools)
-    assert Machine.from_texts(*texts, 4.0, 1.5) == dataclasses.replace(TWO, cpu_ratio=4.0, ram_ratio=1.5)
+    assert Machine.from_texts(*texts, 4.0, 1.5) == dataclasses.replace(
+        TWO, cpu_ratio=4.0, ram_ratio=1.5
+    )
     assert Machine.from_texts(texts[0], None) == dataclasses.replace(TWO, pools=())
     assert Machine.from_texts('', texts[1]) == dataclasses.replace(TWO, topology=None)
 
@@ -127,7 +138,11 @@ def alike(**changes):
     [
         pytest.param({}, True, id='the same again'),
         pytest.param(
-            {'requests': (request(1, {'product_id': '1572', 'vendor_id': '8086'}, request_id='r2'),)},
+            {
+                'requests': (
+                    request(1, {'product_id': '1572', 'vendor_id': '8086'}, request_id='r2'),
+                )
+            },
             True,
             id='another request id, its words in another order',
         ),
@@ -144,7 +159,11 @@ def alike(**changes):
         pytest.param({'requests': (request(2, {'vendor_id': '8086'}),)}, False, id='more devices'),
         pytest.param({'requests': (request(1, {'vendor_id': '8086'}),)}, False, id='others'),
         pytest.param(
-            {'requests': (request(1, {'vendor_id': '8086', 'product_id': '1572'}, policy='required'),)},
+            {
+                'requests': (
+                    request(1, {'vendor_id': '8086', 'product_id': '1572'}, policy='required'),
+                )
+            },
             False,
             id='nearer ones',
         ),
@@ -181,7 +200,9 @@ def test_whether_anything_is_asked_for(pieces, asks):
         pytest.param(TWO, wanted(dedicated(5)), False, id='more CPUs than any cell has'),
         pytest.param(TWO, wanted(requests=[request(99)]), True, id='devices are not looked at'),
         pytest.param(machine(), wanted(shared()), False, id='no cells told'),
-        pytest.param(machine(), wanted(requests=[request()]), True, id='no cells told or asked for'),
+        pytest.param(
+            machine(), wanted(requests=[request()]), True, id='no cells told or asked for'
+        ),
     ],
 )
 def test_may_take(has, asked, may):

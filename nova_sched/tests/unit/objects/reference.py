@@ -37,7 +37,8 @@ def argument(name, key='spec_obj'):
 
 
 def comparable(value):
-    """The same with what was a set in order: the changes of an object, and its fields that are sets."""
+    """The same with what was a set in order: the changes of an object, and its fields that are
+    sets."""
     if isinstance(value, list):
         return [comparable(item) for item in value]
     if not isinstance(value, dict):
@@ -46,7 +47,10 @@ def comparable(value):
     if object_io.NAME in value:
         known = object_io.CLASSES[value[object_io.NAME]].fields
         for name, item in value[object_io.DATA].items():
-            if isinstance(known[name], (fields.SetOfIntegersField, fields.SetOfStringsField)) and item:
+            if (
+                isinstance(known[name], (fields.SetOfIntegersField, fields.SetOfStringsField))
+                and item
+            ):
                 value[object_io.DATA][name] = sorted(item)
         if object_io.CHANGES in value:
             value[object_io.CHANGES] = sorted(value[object_io.CHANGES])

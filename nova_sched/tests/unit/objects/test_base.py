@@ -78,7 +78,8 @@ def test_a_change_inside_is_a_change():
     'original',
     [
         pytest.param(
-            lambda: objects.RequestSpec(ignore_hosts=['a'], flavor=objects.Flavor(vcpus=1)), id='nested'
+            lambda: objects.RequestSpec(ignore_hosts=['a'], flavor=objects.Flavor(vcpus=1)),
+            id='nested',
         ),
         pytest.param(lambda: objects.ServiceList(objects=[objects.Service(host='a')]), id='list'),
         pytest.param(lambda: objects.NUMACell(cpuset={1}, siblings=[{1, 2}]), id='sets'),
@@ -119,7 +120,9 @@ def test_defaults_of_what_is_read_are_each_objects_own():
     [
         pytest.param(datetime.datetime(2026, 1, 1, 12, 0, 0, 999999), id='no zone is UTC'),  # noqa: DTZ001
         pytest.param(
-            datetime.datetime(2026, 1, 1, 14, tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
+            datetime.datetime(
+                2026, 1, 1, 14, tzinfo=datetime.timezone(datetime.timedelta(hours=2))
+            ),
             id='another zone',
         ),
     ],
@@ -162,7 +165,9 @@ def test_a_list_is_a_sequence():
 
 def test_obj_from_primitive_reads_one_object():
     context = object()
-    flavor = objects.Flavor.obj_from_primitive(objects.to_primitive(objects.Flavor(vcpus=2)), context)
+    flavor = objects.Flavor.obj_from_primitive(
+        objects.to_primitive(objects.Flavor(vcpus=2)), context
+    )
     assert (flavor.vcpus, flavor._context) == (2, context)
     with pytest.raises(errors.MalformedObject):
         objects.Flavor.obj_from_primitive({'vcpus': 2})

@@ -60,7 +60,12 @@ def test_every_field_can_be_told():
 
 def test_what_it_holds_crosses_the_wire():
     cell = objects.InstanceNUMACell(
-        id=1, cpuset=set(), pcpuset={0, 1}, memory=512, pagesize=2048, cpu_pinning_raw={'0': 5, '1': 13}
+        id=1,
+        cpuset=set(),
+        pcpuset={0, 1},
+        memory=512,
+        pagesize=2048,
+        cpu_pinning_raw={'0': 5, '1': 13},
     )
     gpu = objects.PciDevicePool(vendor_id='10de', product_id='20b0', numa_node=1, tags={}, count=2)
     holding = claim(

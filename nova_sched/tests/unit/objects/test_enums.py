@@ -27,7 +27,9 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize('kind, word, known', [row for row in ROWS if 'raises' not in row.values[2]])
+@pytest.mark.parametrize(
+    'kind, word, known', [row for row in ROWS if 'raises' not in row.values[2]]
+)
 def test_a_spelling_is_understood_as_in_nova(kind, word, known):
     assert getattr(enums, kind)().coerce(None, 'x', word) == known
 

@@ -28,12 +28,19 @@ SOME = '7a9f961e-91b7-5eec-ba67-426d5c717816'
         pytest.param(fields.UUIDField(), SOME, SOME, id='uuid text'),
         pytest.param(fields.UUIDField(), uuid.UUID(SOME), SOME, id='uuid object'),
         pytest.param(
-            fields.UUIDField(), SOME.replace('-', ''), SOME.replace('-', ''), id='uuid without dashes'
+            fields.UUIDField(),
+            SOME.replace('-', ''),
+            SOME.replace('-', ''),
+            id='uuid without dashes',
         ),
         pytest.param(fields.ListOfUUIDField(), [SOME], [SOME], id='list of uuids'),
-        pytest.param(fields.ResourceClassField(), 'CUSTOM_PMEM_4GB', 'CUSTOM_PMEM_4GB', id='resource class'),
+        pytest.param(
+            fields.ResourceClassField(), 'CUSTOM_PMEM_4GB', 'CUSTOM_PMEM_4GB', id='resource class'
+        ),
         pytest.param(fields.NetworkModelField(), '[]', '[]', id='network model text'),
-        pytest.param(fields.NetworkModelField(), [{'id': 1}], '[{"id": 1}]', id='network model list'),
+        pytest.param(
+            fields.NetworkModelField(), [{'id': 1}], '[{"id": 1}]', id='network model list'
+        ),
     ],
 )
 def test_a_value_is_kept(field, given, kept):

@@ -93,7 +93,9 @@ PINNED = {
     'VirtCPUModel': '1.0-e3c1afefb348466fc92c4b0debe9a123',
     'VirtCPUTopology': '1.0-fc694de72e20298f7c6bab1083fd4563',
 }
-FOUND = fixture.ObjectVersionChecker({name: [cls] for name, cls in object_io.CLASSES.items()}).get_hashes()
+FOUND = fixture.ObjectVersionChecker(
+    {name: [cls] for name, cls in object_io.CLASSES.items()}
+).get_hashes()
 
 
 @pytest.mark.parametrize('name', sorted(PINNED.keys() | FOUND.keys()))

@@ -29,7 +29,9 @@ def properties_of(given):
     [
         pytest.param({'hw_cpu_sockets': '2'}, {'hw_cpu_sockets': 2}, id='digits'),
         pytest.param({'hw_boot_menu': 'yes'}, {'hw_boot_menu': True}, id='yes'),
-        pytest.param({'architecture': 'amd64'}, {'hw_architecture': 'x86_64'}, id='old name, old word'),
+        pytest.param(
+            {'architecture': 'amd64'}, {'hw_architecture': 'x86_64'}, id='old name, old word'
+        ),
         pytest.param(
             {'architecture': 'amd64', 'hw_architecture': 'aarch64'},
             {'hw_architecture': 'aarch64'},
@@ -57,7 +59,12 @@ def properties_of(given):
             id='traits',
         ),
         pytest.param(
-            {'hw_numa_nodes': '2', 'hw_numa_cpus.0': '0-2,^1', 'hw_numa_cpus.1': '3', 'hw_numa_cpus.3': '4'},
+            {
+                'hw_numa_nodes': '2',
+                'hw_numa_cpus.0': '0-2,^1',
+                'hw_numa_cpus.1': '3',
+                'hw_numa_cpus.3': '4',
+            },
             {'hw_numa_nodes': 2, 'hw_numa_cpus': [[0, 2], [3]]},
             id='CPUs of cells',
         ),
@@ -78,7 +85,9 @@ def test_properties(given, found):
     'given, where',
     [
         pytest.param({'hw_disk_bus': 'warp'}, 'hw_disk_bus', id='unknown word'),
-        pytest.param({'architecture': 'x86'}, 'hw_architecture', id='unknown word under an old name'),
+        pytest.param(
+            {'architecture': 'x86'}, 'hw_architecture', id='unknown word under an old name'
+        ),
         pytest.param({'hw_cpu_sockets': 'many'}, 'hw_cpu_sockets', id='no number'),
         pytest.param({'hw_numa_cpus.0': 'all'}, 'hw_numa_cpus', id='no CPUs'),
         pytest.param({'hw_numa_cpus.0': '5-1'}, 'hw_numa_cpus', id='CPUs backwards'),
@@ -94,7 +103,9 @@ def test_a_property_that_does_not_fit_is_refused(given, where):
 
 
 def test_old_names_give_what_nova_sends_for_them():
-    recorded = reference.argument(OLD_NAMES)['nova_object.data']['image']['nova_object.data']['properties']
+    recorded = reference.argument(OLD_NAMES)['nova_object.data']['image']['nova_object.data'][
+        'properties'
+    ]
     old = {
         'architecture': 'x86_64',
         'hypervisor_type': 'qemu',
@@ -116,7 +127,12 @@ def test_an_image_keeps_what_it_knows():
         }
     )
     assert 'id' not in image
-    assert (image.name, image.size, image.created_at, image.properties.hw_vm_mode) == ('x', 5, None, 'xen')
+    assert (image.name, image.size, image.created_at, image.properties.hw_vm_mode) == (
+        'x',
+        5,
+        None,
+        'xen',
+    )
 
 
 def test_get_of_a_property():

@@ -20,7 +20,9 @@ from nova_sched import objects
 @pytest.mark.parametrize(
     'rules, found',
     [
-        pytest.param({'max_server_per_host': '2'}, {'max_server_per_host': 2}, id='number as text'),
+        pytest.param(
+            {'max_server_per_host': '2'}, {'max_server_per_host': 2}, id='number as text'
+        ),
         pytest.param({'max_server_per_host': 3}, {'max_server_per_host': 3}, id='number'),
         pytest.param({'a': 'b', 'c': '-1'}, {'a': 'b', 'c': '-1'}, id='words'),
         pytest.param({}, {}, id='empty'),

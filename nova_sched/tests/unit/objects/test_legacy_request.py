@@ -59,7 +59,9 @@ def meaning(spec):
 @pytest.mark.parametrize('scenario', SCENARIOS)
 def test_the_dicts_mean_what_the_object_means(scenario, hydrated):
     arguments = objects.from_primitive(list(legacy(scenario))) if hydrated else legacy(scenario)
-    spec = objects.from_primitive(reference.argument(f'select_destinations-{scenario}.rpc-4.3.json'))
+    spec = objects.from_primitive(
+        reference.argument(f'select_destinations-{scenario}.rpc-4.3.json')
+    )
     assert meaning(objects.RequestSpec.from_primitives(*arguments)) == meaning(spec)
 
 
@@ -97,7 +99,10 @@ def spec_with(**properties):
         ),
         pytest.param({}, 'instance_group', None, id='no group'),
         pytest.param(
-            {'group_updated': False, 'group_hosts': ['a']}, 'instance_group', None, id='group not updated'
+            {'group_updated': False, 'group_hosts': ['a']},
+            'instance_group',
+            None,
+            id='group not updated',
         ),
         pytest.param({'force_hosts': ['a']}, 'force_hosts', ['a'], id='forced host'),
         pytest.param({'force_nodes': ['a']}, 'force_nodes', ['a'], id='forced node'),
@@ -117,9 +122,14 @@ def test_limits_are_cut_to_whole_numbers():
 
 
 def test_a_retry_names_hosts_and_nodes():
-    retry = spec_with(retry={'num_attempts': 2, 'hosts': [['a', 'n1'], ['b', 'n2']], 'exc': ['x']}).retry
+    retry = spec_with(
+        retry={'num_attempts': 2, 'hosts': [['a', 'n1'], ['b', 'n2']], 'exc': ['x']}
+    ).retry
     assert retry.num_attempts == 2
-    assert [(node.host, node.hypervisor_hostname) for node in retry.hosts] == [('a', 'n1'), ('b', 'n2')]
+    assert [(node.host, node.hypervisor_hostname) for node in retry.hosts] == [
+        ('a', 'n1'),
+        ('b', 'n2'),
+    ]
 
 
 def test_a_group_object_goes_before_the_old_keys():
@@ -137,7 +147,9 @@ def test_an_absent_image(empty):
 
 def test_what_the_dicts_do_not_tell_is_unset():
     spec = objects.RequestSpec.from_primitives({'instance_properties': {'uuid': None}}, {})
-    assert not {'flavor', 'instance_uuid', 'project_id'} & {name for name in spec.fields if name in spec}
+    assert not {'flavor', 'instance_uuid', 'project_id'} & {
+        name for name in spec.fields if name in spec
+    }
     assert spec.num_instances == 1
 
 
@@ -147,32 +159,64 @@ def test_what_the_dicts_do_not_tell_is_unset():
         pytest.param(0, [], 'x', 'request_spec', id='request_spec is text'),
         pytest.param(1, [], ['x'], 'filter_properties', id='filter_properties is a list'),
         pytest.param(
-            0, ['instance_properties'], 5, 'request_spec.instance_properties', id='instance is a number'
+            0,
+            ['instance_properties'],
+            5,
+            'request_spec.instance_properties',
+            id='instance is a number',
         ),
-        pytest.param(0, ['instance_properties', 'uuid'], 5, 'RequestSpec.instance_uuid', id='uuid'),
-        pytest.param(0, ['instance_properties', 'numa_topology'], 5, 'RequestSpec.numa_topology', id='numa'),
+        pytest.param(
+            0, ['instance_properties', 'uuid'], 5, 'RequestSpec.instance_uuid', id='uuid'
+        ),
+        pytest.param(
+            0, ['instance_properties', 'numa_topology'], 5, 'RequestSpec.numa_topology', id='numa'
+        ),
         pytest.param(0, ['instance_type'], 'm1', 'RequestSpec.flavor', id='flavor is text'),
-        pytest.param(0, ['instance_type'], {'vcpus': 'x'}, 'RequestSpec.flavor.vcpus', id='flavor of words'),
+        pytest.param(
+            0, ['instance_type'], {'vcpus': 'x'}, 'RequestSpec.flavor.vcpus', id='flavor of words'
+        ),
         pytest.param(0, ['num_instances'], 'x', 'RequestSpec.num_instances', id='number'),
         pytest.param(0, ['image'], 'x', 'RequestSpec.image', id='image is text'),
         pytest.param(0, ['image', 'size'], 'x', 'ImageMeta.size', id='size of the image'),
-        pytest.param(0, ['image', 'properties'], 'x', 'ImageMeta.properties', id='properties of the image'),
         pytest.param(
-            1, ['retry'], {'hosts': 5}, 'filter_properties.retry.hosts', id='retry hosts is a number'
+            0, ['image', 'properties'], 'x', 'ImageMeta.properties', id='properties of the image'
         ),
         pytest.param(
-            1, ['retry'], {'hosts': [['a']]}, 'filter_properties.retry.hosts', id='retry host without node'
+            1,
+            ['retry'],
+            {'hosts': 5},
+            'filter_properties.retry.hosts',
+            id='retry hosts is a number',
+        ),
+        pytest.param(
+            1,
+            ['retry'],
+            {'hosts': [['a']]},
+            'filter_properties.retry.hosts',
+            id='retry host without node',
         ),
         pytest.param(1, ['retry'], 5, 'RequestSpec.retry', id='retry is a number'),
         pytest.param(1, ['limits'], 5, 'RequestSpec.limits', id='limits is a number'),
         pytest.param(1, ['limits'], {'vcpu': 'x'}, 'RequestSpec.limits.vcpu', id='limit of words'),
         pytest.param(
-            1, ['limits'], {'vcpu': float('nan')}, 'RequestSpec.limits.vcpu', id='limit is no number'
+            1,
+            ['limits'],
+            {'vcpu': float('nan')},
+            'RequestSpec.limits.vcpu',
+            id='limit is no number',
         ),
-        pytest.param(1, ['scheduler_hints'], 5, 'RequestSpec.scheduler_hints', id='hints is a number'),
-        pytest.param(1, ['ignore_hosts'], 'a', 'RequestSpec.ignore_hosts', id='ignored hosts is text'),
         pytest.param(
-            1, ['requested_destination'], 'a', 'RequestSpec.requested_destination', id='destination is text'
+            1, ['scheduler_hints'], 5, 'RequestSpec.scheduler_hints', id='hints is a number'
+        ),
+        pytest.param(
+            1, ['ignore_hosts'], 'a', 'RequestSpec.ignore_hosts', id='ignored hosts is text'
+        ),
+        pytest.param(
+            1,
+            ['requested_destination'],
+            'a',
+            'RequestSpec.requested_destination',
+            id='destination is text',
         ),
         pytest.param(1, ['instance_group'], 'a', 'RequestSpec.instance_group', id='group is text'),
     ],

@@ -29,7 +29,12 @@ def test_the_metrics_of_a_node_are_read_as_nova_reads_them():
 
 
 def metric(name='cpu.percent', value=0.23, **fields):
-    return {'name': name, 'value': value, 'timestamp': '2026-01-01T12:00:00Z', 'source': 's'} | fields
+    return {
+        'name': name,
+        'value': value,
+        'timestamp': '2026-01-01T12:00:00Z',
+        'source': 's',
+    } | fields
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,10 @@ def test_a_pool_that_runs_empty_is_not_reported_and_comes_back():
     assert inside(one)[2] == {'10de': 1}
     one.release(first)
     assert inside(one)[2] == {'8086': 2, '10de': 1}
-    assert {tuple(some.tags.items()) for some in one.pci_device_pools} == {(), (('physical_network', 'a'),)}
+    assert {tuple(some.tags.items()) for some in one.pci_device_pools} == {
+        (),
+        (('physical_network', 'a'),),
+    }
 
 
 @pytest.mark.parametrize(
@@ -136,7 +139,9 @@ def test_what_is_short_is_said_and_nothing_is_taken(pieces, words, shortages):
 @pytest.mark.parametrize(
     'made, pieces, short',
     [
-        pytest.param(compute_node(), wanted(shared()), 'tells neither of NUMA cells nor of', id='unset'),
+        pytest.param(
+            compute_node(), wanted(shared()), 'tells neither of NUMA cells nor of', id='unset'
+        ),
         pytest.param(
             compute_node(numa_topology=None, pci_device_pools=None),
             wanted(requests=[device()]),
@@ -144,10 +149,16 @@ def test_what_is_short_is_said_and_nothing_is_taken(pieces, words, shortages):
             id='null',
         ),
         pytest.param(
-            node(machine(pools=[pool()])), wanted(shared()), 'tells of no NUMA cells', id='no cells'
+            node(machine(pools=[pool()])),
+            wanted(shared()),
+            'tells of no NUMA cells',
+            id='no cells',
         ),
         pytest.param(
-            node(machine(cell(0))), wanted(requests=[device()]), '1 devices asked, 0 free', id='no pools'
+            node(machine(cell(0))),
+            wanted(requests=[device()]),
+            '1 devices asked, 0 free',
+            id='no pools',
         ),
     ],
 )
@@ -173,7 +184,11 @@ def test_devices_of_a_node_without_cells():
         pytest.param(HAS, wanted(dedicated(4)), {PCPU: 4}, None, id='of one cell'),
         pytest.param(HAS, wanted(mixed(1, 3)), {VCPU: 1, PCPU: 3}, None, id='mixed'),
         pytest.param(
-            HAS, wanted(dedicated(4)), {PCPU: 13}, 'PCPU: 13 asked, the node has 12 in all', id='too many'
+            HAS,
+            wanted(dedicated(4)),
+            {PCPU: 13},
+            'PCPU: 13 asked, the node has 12 in all',
+            id='too many',
         ),
         pytest.param(
             HAS.hold(HAS.fit(wanted(dedicated(6), dedicated(5)))),
@@ -219,20 +234,29 @@ def test_amounts_alone():
 
 
 def test_an_unknown_class():
-    with pytest.raises(errors.ComputeResourcesUnavailable, match='CUSTOM_GOLD: 1 asked, the node has 0'):
+    with pytest.raises(
+        errors.ComputeResourcesUnavailable, match='CUSTOM_GOLD: 1 asked, the node has 0'
+    ):
         compute_node().instance_claim(request(resources={'CUSTOM_GOLD': 1}))
 
 
 def test_a_node_of_nova():
     """The recorded node has cells and devices: some of them are taken, and all come back."""
-    one = objects.from_primitive(reference.wire('object-ComputeNode-numa-pci-metrics.json')['primitive'])
+    one = objects.from_primitive(
+        reference.wire('object-ComputeNode-numa-pci-metrics.json')['primitive']
+    )
     before, free = Topology.from_json(one.numa_topology), pci.pools_of(one.pci_device_pools)
     wants = wanted(dedicated(1), requests=[device(1, {'vendor_id': '10de', 'product_id': '20b0'})])
     claim = one.instance_claim(asked(wants))
     (placed,) = claim.parts.cells.cells
-    pinned = {cpu for found in Topology.from_json(one.numa_topology).cells for cpu in found.pinned_cpus}
+    pinned = {
+        cpu for found in Topology.from_json(one.numa_topology).cells for cpu in found.pinned_cpus
+    }
     assert placed.host_cpus <= pinned
-    assert sum(found.count for found in one.pci_device_pools) == sum(found.count for found in free) - 1
+    assert (
+        sum(found.count for found in one.pci_device_pools)
+        == sum(found.count for found in free) - 1
+    )
     one.release(claim)
     assert Topology.from_json(one.numa_topology) == before
     assert sorted(map(repr, pci.pools_of(one.pci_device_pools))) == sorted(map(repr, free))

@@ -27,12 +27,15 @@ BANDWIDTH = 'select_destinations-bandwidth.json'
 
 
 def step_to(primitive, path):
-    """The container and the key that a path such as ``flavor.memory_mb`` or ``cells.0.id`` names."""
+    """The container and the key that a path such as ``flavor.memory_mb`` or ``cells.0.id``
+    names."""
     *steps, last = path.split('.')
     for step in steps:
         data = primitive[object_io.DATA] if isinstance(primitive, dict) else primitive
         primitive = data[int(step) if isinstance(data, list) else step]
-    container = primitive.get(object_io.DATA, primitive) if isinstance(primitive, dict) else primitive
+    container = (
+        primitive.get(object_io.DATA, primitive) if isinstance(primitive, dict) else primitive
+    )
     return container, int(last) if isinstance(container, list) else last
 
 
@@ -51,13 +54,21 @@ def spec_with(name, path, value):
         pytest.param(BOOT, 'num_instances', 1.5, 'num_instances', id='fraction for an integer'),
         pytest.param(BOOT, 'num_instances', True, 'num_instances', id='boolean for an integer'),
         pytest.param(BOOT, 'num_instances', [1], 'num_instances', id='list for an integer'),
-        pytest.param(BOOT, 'num_instances', float('inf'), 'num_instances', id='infinity for an integer'),
+        pytest.param(
+            BOOT, 'num_instances', float('inf'), 'num_instances', id='infinity for an integer'
+        ),
         pytest.param(BOOT, 'flavor', None, 'flavor', id='null for an object'),
         pytest.param(BOOT, 'flavor', 'm1.small', 'flavor', id='text for an object'),
         pytest.param(BOOT, 'flavor', {'vcpus': 1}, 'flavor', id='plain dict for an object'),
-        pytest.param(BOOT, 'flavor.memory_mb', {}, 'flavor.memory_mb', id='dict for an integer, inside'),
-        pytest.param(BOOT, 'flavor.memory_mb', None, 'flavor.memory_mb', id='null for an integer, inside'),
-        pytest.param(BOOT, 'flavor.rxtx_factor', 'fast', 'flavor.rxtx_factor', id='text for a number'),
+        pytest.param(
+            BOOT, 'flavor.memory_mb', {}, 'flavor.memory_mb', id='dict for an integer, inside'
+        ),
+        pytest.param(
+            BOOT, 'flavor.memory_mb', None, 'flavor.memory_mb', id='null for an integer, inside'
+        ),
+        pytest.param(
+            BOOT, 'flavor.rxtx_factor', 'fast', 'flavor.rxtx_factor', id='text for a number'
+        ),
         pytest.param(BOOT, 'flavor.disabled', 'no', 'flavor.disabled', id='text for a boolean'),
         pytest.param(BOOT, 'flavor.disabled', 2, 'flavor.disabled', id='two for a boolean'),
         pytest.param(BOOT, 'flavor.name', ['a'], 'flavor.name', id='list for a string'),
@@ -66,21 +77,41 @@ def spec_with(name, path, value):
         pytest.param(BOOT, 'flavor.created_at', 7, 'flavor.created_at', id='number for a moment'),
         pytest.param(BOOT, 'flavor.extra_specs', [], 'flavor.extra_specs', id='list for a dict'),
         pytest.param(
-            BOOT, 'flavor.extra_specs', {'a': {}}, 'flavor.extra_specs[a]', id='dict in a dict of strings'
+            BOOT,
+            'flavor.extra_specs',
+            {'a': {}},
+            'flavor.extra_specs[a]',
+            id='dict in a dict of strings',
         ),
-        pytest.param(BOOT, 'flavor.extra_specs', {5: 'a'}, 'flavor.extra_specs', id='number as a key'),
+        pytest.param(
+            BOOT, 'flavor.extra_specs', {5: 'a'}, 'flavor.extra_specs', id='number as a key'
+        ),
         pytest.param(BOOT, 'instance_uuid', 'me', 'instance_uuid', id='no uuid'),
         pytest.param(BOOT, 'instance_uuid', 5, 'instance_uuid', id='number for a uuid'),
         pytest.param(BOOT, 'ignore_hosts', 'cmp01', 'ignore_hosts', id='text for a list'),
         pytest.param(BOOT, 'ignore_hosts', ['a', None], 'ignore_hosts[1]', id='null in a list'),
-        pytest.param(BOOT, 'scheduler_hints', {'a': 'b'}, 'scheduler_hints[a]', id='text for a hint'),
-        pytest.param(BOOT, 'scheduler_hints', {'a': ['b', {}]}, 'scheduler_hints[a][1]', id='dict in a hint'),
-        pytest.param(BOOT, 'image.protected', [], 'image.protected', id='list for a flexible boolean'),
         pytest.param(
-            BOOT, 'image.properties.hw_disk_bus', 'warp', 'image.properties.hw_disk_bus', id='unknown word'
+            BOOT, 'scheduler_hints', {'a': 'b'}, 'scheduler_hints[a]', id='text for a hint'
         ),
         pytest.param(
-            BOOT, 'image.properties.hw_disk_bus', [], 'image.properties.hw_disk_bus', id='list for a word'
+            BOOT, 'scheduler_hints', {'a': ['b', {}]}, 'scheduler_hints[a][1]', id='dict in a hint'
+        ),
+        pytest.param(
+            BOOT, 'image.protected', [], 'image.protected', id='list for a flexible boolean'
+        ),
+        pytest.param(
+            BOOT,
+            'image.properties.hw_disk_bus',
+            'warp',
+            'image.properties.hw_disk_bus',
+            id='unknown word',
+        ),
+        pytest.param(
+            BOOT,
+            'image.properties.hw_disk_bus',
+            [],
+            'image.properties.hw_disk_bus',
+            id='list for a word',
         ),
         pytest.param(
             BOOT,
@@ -90,10 +121,18 @@ def spec_with(name, path, value):
             id='no version predicate',
         ),
         pytest.param(
-            NUMA, 'numa_topology.cells.1.id', 'x', 'numa_topology.cells[1].id', id='in a list of objects'
+            NUMA,
+            'numa_topology.cells.1.id',
+            'x',
+            'numa_topology.cells[1].id',
+            id='in a list of objects',
         ),
         pytest.param(
-            NUMA, 'numa_topology.cells.0', 5, 'numa_topology.cells[0]', id='number in a list of objects'
+            NUMA,
+            'numa_topology.cells.0',
+            5,
+            'numa_topology.cells[0]',
+            id='number in a list of objects',
         ),
         pytest.param(
             NUMA,
@@ -103,10 +142,18 @@ def spec_with(name, path, value):
             id='text in a set',
         ),
         pytest.param(
-            NUMA, 'numa_topology.cells.0.pcpuset', 3, 'numa_topology.cells[0].pcpuset', id='number for a set'
+            NUMA,
+            'numa_topology.cells.0.pcpuset',
+            3,
+            'numa_topology.cells[0].pcpuset',
+            id='number for a set',
         ),
         pytest.param(
-            PCI, 'pci_requests.requests.0.spec', [{'a': []}], 'pci_requests.requests[0].spec[0][a]', id='spec'
+            PCI,
+            'pci_requests.requests.0.spec',
+            [{'a': []}],
+            'pci_requests.requests[0].spec[0][a]',
+            id='spec',
         ),
         pytest.param(
             BANDWIDTH,
@@ -141,8 +188,12 @@ def test_a_wrong_value_is_refused_with_its_path(name, path, value, where):
         pytest.param(objects.Flavor, 'disabled', 0, False, id='zero for a boolean'),
         pytest.param(objects.RequestSpec, 'num_instances', None, 1, id='null for a default'),
         pytest.param(objects.ImageMeta, 'protected', 'yes', True, id='yes'),
-        pytest.param(objects.ImageMetaProps, 'hw_architecture', 'AMD64', 'x86_64', id='another spelling'),
-        pytest.param(objects.NUMACell, 'siblings', [[1, 0], []], [{0, 1}, set()], id='list of sets'),
+        pytest.param(
+            objects.ImageMetaProps, 'hw_architecture', 'AMD64', 'x86_64', id='another spelling'
+        ),
+        pytest.param(
+            objects.NUMACell, 'siblings', [[1, 0], []], [{0, 1}, set()], id='list of sets'
+        ),
         pytest.param(objects.RequestSpec, 'ignore_hosts', ('a',), ['a'], id='tuple for a list'),
     ],
 )
@@ -157,7 +208,9 @@ def test_what_nova_would_understand_is_understood(cls, field, value, kept):
     [
         pytest.param({object_io.NAMESPACE: 'cinder'}, 'namespace', id='foreign namespace'),
         pytest.param(
-            {object_io.NAMESPACE: 'nova_sched'}, 'namespace', id='our namespace for an object of Nova'
+            {object_io.NAMESPACE: 'nova_sched'},
+            'namespace',
+            id='our namespace for an object of Nova',
         ),
         pytest.param({object_io.NAMESPACE: None}, 'namespace', id='null namespace'),
         pytest.param({object_io.NAME: 5}, 'not a name', id='number as name'),
@@ -181,7 +234,9 @@ def test_a_malformed_envelope_is_refused(change, why):
     assert refused.value.path == 'RequestSpec.flavor'
 
 
-@pytest.mark.parametrize('key', [object_io.NAME, object_io.NAMESPACE, object_io.VERSION, object_io.DATA])
+@pytest.mark.parametrize(
+    'key', [object_io.NAME, object_io.NAMESPACE, object_io.VERSION, object_io.DATA]
+)
 def test_a_missing_key_is_named(key):
     primitive = objects.to_primitive(objects.Flavor(vcpus=1))
     del primitive[key]
@@ -206,7 +261,9 @@ def test_a_huge_value_makes_no_huge_error():
 @pytest.mark.parametrize('wrong', ['ImageMeta', 'ClaimInfo'])
 def test_an_object_of_another_name_is_refused(wrong):
     with pytest.raises(errors.MalformedObject, match='an object Flavor is required') as refused:
-        objects.from_primitive(object_io.primitive('RequestSpec', {'flavor': object_io.primitive(wrong, {})}))
+        objects.from_primitive(
+            object_io.primitive('RequestSpec', {'flavor': object_io.primitive(wrong, {})})
+        )
     assert refused.value.path == 'RequestSpec.flavor'
 
 
@@ -223,7 +280,11 @@ def test_another_major_version_is_incompatible(nested, version):
     message = object_io.primitive('RequestSpec', {'flavor': primitive}) if nested else primitive
     with pytest.raises(errors.IncompatibleObject) as refused:
         objects.from_primitive(message)
-    assert (refused.value.name, refused.value.version, refused.value.supported) == ('Flavor', version, '1.2')
+    assert (refused.value.name, refused.value.version, refused.value.supported) == (
+        'Flavor',
+        version,
+        '1.2',
+    )
 
 
 @pytest.mark.parametrize(
@@ -238,7 +299,9 @@ def test_another_major_version_is_incompatible(nested, version):
     ],
 )
 def test_any_minor_version_is_read(version, kept):
-    primitive = objects.to_primitive(objects.Selection(service_host='a')) | {object_io.VERSION: version}
+    primitive = objects.to_primitive(objects.Selection(service_host='a')) | {
+        object_io.VERSION: version
+    }
     read = objects.from_primitive(primitive)
     assert read.service_host == 'a'
     assert objects.to_primitive(read)[object_io.VERSION] == kept
@@ -254,7 +317,9 @@ def test_unknown_keys_are_passed_over():
 
 
 def test_new_words_of_a_newer_version_are_kept():
-    primitive = object_io.primitive('ImageMetaProps', {'hw_architecture': 'riscv64', 'hw_vm_mode': 'HV'})
+    primitive = object_io.primitive(
+        'ImageMetaProps', {'hw_architecture': 'riscv64', 'hw_vm_mode': 'HV'}
+    )
     read = objects.from_primitive(primitive | {object_io.VERSION: '1.45'})
     assert (read.hw_architecture, read.hw_vm_mode) == ('riscv64', 'hvm')
     assert objects.to_primitive(read.obj_clone())[object_io.DATA]['hw_architecture'] == 'riscv64'
@@ -271,7 +336,9 @@ def test_unknown_objects_inside_known_ones_do_not_stop_the_message():
             'uuid': '7a9f961e-91b7-5eec-ba67-426d5c717816',
             'wormhole': unknown,
             'vcpu_model': unknown,
-            'device_metadata': object_io.primitive('InstanceDeviceMetadata', {'devices': [unknown, known]}),
+            'device_metadata': object_io.primitive(
+                'InstanceDeviceMetadata', {'devices': [unknown, known]}
+            ),
         },
     )
     read = objects.from_primitive(object_io.primitive('InstanceList', {'objects': [primitive]}))[0]

@@ -87,4 +87,6 @@ def test_there_is_nothing_else_in_novas_namespace():
 
 def test_oslos_registry_is_left_to_others():
     known = ovo_base.VersionedObjectRegistry.obj_classes()
-    assert not any(cls in object_io.CLASSES.values() for classes in known.values() for cls in classes)
+    assert not any(
+        cls in object_io.CLASSES.values() for classes in known.values() for cls in classes
+    )

@@ -49,7 +49,9 @@ def test_the_flavor_shows_through():
         pytest.param('requested_destination', None, id='destination'),
         pytest.param('requested_resources', None, id='resources'),
         pytest.param('security_groups', {'objects': []}, id='security groups'),
-        pytest.param('network_metadata', {'physnets': [], 'tunneled': False}, id='network metadata'),
+        pytest.param(
+            'network_metadata', {'physnets': [], 'tunneled': False}, id='network metadata'
+        ),
         pytest.param('request_level_params', {}, id='request level'),
         pytest.param('requested_networks', {'objects': []}, id='networks'),
     ],

@@ -67,7 +67,12 @@ def two_providers():
         {
             'allocations': {
                 node: {'resources': {'PCPU': 4, 'MEMORY_MB': 8192, 'DISK_GB': 20}},
-                NIC: {'resources': {'NET_BW_EGR_KILOBIT_PER_SEC': 1000, 'NET_BW_IGR_KILOBIT_PER_SEC': 2000}},
+                NIC: {
+                    'resources': {
+                        'NET_BW_EGR_KILOBIT_PER_SEC': 1000,
+                        'NET_BW_IGR_KILOBIT_PER_SEC': 2000,
+                    }
+                },
             },
             'mappings': {'': [node], PORT: [NIC]},
         }
@@ -87,18 +92,37 @@ def two_providers():
         ),
         pytest.param(
             'result-selections-no-placement.json',
-            lambda: [[selection('cmp01', 'az1', allocation_request='null', allocation_request_version=None)]],
+            lambda: [
+                [
+                    selection(
+                        'cmp01', 'az1', allocation_request='null', allocation_request_version=None
+                    )
+                ]
+            ],
             id='null as text',
         ),
         pytest.param(
             'result-selections-null-allocation.json',
-            lambda: [[selection('cmp01', 'az1', allocation_request=None, allocation_request_version=None)]],
+            lambda: [
+                [
+                    selection(
+                        'cmp01', 'az1', allocation_request=None, allocation_request_version=None
+                    )
+                ]
+            ],
             id='null',
         ),
         pytest.param(
             'result-selections-limits-nested.json',
             lambda: [
-                [selection('cmp05', 'nova', limits=limits(numa_limits()), allocation_request=two_providers())]
+                [
+                    selection(
+                        'cmp05',
+                        'nova',
+                        limits=limits(numa_limits()),
+                        allocation_request=two_providers(),
+                    )
+                ]
             ],
             id='NUMA limits and two providers',
         ),

@@ -41,11 +41,17 @@ def test_a_recorded_message_is_written_back_equal(name):
 
 def test_objects_are_found_in_any_container():
     primitive = objects.to_primitive(objects.Flavor(vcpus=1))
-    read = objects.from_primitive({'a': [primitive, (primitive, 5)], 'b': {'c': primitive}, 'd': {'x'}})
+    read = objects.from_primitive(
+        {'a': [primitive, (primitive, 5)], 'b': {'c': primitive}, 'd': {'x'}}
+    )
     assert [read['a'][0].vcpus, read['a'][1][0].vcpus, read['b']['c'].vcpus] == [1, 1, 1]
     assert read['a'][1][1] == 5
     assert read['d'] == ['x']
-    assert objects.to_primitive(read) == {'a': [primitive, (primitive, 5)], 'b': {'c': primitive}, 'd': ['x']}
+    assert objects.to_primitive(read) == {
+        'a': [primitive, (primitive, 5)],
+        'b': {'c': primitive},
+        'd': ['x'],
+    }
 
 
 def test_what_is_an_object_already_is_left_alone():

@@ -40,7 +40,13 @@ def member(**fields):
 
 
 def move(**fields):
-    facts = {'path': 'app/db', 'instance_uuid': SOME, 'from_host': 'a', 'to_host': 'b', 'reason': 'apart'}
+    facts = {
+        'path': 'app/db',
+        'instance_uuid': SOME,
+        'from_host': 'a',
+        'to_host': 'b',
+        'reason': 'apart',
+    }
     return objects.GroupMove(**facts | fields)
 
 
@@ -76,10 +82,15 @@ UNPLACED = dict.fromkeys(
     [
         pytest.param(group(), id='all'),
         pytest.param(
-            group(uuid=None, name=None, dry_run=True, created_at=None, expires_at=None), id='a trial'
+            group(uuid=None, name=None, dry_run=True, created_at=None, expires_at=None),
+            id='a trial',
         ),
-        pytest.param(group(members=[member(state='unplaced', domains={}, **UNPLACED)]), id='no place'),
-        pytest.param(group(moves=[move(instance_uuid=None, from_host=None)]), id='a move from nowhere'),
+        pytest.param(
+            group(members=[member(state='unplaced', domains={}, **UNPLACED)]), id='no place'
+        ),
+        pytest.param(
+            group(moves=[move(instance_uuid=None, from_host=None)]), id='a move from nowhere'
+        ),
         pytest.param(objects.TopGroup(uuid=SOME, status='built'), id='without members'),
     ],
 )
@@ -91,7 +102,9 @@ def test_a_group_crosses_the_wire(made):
 
 
 def test_a_list_has_no_members():
-    made = objects.from_primitive(objects.to_primitive(objects.TopGroup(uuid=SOME, status='built')))
+    made = objects.from_primitive(
+        objects.to_primitive(objects.TopGroup(uuid=SOME, status='built'))
+    )
     assert 'members' not in made
     assert 'status' in made
 

@@ -29,7 +29,9 @@ def numbers(version):
 def test_the_history_names_fields_and_versions_that_are(name):
     cls = object_io.CLASSES[name]
     assert set(cls.ADDED_IN) <= set(cls.fields)
-    assert all((1, 0) < numbers(version) <= numbers(cls.VERSION) for version in cls.ADDED_IN.values())
+    assert all(
+        (1, 0) < numbers(version) <= numbers(cls.VERSION) for version in cls.ADDED_IN.values()
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,7 +77,9 @@ def test_a_selection_1_0_has_no_zone():
 
 
 def test_a_group_1_10_has_policies_in_place_of_a_policy():
-    group = objects.InstanceGroup(policy='anti-affinity', rules={'max_server_per_host': 2}, hosts=['a'])
+    group = objects.InstanceGroup(
+        policy='anti-affinity', rules={'max_server_per_host': 2}, hosts=['a']
+    )
     data = objects.to_primitive(group, '1.10')[object_io.DATA]
     assert data == {'policies': ['anti-affinity'], 'hosts': ['a']}
 

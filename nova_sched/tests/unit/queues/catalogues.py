@@ -39,7 +39,8 @@ SPECIALS = tuple(
 
 
 def flavor(name='tiny', vcpus=1, memory_mb=8, root_gb=1, **extra_specs):
-    """A flavor; ``extra_specs`` by words, `__` stands for a colon. ``more`` is a mapping of others."""
+    """A flavor; ``extra_specs`` by words, `__` stands for a colon. ``more`` is a mapping of
+    others."""
     sizes = {key: extra_specs.pop(key) for key in ('ephemeral_gb', 'swap') if key in extra_specs}
     more = extra_specs.pop('more', {})
     specs = {key.replace('__', ':'): value for key, value in extra_specs.items()}
@@ -51,13 +52,17 @@ FLAVORS = (
     flavor('medium', 2, 12, 4, ephemeral_gb=1),
     flavor('large', 8, 16, 10, swap=1025),
     flavor('gpu', 2, pci_passthrough__alias='gpu:1'),
-    flavor('gpus', 2, pci_passthrough__alias='gpu:2,nic:1', hw__pci_numa_affinity_policy='preferred'),
+    flavor(
+        'gpus', 2, pci_passthrough__alias='gpu:2,nic:1', hw__pci_numa_affinity_policy='preferred'
+    ),
     flavor('gold', resources__CUSTOM_GOLD='2'),
     flavor('fast', trait__HW_A='required', trait__HW_B='forbidden'),
     flavor('secure', os__secure_boot='required', trait__HW_C='required'),
     flavor('group', resources1__VGPU='1', trait1__HW_A='required'),
     flavor('groups', resources1__VGPU='1', resources2__CUSTOM_GOLD='1', group_policy='isolate'),
-    flavor('kvm', capabilities__hypervisor_type='QEMU', capabilities__cpu_info__vendor='s== Intel'),
+    flavor(
+        'kvm', capabilities__hypervisor_type='QEMU', capabilities__cpu_info__vendor='s== Intel'
+    ),
     flavor('boosted', boost='>= 1'),
     flavor('typed', aggregate_instance_extra_specs__boost='2', capabilities__vcpus_total='>= 2'),
     flavor('senseless', capabilities__free_ram_mb='>= many'),
@@ -73,7 +78,8 @@ def catalogue(*flavors, specials=(), version=1):
 
 
 def rules(every=False, more=(), without=()):
-    """The default ones; or all filters and weighers that there are, but for those ``without`` which."""
+    """The default ones; or all filters and weighers that there are, but for those ``without``
+    which."""
     always = catalog.always()
     names = {*without, *(type(rule).__name__ for rule in always)}
     default = ['ComputeFilter', 'ComputeCapabilitiesFilter', 'ImagePropertiesFilter']
@@ -83,7 +89,8 @@ def rules(every=False, more=(), without=()):
 
 
 def providers(vgpus, traits):
-    """A provider tree with a device of so many VGPUs each below the node, as text; None without any."""
+    """A provider tree with a device of so many VGPUs each below the node, as text; None without
+    any."""
     root = uuid_of('node host-0')
     tree = {
         f'vgpu{number}': {
@@ -98,26 +105,40 @@ def providers(vgpus, traits):
 
 @st.composite
 def nodes(draw):
-    """The report of the node host-0, with how old it is in seconds (``age``), and whether it is disabled."""
+    """The report of the node host-0, with how old it is in seconds (``age``), and whether it is
+    disabled."""
     columns = {name: draw(values) for name, values in strategies._columns(plain=False).items()}
     del columns['age'], columns['disabled'], columns['forced_down']
     # Most nodes can do some job, or there is nothing to compare.
-    age, disabled = draw(st.sampled_from([0, 0, 0, 90])), draw(st.sampled_from([False, False, False, True]))
+    age, disabled = (
+        draw(st.sampled_from([0, 0, 0, 90])),
+        draw(st.sampled_from([False, False, False, True])),
+    )
     if draw(st.booleans()):
-        columns |= dict.fromkeys(['vcpus_used', 'memory_mb_used', 'memory_mb_reserved', 'disk_gb_used'], 0)
+        columns |= dict.fromkeys(
+            ['vcpus_used', 'memory_mb_used', 'memory_mb_reserved', 'disk_gb_used'], 0
+        )
         columns['traits'] -= {'COMPUTE_STATUS_DISABLED'}
     columns['instances'] = frozenset(columns['instances'])
     columns['traits'] |= draw(
-        st.frozensets(st.sampled_from(['HW_A', 'HW_B', 'HW_C', 'COMPUTE_SECURITY_UEFI_SECURE_BOOT']))
+        st.frozensets(
+            st.sampled_from(['HW_A', 'HW_B', 'HW_C', 'COMPUTE_SECURITY_UEFI_SECURE_BOOT'])
+        )
     )
     columns['pci_pools'] = draw(
         st.sampled_from(
-            [None, pci.pools_to_json([pci.Pool(*PCI_GPU, count=1), pci.Pool('8086', '1572', count=1)])]
+            [
+                None,
+                pci.pools_to_json(
+                    [pci.Pool(*PCI_GPU, count=1), pci.Pool('8086', '1572', count=1)]
+                ),
+            ]
         )
         | st.just(columns['pci_pools'])
     )
     columns['providers'] = providers(
-        draw(st.lists(st.integers(0, 2), max_size=2)), draw(st.frozensets(st.sampled_from(['HW_A', 'HW_C'])))
+        draw(st.lists(st.integers(0, 2), max_size=2)),
+        draw(st.frozensets(st.sampled_from(['HW_A', 'HW_C']))),
     )
     made = report(**columns)
     gold, used = draw(st.sampled_from([None, 1, 3])), draw(st.integers(0, 3))
@@ -139,7 +160,10 @@ def aggregates(draw):
         st.sampled_from(['a', 'a, b', '2', '0.5', 'nan', 'x86_64', 'tiny', 'required']),
         max_size=3,
     )
-    return [aggregate(number, draw(names), **draw(metadata)) for number in range(draw(st.integers(0, 3)))]
+    return [
+        aggregate(number, draw(names), **draw(metadata))
+        for number in range(draw(st.integers(0, 3)))
+    ]
 
 
 catalogues = st.builds(

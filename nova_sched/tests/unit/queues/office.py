@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a router and a manager of queues meet: a ledger on SQLite, queues in memory, a scheduler, claims."""
+"""What a router and a manager of queues meet: a ledger on SQLite, queues in memory, a scheduler,
+claims."""
 
 import collections
 
@@ -56,7 +57,8 @@ def result(of, host='a', outcome='done', **fields):
 
 
 class Queues(Broker):
-    """Messages by queue, in the order in which they were sent, unless somebody consumes them at once.
+    """Messages by queue, in the order in which they were sent, unless somebody consumes them at
+    once.
 
     ``away``: how often it does not answer. ``busy`` queues have a consumer that takes nothing now.
     """
@@ -142,8 +144,8 @@ class AtOnce(Consumer):
 
 
 class Claims:
-    """The claims by instance and host; ``full`` hosts take none. Each time they are shown, the first of the
-    calls in ``meanwhile`` is made before that."""
+    """The claims by instance and host; ``full`` hosts take none. Each time they are shown, the
+    first of the calls in ``meanwhile`` is made before that."""
 
     def __init__(self):
         self.there = {}
@@ -170,7 +172,9 @@ class Claims:
         return made
 
     def hosts(self, name='server'):
-        return {host: one.state for (uuid, host), one in self.there.items() if uuid == uuid_of(name)}
+        return {
+            host: one.state for (uuid, host), one in self.there.items() if uuid == uuid_of(name)
+        }
 
     def show(self, instance_uuid, context=None):
         self.shown.append(instance_uuid)
@@ -207,7 +211,8 @@ class Claims:
 
 
 class Scheduler:
-    """Answers by the ``script``: hosts, the first of which it claims, or an error; asked is ``asked``."""
+    """Answers by the ``script``: hosts, the first of which it claims, or an error; asked is
+    ``asked``."""
 
     def __init__(self, claims, *script):
         self._claims = claims
@@ -229,7 +234,9 @@ class Scheduler:
 
     def _lift(self, uuid):
         for key in [
-            key for key, one in self._claims.there.items() if key[0] == uuid and one.state == PENDING
+            key
+            for key, one in self._claims.there.items()
+            if key[0] == uuid and one.state == PENDING
         ]:
             del self._claims.there[key]
 
@@ -288,7 +295,9 @@ class Office:
             if one.kind == 'delete':
                 self.claims.there.pop((one.instance_uuid, host), None)
             elif outcome == 'done':
-                self.claims.there = {k: v for k, v in self.claims.there.items() if k[0] != one.instance_uuid}
+                self.claims.there = {
+                    k: v for k, v in self.claims.there.items() if k[0] != one.instance_uuid
+                }
                 self.claims.put(host, CONFIRMED, one.instance_uuid)
             self.tell(result(one, host, 'done' if one.kind == 'delete' else outcome, why=why))
 

@@ -60,14 +60,26 @@ def texts(found):
             ['own', 'own+pci:nic'],
             id='its own device',
         ),
-        pytest.param([flavor('own', resources__VGPU='2')], ['resource:VGPU'], ['own'], id='its own resource'),
         pytest.param(
-            [flavor('own', resources__VGPU='0')], ['resource:VGPU'], ['own'], id='none of a resource'
+            [flavor('own', resources__VGPU='2')], ['resource:VGPU'], ['own'], id='its own resource'
         ),
-        pytest.param([flavor('own', resources1__VGPU='1')], ['resource:VGPU'], ['own'], id='one in a group'),
-        pytest.param([flavor('own', trait__HW_A='required')], ['trait:HW_A'], ['own'], id='its own trait'),
         pytest.param(
-            [flavor('own', trait__HW_A='forbidden')], ['trait:HW_A'], ['own'], id='a forbidden trait'
+            [flavor('own', resources__VGPU='0')],
+            ['resource:VGPU'],
+            ['own'],
+            id='none of a resource',
+        ),
+        pytest.param(
+            [flavor('own', resources1__VGPU='1')], ['resource:VGPU'], ['own'], id='one in a group'
+        ),
+        pytest.param(
+            [flavor('own', trait__HW_A='required')], ['trait:HW_A'], ['own'], id='its own trait'
+        ),
+        pytest.param(
+            [flavor('own', trait__HW_A='forbidden')],
+            ['trait:HW_A'],
+            ['own'],
+            id='a forbidden trait',
         ),
         pytest.param(
             [flavor('own', resources1__VGPU='1', trait1__HW_A='required')],
@@ -110,21 +122,27 @@ def test_the_queues_of_a_catalogue(flavors, specials, queues):
         pytest.param({'extra_specs': ['a']}, 'flavor tiny, extra_specs', id='no mapping'),
         pytest.param({'extra_specs': {'a': 1}}, "flavor tiny, extra spec 'a'", id='no text'),
         pytest.param(
-            {'extra_specs': {'hw:cpu_policy': 'own'}}, 'flavor tiny, hw:cpu_policy', id='no such policy'
+            {'extra_specs': {'hw:cpu_policy': 'own'}},
+            'flavor tiny, hw:cpu_policy',
+            id='no such policy',
         ),
         pytest.param(
             {'extra_specs': {'pci_passthrough:alias': 'fpga:1'}},
             'flavor tiny, pci_passthrough:alias',
             id='no such alias',
         ),
-        pytest.param({'extra_specs': {'resources:VGPU': 'x'}}, 'flavor tiny, resources', id='no amount'),
+        pytest.param(
+            {'extra_specs': {'resources:VGPU': 'x'}}, 'flavor tiny, resources', id='no amount'
+        ),
         pytest.param(
             {'extra_specs': {'accel:device_profile': 'fpga'}},
             'flavor tiny, accel:device_profile',
             id='nobody knows it',
         ),
         pytest.param(
-            {'extra_specs': {'hw:tpm_version': '3'}}, 'flavor tiny, required_traits', id='no such version'
+            {'extra_specs': {'hw:tpm_version': '3'}},
+            'flavor tiny, required_traits',
+            id='no such version',
         ),
     ],
 )
@@ -200,7 +218,9 @@ def test_names_are_safe_short_and_different(pairs):
     assert len(set(found)) == len(found)
     for name in found:
         assert len(name) <= 150
-        assert set(name) <= set('abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-~+:')
+        assert set(name) <= set(
+            'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-~+:'
+        )
 
 
 def test_a_queue_is_found_by_its_name():
@@ -208,7 +228,12 @@ def test_a_queue_is_found_by_its_name():
     assert [made.find(queue.name) for queue in made.queues] == list(made.queues)
     assert made.find('größe') is made.find('tiny+zone:b') is None
     assert str(made.queue('größe', Special('zone', 'a'))) == 'größe+zone:a'
-    assert made.queue('größe', Special('zone', 'b')) is made.queue('klein') is made.queue(None) is None
+    assert (
+        made.queue('größe', Special('zone', 'b'))
+        is made.queue('klein')
+        is made.queue(None)
+        is None
+    )
 
 
 # Requests.
@@ -233,7 +258,11 @@ def test_the_message_of_a_job():
     made = catalogue('tiny', specials=['zone:a'])
     spec = made.spec(made.queues[1], uuid_of('me'), 'project', 'user')
     assert isinstance(spec, RequestSpec)
-    assert (spec.instance_uuid, spec.project_id, spec.user_id) == (uuid_of('me'), 'project', 'user')
+    assert (spec.instance_uuid, spec.project_id, spec.user_id) == (
+        uuid_of('me'),
+        'project',
+        'user',
+    )
     assert (spec.flavor.name, spec.availability_zone) == ('tiny', 'a')
     assert made.spec(made.queues[0]).instance_uuid != made.spec(made.queues[0]).instance_uuid
 
@@ -244,7 +273,11 @@ def test_the_message_of_a_job():
 def test_a_catalogue_survives_the_way_through_json():
     made = catalogue(*FLAVORS, specials=SPECIALS, version=7)
     read = Catalogue.from_plain(json.loads(json.dumps(made.to_plain())))
-    assert (read.version, read.flavors, read.specials) == (made.version, made.flavors, made.specials)
+    assert (read.version, read.flavors, read.specials) == (
+        made.version,
+        made.flavors,
+        made.specials,
+    )
     assert read.queues == made.queues
     assert [read.request(queue).pieces.key for queue in read.queues] == [
         made.request(queue).pieces.key for queue in made.queues
@@ -252,7 +285,9 @@ def test_a_catalogue_survives_the_way_through_json():
 
 
 def test_who_reads_it_needs_no_aliases_in_its_configuration():
-    with settings({'pci.alias': [json.dumps({'name': 'gpu', 'vendor_id': '10de', 'product_id': '20b0'})]}):
+    with settings(
+        {'pci.alias': [json.dumps({'name': 'gpu', 'vendor_id': '10de', 'product_id': '20b0'})]}
+    ):
         plain = Catalogue.of(1, [ROW], ['pci:gpu']).to_plain()
     assert texts(Catalogue.from_plain(plain)) == ['tiny', 'tiny+pci:gpu']
     with pytest.raises(errors.BadConfig, match='no such alias'):
@@ -268,7 +303,9 @@ def test_who_reads_it_needs_no_aliases_in_its_configuration():
         pytest.param({'flavors': [{}]}, errors.InvalidRequest, id='a flavor without a name'),
         pytest.param({'aliases': {'gpu': 1}}, errors.MalformedObject, id='no alias'),
         pytest.param({'specials': [1]}, errors.MalformedObject, id='no text'),
-        pytest.param({'specials': ['pci:fpga']}, errors.BadConfig, id='an alias that is not there'),
+        pytest.param(
+            {'specials': ['pci:fpga']}, errors.BadConfig, id='an alias that is not there'
+        ),
     ],
 )
 def test_plain_values_that_are_no_catalogue(change, error):

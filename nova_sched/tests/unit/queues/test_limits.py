@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of where limits come from; Keystone is a small one of our own, asked over HTTP by oslo.limit."""
+"""Tests of where limits come from; Keystone is a small one of our own, asked over HTTP by
+oslo.limit."""
 
 import types
 
@@ -128,7 +129,9 @@ def test_keystone_is_asked_anew_after_some_seconds(configured, keystone):
 
 
 BROKEN = [
-    pytest.param((500, '{"error": {"code": 500, "message": "no", "title": "no"}}'), id='by its own word'),
+    pytest.param(
+        (500, '{"error": {"code": 500, "message": "no", "title": "no"}}'), id='by its own word'
+    ),
     pytest.param((503, '<html>Sorry</html>'), id='by the word of a proxy'),
     pytest.param((200, ''), id='without a word'),
 ]
@@ -181,9 +184,14 @@ def test_keystone_that_goes_away_later(configured):
     'before, after, why',
     [
         pytest.param(
-            f'endpoint_id = {ENDPOINT}', 'endpoint_id = x', "Can't find endpoint for x", id='endpoint'
+            f'endpoint_id = {ENDPOINT}',
+            'endpoint_id = x',
+            "Can't find endpoint for x",
+            id='endpoint',
         ),
-        pytest.param(f'endpoint_id = {ENDPOINT}\n', '', 'service_type or service_name', id='no endpoint'),
+        pytest.param(
+            f'endpoint_id = {ENDPOINT}\n', '', 'service_type or service_name', id='no endpoint'
+        ),
     ],
 )
 def test_a_configuration_that_keystone_cannot_answer(configured, keystone, before, after, why):

@@ -45,7 +45,10 @@ WHOLE = catalogue(*FLAVORS, specials=SPECIALS)
 ME = uuid_of('me')
 DEVICES = {
     'gpu-a100': ('legacy', ({'vendor_id': '10de', 'product_id': '20b0', 'dev_type': 'type-PCI'},)),
-    'nic-x710': ('preferred', ({'vendor_id': '8086', 'product_id': '1572', 'dev_type': 'type-PF'},)),
+    'nic-x710': (
+        'preferred',
+        ({'vendor_id': '8086', 'product_id': '1572', 'dev_type': 'type-PF'},),
+    ),
 }
 
 
@@ -78,7 +81,9 @@ def test_what_a_queue_is_for_goes_there(queue):
 @pytest.mark.parametrize(
     'spec, queue',
     [
-        pytest.param(asked(image=Image(id=ME, name='x', disk_format='qcow2')), 'tiny', id='an image'),
+        pytest.param(
+            asked(image=Image(id=ME, name='x', disk_format='qcow2')), 'tiny', id='an image'
+        ),
         pytest.param(
             asked(image=Image(properties={'hw_disk_bus': 'virtio', 'os_distro': 'ubuntu'})),
             'tiny',
@@ -98,16 +103,24 @@ def test_what_a_queue_is_for_goes_there(queue):
         pytest.param(asked(more(resources__VGPU='1')), 'tiny+resource:VGPU', id='a resource'),
         pytest.param(asked(more(pci_passthrough__alias='gpu:1')), 'tiny+pci:gpu', id='a device'),
         pytest.param(asked(zone='a'), 'tiny+zone:a', id='a zone'),
-        pytest.param(asked(more(quota__cpu_shares='7')), 'tiny', id='an extra spec that is about no host'),
+        pytest.param(
+            asked(more(quota__cpu_shares='7')), 'tiny', id='an extra spec that is about no host'
+        ),
         pytest.param(asked(num_instances=20), 'tiny', id='one of many'),
         pytest.param(
-            asked(flavor('gold', resources__CUSTOM_GOLD='2'), bfv=True), None, id='a volume as root disk'
+            asked(flavor('gold', resources__CUSTOM_GOLD='2'), bfv=True),
+            None,
+            id='a volume as root disk',
         ),
         pytest.param(
-            asked(flavor('gpu', 2, pci_passthrough__alias='gpu:1')), 'gpu', id="its flavor's device"
+            asked(flavor('gpu', 2, pci_passthrough__alias='gpu:1')),
+            'gpu',
+            id="its flavor's device",
         ),
         pytest.param(
-            asked(flavor('gpu', 2, pci_passthrough__alias='gpu:1,nic:1')), 'gpu+pci:nic', id='one more device'
+            asked(flavor('gpu', 2, pci_passthrough__alias='gpu:1,nic:1')),
+            'gpu+pci:nic',
+            id='one more device',
         ),
     ],
 )
@@ -120,7 +133,9 @@ def destination(**words):
     return objects.Destination(allow_cross_cell_move=False, **words)
 
 
-CELL = objects.CellMapping(uuid=ME, name='a', transport_url='x', database_connection='y', disabled=False)
+CELL = objects.CellMapping(
+    uuid=ME, name='a', transport_url='x', database_connection='y', disabled=False
+)
 GUEST = flavor('cells', 2, hw__numa_nodes='2')
 PINNED = flavor('pinned', 2, hw__cpu_policy='dedicated')
 PORT = objects.RequestGroup(
@@ -132,20 +147,28 @@ PORT = objects.RequestGroup(
     'spec, reason',
     [
         pytest.param(
-            asked(instance_group=objects.InstanceGroup(uuid=ME, policy='affinity', members=[], hosts=[])),
+            asked(
+                instance_group=objects.InstanceGroup(
+                    uuid=ME, policy='affinity', members=[], hosts=[]
+                )
+            ),
             'it is in a server group',
             id='server group',
         ),
         pytest.param(
             asked(
-                instance_group=objects.InstanceGroup(uuid=ME, policy='soft-affinity', members=[], hosts=[])
+                instance_group=objects.InstanceGroup(
+                    uuid=ME, policy='soft-affinity', members=[], hosts=[]
+                )
             ),
             'it is in a server group',
             id='soft policy',
         ),
         pytest.param(asked(hints={'group': ME}), 'it is in a server group', id='hint group'),
         pytest.param(
-            asked(hints={'top_group': ME, 'member': 'a'}), 'it is a member of a top group', id='top group'
+            asked(hints={'top_group': ME, 'member': 'a'}),
+            'it is a member of a top group',
+            id='top group',
         ),
         pytest.param(
             asked(hints={'same_host': ME, 'cidr': '/24'}),
@@ -157,25 +180,41 @@ PORT = objects.RequestGroup(
             'it has scheduler hints: _nova_check_type',
             id='rebuild',
         ),
-        pytest.param(asked(force_hosts=['host-1']), 'an operator names its host', id='forced host'),
-        pytest.param(asked(force_nodes=['node-1']), 'an operator names its host', id='forced node'),
         pytest.param(
-            asked(requested_destination=destination(host='host-1')), 'its host is requested', id='host'
+            asked(force_hosts=['host-1']), 'an operator names its host', id='forced host'
         ),
         pytest.param(
-            asked(requested_destination=destination(node='node-1')), 'its host is requested', id='node'
+            asked(force_nodes=['node-1']), 'an operator names its host', id='forced node'
         ),
-        pytest.param(asked(requested_destination=destination(cell=CELL)), 'its cell is requested', id='cell'),
         pytest.param(
-            asked(requested_destination=destination(aggregates=[ME])), 'it names aggregates', id='aggregates'
+            asked(requested_destination=destination(host='host-1')),
+            'its host is requested',
+            id='host',
+        ),
+        pytest.param(
+            asked(requested_destination=destination(node='node-1')),
+            'its host is requested',
+            id='node',
+        ),
+        pytest.param(
+            asked(requested_destination=destination(cell=CELL)), 'its cell is requested', id='cell'
+        ),
+        pytest.param(
+            asked(requested_destination=destination(aggregates=[ME])),
+            'it names aggregates',
+            id='aggregates',
         ),
         pytest.param(
             asked(requested_destination=destination(forbidden_aggregates={ME})),
             'it names aggregates',
             id='forbidden ones',
         ),
-        pytest.param(asked(requested_destination=destination()), None, id='a destination that names nothing'),
-        pytest.param(asked(ignore_hosts=['host-1']), 'hosts are to be ignored', id='ignored hosts'),
+        pytest.param(
+            asked(requested_destination=destination()), None, id='a destination that names nothing'
+        ),
+        pytest.param(
+            asked(ignore_hosts=['host-1']), 'hosts are to be ignored', id='ignored hosts'
+        ),
         pytest.param(asked(ignore_hosts=[]), None, id='no ignored host'),
         pytest.param(
             asked(
@@ -190,22 +229,30 @@ PORT = objects.RequestGroup(
             id='retry',
         ),
         pytest.param(asked(GUEST), 'NUMA: its cells are picked', id='NUMA cells'),
-        pytest.param(asked(PINNED), 'NUMA: its dedicated CPUs are picked from cells', id='dedicated CPUs'),
         pytest.param(
-            asked(requested_resources=[PORT]), 'its ports or devices ask for groups of resources', id='a port'
+            asked(PINNED), 'NUMA: its dedicated CPUs are picked from cells', id='dedicated CPUs'
+        ),
+        pytest.param(
+            asked(requested_resources=[PORT]),
+            'its ports or devices ask for groups of resources',
+            id='a port',
         ),
         pytest.param(
             asked(image=Image(properties={'hw_architecture': 'aarch64', 'img_hv_type': 'kvm'})),
             'hosts must suit its image: hw_architecture, img_hv_type',
             id='properties of an image',
         ),
-        pytest.param(asked(flavor('other')), 'flavor other is not in the catalogue', id='unknown flavor'),
+        pytest.param(
+            asked(flavor('other')), 'flavor other is not in the catalogue', id='unknown flavor'
+        ),
         pytest.param(
             asked(flavor('tiny', 3, 8, 2)),
             'root_gb is 2, flavor tiny has 1; vcpus is 3, flavor tiny has 1',
             id='other sizes',
         ),
-        pytest.param(asked(bfv=True), 'its root disk is a volume, flavor tiny has one of 1 GiB', id='volume'),
+        pytest.param(
+            asked(bfv=True), 'its root disk is a volume, flavor tiny has one of 1 GiB', id='volume'
+        ),
         pytest.param(
             asked(more(capabilities__a='b')),
             "extra spec capabilities:a is 'b', flavor tiny has None",
@@ -231,7 +278,9 @@ PORT = objects.RequestGroup(
             'flavor fast requires trait HW_A',
             id='lacks a trait',
         ),
-        pytest.param(asked(flavor('gold')), 'CUSTOM_GOLD is 0, flavor gold has 2', id='lacks a resource'),
+        pytest.param(
+            asked(flavor('gold')), 'CUSTOM_GOLD is 0, flavor gold has 2', id='lacks a resource'
+        ),
         pytest.param(
             asked(more(trait__HW_A='required', pci_passthrough__alias='gpu:1'), zone='a'),
             '3 special things: pci:gpu, trait:HW_A, zone:a',
@@ -247,7 +296,9 @@ PORT = objects.RequestGroup(
             '2 of pci:gpu: a job may have one special thing, by its name',
             id='two devices',
         ),
-        pytest.param(asked(zone='south'), 'flavor tiny with zone:south has no queue', id='unknown zone'),
+        pytest.param(
+            asked(zone='south'), 'flavor tiny with zone:south has no queue', id='unknown zone'
+        ),
         pytest.param(
             asked(more(trait__HW_X='required')),
             'flavor tiny with trait:HW_X has no queue',
@@ -283,14 +334,21 @@ def test_members_of_top_groups_go_to_the_scheduler(facts):
 
 def test_all_rules_that_a_request_falls_under_are_told():
     reason = way(asked(GUEST, ignore_hosts=['a'], hints={'query': '[]'})).reason
-    assert reason == 'it has scheduler hints: query; hosts are to be ignored; NUMA: its cells are picked'
+    assert (
+        reason
+        == 'it has scheduler hints: query; hosts are to be ignored; NUMA: its cells are picked'
+    )
 
 
 def test_devices_of_a_port_go_to_the_scheduler():
     spec = asked()
-    one = objects.InstancePCIRequest(count=1, spec=[{'vendor_id': '8086'}], request_id=ME, alias_name=None)
+    one = objects.InstancePCIRequest(
+        count=1, spec=[{'vendor_id': '8086'}], request_id=ME, alias_name=None
+    )
     spec.pci_requests = objects.InstancePCIRequests(requests=[one])
-    assert way(spec).reason == 'PCI devices of a port: a job may have one special thing, by its name'
+    assert (
+        way(spec).reason == 'PCI devices of a port: a job may have one special thing, by its name'
+    )
 
 
 def test_an_alias_that_is_another_device_elsewhere_goes_to_the_scheduler():
@@ -306,7 +364,9 @@ def test_a_request_without_a_flavor_goes_to_the_scheduler():
 # By configuration.
 
 UBUNTU = asked(
-    image=Image(id=ME, disk_format='qcow2', properties={'os_distro': 'ubuntu', 'hw_disk_bus': 'ide'})
+    image=Image(
+        id=ME, disk_format='qcow2', properties={'os_distro': 'ubuntu', 'hw_disk_bus': 'ide'}
+    )
 )
 
 
@@ -356,7 +416,9 @@ UBUNTU = asked(
             'its image has hosts of its own',
             id='isolated image',
         ),
-        pytest.param({'filter_scheduler.isolated_images': [ME]}, None, id='images that nobody isolates'),
+        pytest.param(
+            {'filter_scheduler.isolated_images': [ME]}, None, id='images that nobody isolates'
+        ),
     ],
 )
 def test_what_the_configuration_leaves_to_the_scheduler(values, reason):
@@ -449,7 +511,9 @@ def specs(draw):
         )
     )
     sizes = draw(
-        st.fixed_dictionaries({}, optional={'vcpus': st.integers(1, 3), 'root_gb': st.integers(0, 2)})
+        st.fixed_dictionaries(
+            {}, optional={'vcpus': st.integers(1, 3), 'root_gb': st.integers(0, 2)}
+        )
     )
     changed = dataclasses.replace(chosen, extra_specs={**chosen.extra_specs, **extra}, **sizes)
     return changed, draw(CHANGES)

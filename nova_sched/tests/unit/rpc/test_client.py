@@ -107,7 +107,12 @@ def echo(bus):
             client.SchedulerClient,
             'select_destinations',
             {'spec_obj': 1, 'instance_uuids': [ONE]},
-            {'spec_obj': 1, 'instance_uuids': [ONE], 'return_objects': True, 'return_alternates': True},
+            {
+                'spec_obj': 1,
+                'instance_uuids': [ONE],
+                'return_objects': True,
+                'return_alternates': True,
+            },
             id='select_destinations',
         ),
         pytest.param(
@@ -120,8 +125,20 @@ def echo(bus):
         pytest.param(
             client.ClaimsClient,
             'claim_alternate',
-            {'spec_obj': 1, 'instance_uuid': ONE, 'failed_host': 'a', 'host': 'b', 'nodename': 'c'},
-            {'spec_obj': 1, 'instance_uuid': ONE, 'failed_host': 'a', 'host': 'b', 'nodename': 'c'},
+            {
+                'spec_obj': 1,
+                'instance_uuid': ONE,
+                'failed_host': 'a',
+                'host': 'b',
+                'nodename': 'c',
+            },
+            {
+                'spec_obj': 1,
+                'instance_uuid': ONE,
+                'failed_host': 'a',
+                'host': 'b',
+                'nodename': 'c',
+            },
             id='claim_alternate',
         ),
         pytest.param(
@@ -167,6 +184,8 @@ def test_what_is_sent(echo, cls, method, arguments, sent):
 
 
 def test_objects_are_sent_as_primitives_and_come_back_as_objects(echo):
-    _, arguments, _ = client.StatsClient(echo, timeout_s=10).call(None, 'x', node=compute_node('a'))
+    _, arguments, _ = client.StatsClient(echo, timeout_s=10).call(
+        None, 'x', node=compute_node('a')
+    )
     assert isinstance(arguments['node'], objects.ComputeNode)
     assert arguments['node'].host == 'a'

@@ -91,7 +91,9 @@ def test_an_error_of_ours_arrives_as_itself(error):
             id='races',
         ),
         pytest.param(
-            errors.MemberRefused('app/web/3', 'flavor.vcpus was planned to be 2, but 4 is asked for'),
+            errors.MemberRefused(
+                'app/web/3', 'flavor.vcpus was planned to be 2, but 4 is asked for'
+            ),
             'Member app/web/3 of its group: flavor.vcpus was planned to be 2, but 4 is asked for.',
             id='not as planned',
         ),
@@ -121,7 +123,9 @@ def test_an_error_of_others_is_left_alone():
     'arguments, why',
     [
         pytest.param({}, "missing a required argument: 'name'", id='too few'),
-        pytest.param({'name': 1, 'other': 2}, "got an unexpected keyword argument 'other'", id='too many'),
+        pytest.param(
+            {'name': 1, 'other': 2}, "got an unexpected keyword argument 'other'", id='too many'
+        ),
     ],
 )
 def test_wrong_arguments_are_named(arguments, why):
@@ -136,7 +140,9 @@ def test_wrong_arguments_are_named(arguments, why):
     'error, lines',
     [
         pytest.param(
-            errors.InvalidRequest('here', 'no'), ['method refused: Invalid request, here: no'], id='a mistake'
+            errors.InvalidRequest('here', 'no'),
+            ['method refused: Invalid request, here: no'],
+            id='a mistake',
         ),
         pytest.param(errors.NoValidHost('full'), [], id='a refusal has its line from the engine'),
     ],

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `groups` before an engine that only notes what it is told: arguments in, objects out."""
+"""The namespace `groups` before an engine that only notes what it is told: arguments in, objects
+out."""
 
 import json
 
@@ -75,7 +76,12 @@ def view(**facts):
             'status': 'building',
             'generation': 2,
             'serial': 5,
-            'source': {'template': TEMPLATE, 'parameters': {'count': 3}, 'flavors': FLAVORS, 'images': {}},
+            'source': {
+                'template': TEMPLATE,
+                'parameters': {'count': 3},
+                'flavors': FLAVORS,
+                'images': {},
+            },
             'members': (member('app/web/0'), MemberView('app/web/1', 'unplaced', uuid_of('b'))),
             'moves': (Move('app/web/0', 'a', 'b', uuid_of('server'), 'too near'),),
             'warnings': ('one node tells no rack',),
@@ -170,7 +176,11 @@ def test_all_that_is_told_of_a_group(caller):
     assert (made.created_at.timestamp(), made.updated_at.timestamp()) == (NOW, NOW + 1)
     assert (made.expires_at, made.warnings) == (None, ['one node tells no rack'])
     first, second = made.members
-    assert (first.path, first.state, first.member_uuid) == ('app/web/0', 'pending', uuid_of('app/web/0'))
+    assert (first.path, first.state, first.member_uuid) == (
+        'app/web/0',
+        'pending',
+        uuid_of('app/web/0'),
+    )
     assert (first.instance_uuid, first.host, first.nodename) == (uuid_of('server'), 'a', 'n')
     assert (first.compute_node_uuid, first.availability_zone) == (uuid_of('node'), 'west')
     assert first.domains == {'host': 'a', 'rack': 'r1'}
@@ -195,12 +205,16 @@ def test_a_template_may_be_a_mapping(caller):
 
 
 def test_flavors_of_the_operator_are_known_and_those_of_the_caller_go_first(caller, tmp_path):
-    (tmp_path / 'flavors.yaml').write_text('small: {vcpus: 1, ram: 512}\nlarge: {vcpus: 8, ram: 512}\n')
+    (tmp_path / 'flavors.yaml').write_text(
+        'small: {vcpus: 1, ram: 512}\nlarge: {vcpus: 8, ram: 512}\n'
+    )
     with settings({'groups.flavors': str(tmp_path / 'flavors.yaml')}):
         caller.create(TEMPLATE)
         caller.create(TEMPLATE, flavors={'small': {'vcpus': 2, 'ram': 512}})
         caller.create(TEMPLATE.replace('small', 'large'), flavors=FLAVORS)
-    cpus = [{one.flavor.vcpus for one in told[1][0].members.values()} for told in caller.engine.told]
+    cpus = [
+        {one.flavor.vcpus for one in told[1][0].members.values()} for told in caller.engine.told
+    ]
     assert cpus == [{1}, {2}, {8}]
     assert caller.engine.told[0][1][1]['flavors'] == {}
 
@@ -210,14 +224,20 @@ def test_a_group_is_updated(caller):
         GROUP, TEMPLATE, {'count': 4}, FLAVORS, generation=2, dry_run=True, project_id='p', ttl=5
     )
     ((method, (uuid, definition, source), told),) = caller.engine.told
-    assert (method, uuid, len(definition.members), source['parameters']) == ('update', GROUP, 4, {'count': 4})
+    assert (method, uuid, len(definition.members), source['parameters']) == (
+        'update',
+        GROUP,
+        4,
+        {'count': 4},
+    )
     del told['context'], told['allowance']
     assert told == {'generation': 2, 'dry_run': True, 'project_id': 'p', 'ttl_s': 5}
     assert [move.path for move in made.moves] == ['app/web/0']
 
 
 @pytest.mark.parametrize(
-    'dry_run, found', [pytest.param(False, None, id='done'), pytest.param(True, GROUP, id='a trial')]
+    'dry_run, found',
+    [pytest.param(False, None, id='done'), pytest.param(True, GROUP, id='a trial')],
 )
 def test_a_group_is_deleted(caller, dry_run, found):
     gone = caller.delete(GROUP, generation=2, dry_run=dry_run, project_id='p')
@@ -241,9 +261,14 @@ def test_a_list_tells_neither_members_nor_templates(caller):
     [
         pytest.param('show', {'project_id': 'p'}, {'project_id': 'p'}, id='show'),
         pytest.param(
-            'plan', {'replan': True}, {'project_id': None, 'replan': True, 'dry_run': False}, id='plan'
+            'plan',
+            {'replan': True},
+            {'project_id': None, 'replan': True, 'dry_run': False},
+            id='plan',
         ),
-        pytest.param('renew', {'ttl': 9}, {'ttl_s': 9, 'project_id': None, 'dry_run': False}, id='renew'),
+        pytest.param(
+            'renew', {'ttl': 9}, {'ttl_s': 9, 'project_id': None, 'dry_run': False}, id='renew'
+        ),
         pytest.param(
             'renew',
             {'dry_run': True},
@@ -280,13 +305,19 @@ LONG = 'x' * 256
     [
         pytest.param('create', {'template': None}, 'template', id='no template'),
         pytest.param('create', {'template': 7}, 'template', id='a number'),
-        pytest.param('create', {'template': f'# {"x" * groups.LONGEST}'}, 'template', id='very long'),
-        pytest.param('create', {'template': {'x': 'y' * groups.LONGEST}}, 'template', id='very long mapping'),
+        pytest.param(
+            'create', {'template': f'# {"x" * groups.LONGEST}'}, 'template', id='very long'
+        ),
+        pytest.param(
+            'create', {'template': {'x': 'y' * groups.LONGEST}}, 'template', id='very long mapping'
+        ),
         pytest.param('create', {'name': LONG}, 'name', id='long name'),
         pytest.param('create', {'name': ''}, 'name', id='empty name'),
         pytest.param('create', {'name': 'two\nlines'}, 'name', id='name on two lines'),
         pytest.param('create', {'parameters': []}, 'parameters', id='parameters'),
-        pytest.param('create', {'parameters': {LONG: 1}}, 'parameters', id='long name of a parameter'),
+        pytest.param(
+            'create', {'parameters': {LONG: 1}}, 'parameters', id='long name of a parameter'
+        ),
         pytest.param('create', {'flavors': 'small'}, 'flavors', id='flavors'),
         pytest.param('create', {'images': [1]}, 'images', id='images'),
         pytest.param('create', {'ttl': 0}, 'ttl', id='no time'),
@@ -298,7 +329,9 @@ LONG = 'x' * 256
         pytest.param('update', {'project_id': LONG}, 'project_id', id='project'),
         pytest.param('update', {'dry_run': None}, 'dry_run', id='a trial or not'),
         pytest.param('delete', {'uuid': GROUP.upper()}, 'uuid', id='delete nothing'),
-        pytest.param('delete', {'uuid': GROUP, 'generation': True}, 'generation', id='true is no generation'),
+        pytest.param(
+            'delete', {'uuid': GROUP, 'generation': True}, 'generation', id='true is no generation'
+        ),
         pytest.param('show', {'uuid': 7}, 'uuid', id='show nothing'),
         pytest.param('list', {'marker': 'x'}, 'marker', id='marker'),
         pytest.param('list', {'limit': -1}, 'limit', id='limit'),
@@ -319,7 +352,9 @@ def test_arguments_that_make_no_sense(caller, method, arguments, where):
 
 def test_a_caller_whose_name_no_database_takes(caller):
     with pytest.raises(errors.InvalidRequest, match='user_id of the caller'):
-        caller.create(TEMPLATE, flavors=FLAVORS, context=RequestContext(overwrite=False, user_id=LONG))
+        caller.create(
+            TEMPLATE, flavors=FLAVORS, context=RequestContext(overwrite=False, user_id=LONG)
+        )
     assert caller.engine.told == []
 
 
@@ -345,11 +380,19 @@ def test_more_members_than_a_group_may_have(caller):
 
 
 def test_a_file_of_flavors_that_is_away(caller, tmp_path):
-    with settings({'groups.flavors': f'{tmp_path}/none'}), pytest.raises(errors.BadConfig, match='flavors'):
+    with (
+        settings({'groups.flavors': f'{tmp_path}/none'}),
+        pytest.raises(errors.BadConfig, match='flavors'),
+    ):
         caller.create(TEMPLATE)
 
 
-DETAILS = {'words': 'too small', 'failing': ['small', 'VCPU', 'r1', 3, 4], 'core': None, 'proven': True}
+DETAILS = {
+    'words': 'too small',
+    'failing': ['small', 'VCPU', 'r1', 3, 4],
+    'core': None,
+    'proven': True,
+}
 
 
 @pytest.mark.parametrize(
@@ -372,7 +415,9 @@ def test_an_error_of_the_engine_comes_back_whole(caller, error):
 
 
 def test_arguments_that_are_not_known(caller):
-    target = messaging.Target(exchange=rpc.EXCHANGE, topic=rpc.TOPIC, namespace='groups', version='1.0')
+    target = messaging.Target(
+        exchange=rpc.EXCHANGE, topic=rpc.TOPIC, namespace='groups', version='1.0'
+    )
     raw = messaging.get_rpc_client(caller._client.transport, target, timeout=10)
     with pytest.raises(errors.InvalidRequest, match="unexpected keyword argument 'colour'"):
         raw.call({}, 'show', uuid=GROUP, colour='red')

@@ -28,7 +28,9 @@ A, B, NODE, OTHER = uuid_of('instance A'), uuid_of('instance B'), uuid_of('node'
 FULL = ChangeEvent(
     NOW + 0.5,
     (
-        Commit({NODE: (3, 4), OTHER: (1, 2)}, (A, B), (claim(A, NODE), claim(B, OTHER, expires_s=NOW))),
+        Commit(
+            {NODE: (3, 4), OTHER: (1, 2)}, (A, B), (claim(A, NODE), claim(B, OTHER, expires_s=NOW))
+        ),
         Commit({NODE: (4, 5)}, (A,), ()),
     ),
     {OTHER: 7, uuid_of('third'): None},
@@ -48,7 +50,8 @@ class Listener:
 
 
 @pytest.mark.parametrize(
-    'news', [pytest.param(FULL, id='all of it'), pytest.param(ChangeEvent(NOW), id='next to nothing')]
+    'news',
+    [pytest.param(FULL, id='all of it'), pytest.param(ChangeEvent(NOW), id='next to nothing')],
 )
 def test_there_and_back(news):
     assert from_plain(**json.loads(json.dumps(to_plain(news)))) == news

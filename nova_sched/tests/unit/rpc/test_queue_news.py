@@ -28,7 +28,12 @@ class Managers:
         self.asked += 1
         if self.version is None:
             raise errors.NoAnswer('catalogue', 'no manager')
-        return {**CATALOGUE.to_plain(), 'version': self.version, 'aggregates': [], 'disabled': False}
+        return {
+            **CATALOGUE.to_plain(),
+            'version': self.version,
+            'aggregates': [],
+            'disabled': False,
+        }
 
 
 @pytest.fixture

@@ -47,15 +47,20 @@ def dedicated(data):
     if data.get('numa_topology') is None:
         return 0, 0
     cells = [
-        cell['nova_object.data'] for cell in json.loads(data['numa_topology'])['nova_object.data']['cells']
+        cell['nova_object.data']
+        for cell in json.loads(data['numa_topology'])['nova_object.data']['cells']
     ]
-    return sum(len(cell['pcpuset']) for cell in cells), sum(len(cell['pinned_cpus']) for cell in cells)
+    return sum(len(cell['pcpuset']) for cell in cells), sum(
+        len(cell['pinned_cpus']) for cell in cells
+    )
 
 
 @pytest.mark.parametrize('primitive', list(recorded_nodes()))
 def test_a_recorded_node(primitive):
     data = primitive['nova_object.data']
-    found = reports.report(objects.from_primitive(primitive), data['host'], [ONE], cell_uuid=uuid_of('cell'))
+    found = reports.report(
+        objects.from_primitive(primitive), data['host'], [ONE], cell_uuid=uuid_of('cell')
+    )
     assert (found.node_uuid, found.host, found.nodename) == (
         data['uuid'],
         data['host'],
@@ -65,10 +70,18 @@ def test_a_recorded_node(primitive):
     own, pinned = dedicated(data)
     inventories = {
         'VCPU': Inventory(data['vcpus'], 0, data['cpu_allocation_ratio'] or INITIAL['VCPU']),
-        'MEMORY_MB': Inventory(data['memory_mb'], 0, data['ram_allocation_ratio'] or INITIAL['MEMORY_MB']),
-        'DISK_GB': Inventory(data['local_gb'], 0, data['disk_allocation_ratio'] or INITIAL['DISK_GB']),
+        'MEMORY_MB': Inventory(
+            data['memory_mb'], 0, data['ram_allocation_ratio'] or INITIAL['MEMORY_MB']
+        ),
+        'DISK_GB': Inventory(
+            data['local_gb'], 0, data['disk_allocation_ratio'] or INITIAL['DISK_GB']
+        ),
     }
-    used = {'VCPU': data['vcpus_used'], 'MEMORY_MB': data['memory_mb_used'], 'DISK_GB': data['local_gb_used']}
+    used = {
+        'VCPU': data['vcpus_used'],
+        'MEMORY_MB': data['memory_mb_used'],
+        'DISK_GB': data['local_gb_used'],
+    }
     if own:
         inventories['PCPU'], used['PCPU'] = Inventory(own), pinned
     assert (found.inventories, found.used) == (inventories, used)
@@ -109,7 +122,9 @@ def tree(inventories=None, traits=(), **more):
     [
         pytest.param(None, {}, id='no tree'),
         pytest.param(tree(), {}, id='an empty one'),
-        pytest.param(tree({'VCPU': {'total': 4}}), {'VCPU': Inventory(4)}, id='the least that can be said'),
+        pytest.param(
+            tree({'VCPU': {'total': 4}}), {'VCPU': Inventory(4)}, id='the least that can be said'
+        ),
         pytest.param(
             tree(
                 {
@@ -127,10 +142,19 @@ def tree(inventories=None, traits=(), **more):
             id='all that can be said',
         ),
         pytest.param(
-            tree({'CUSTOM_X': {'total': 0}}), {'CUSTOM_X': Inventory(0)}, id='another class beside its own'
+            tree({'CUSTOM_X': {'total': 0}}),
+            {'CUSTOM_X': Inventory(0)},
+            id='another class beside its own',
         ),
         pytest.param(
-            tree(**{uuid_of('gpu'): {'parent_provider_uuid': NODE, 'inventories': {'VGPU': {'total': 8}}}}),
+            tree(
+                **{
+                    uuid_of('gpu'): {
+                        'parent_provider_uuid': NODE,
+                        'inventories': {'VGPU': {'total': 8}},
+                    }
+                }
+            ),
             {},
             id='what a child has is not its own',
         ),
@@ -144,13 +168,19 @@ def test_a_tree_goes_before_the_nodes_own_figures(inventories, found):
 
 def test_traits_are_those_of_the_node_itself():
     child = {uuid_of('gpu'): {'parent_provider_uuid': NODE, 'traits': ['HW_GPU']}}
-    report = reports.report(compute_node(), 'host-0', inventories=tree(traits=['HW_CPU_X86_AVX2'], **child))
+    report = reports.report(
+        compute_node(), 'host-0', inventories=tree(traits=['HW_CPU_X86_AVX2'], **child)
+    )
     assert report.traits == {'HW_CPU_X86_AVX2'}
 
 
 def test_a_tree_with_children_is_kept_as_it_came():
-    whole = tree(**{uuid_of('gpu'): {'parent_provider_uuid': NODE, 'name': 'gpu', 'generation': 3}})
-    assert json.loads(reports.report(compute_node(), 'host-0', inventories=whole).providers) == whole
+    whole = tree(
+        **{uuid_of('gpu'): {'parent_provider_uuid': NODE, 'name': 'gpu', 'generation': 3}}
+    )
+    assert (
+        json.loads(reports.report(compute_node(), 'host-0', inventories=whole).providers) == whole
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,7 +189,9 @@ def test_a_tree_with_children_is_kept_as_it_came():
         pytest.param(None, None, id='not told'),
         pytest.param([], set(), id='none'),
         pytest.param([ONE], {ONE}, id='one'),
-        pytest.param(objects.InstanceList(objects=[objects.Instance(uuid=ONE)]), {ONE}, id='a list object'),
+        pytest.param(
+            objects.InstanceList(objects=[objects.Instance(uuid=ONE)]), {ONE}, id='a list object'
+        ),
     ],
 )
 def test_instances(instances, found):
@@ -175,13 +207,18 @@ def test_instances(instances, found):
 )
 def test_ratio(ratio, found):
     assert (
-        reports.report(compute_node(cpu_allocation_ratio=ratio), 'host-0').inventories['VCPU'].ratio == found
+        reports.report(compute_node(cpu_allocation_ratio=ratio), 'host-0')
+        .inventories['VCPU']
+        .ratio
+        == found
     )
 
 
 def test_stats_that_are_null_count_nothing_and_are_kept():
     """An extra spec without a scope is about hosts that have a stat of its name, be it null."""
-    report = reports.report(compute_node(stats={'failed_builds': None, 'io_workload': '2'}), 'host-0')
+    report = reports.report(
+        compute_node(stats={'failed_builds': None, 'io_workload': '2'}), 'host-0'
+    )
     assert (report.failed_builds, report.io_workload) == (0, 2)
     assert report.stats == {'failed_builds': None, 'io_workload': '2'}
 
@@ -232,12 +269,18 @@ def test_the_name_of_the_sender_goes_for_a_host_that_is_not_set():
         pytest.param({'cpu_allocation_ratio': math.nan}, 'cpu_allocation_ratio', id='NaN'),
         pytest.param({'ram_allocation_ratio': -0.5}, 'ram_allocation_ratio', id='negative ratio'),
         pytest.param({'disk_allocation_ratio': math.inf}, 'disk_allocation_ratio', id='infinite'),
-        pytest.param({'disk_allocation_ratio': 1e6}, 'DISK_GB allocation ratio', id='beyond reason'),
+        pytest.param(
+            {'disk_allocation_ratio': 1e6}, 'DISK_GB allocation ratio', id='beyond reason'
+        ),
         pytest.param({'local_gb': 2**54}, 'DISK_GB total', id='larger than can be'),
         pytest.param({'vcpus': 1, 'vcpus_used': 10_001}, 'VCPU used', id='use beyond reason'),
         pytest.param({'hypervisor_version': -1}, 'hypervisor_version', id='version'),
-        pytest.param({'stats': {'num_instances': '1.5'}}, 'stats[num_instances]', id='half an instance'),
-        pytest.param({'stats': {'io_workload': str(2**31)}}, 'stats[io_workload]', id='too much work'),
+        pytest.param(
+            {'stats': {'num_instances': '1.5'}}, 'stats[num_instances]', id='half an instance'
+        ),
+        pytest.param(
+            {'stats': {'io_workload': str(2**31)}}, 'stats[io_workload]', id='too much work'
+        ),
         pytest.param({'host': 'other'}, 'host', id='another host'),
         pytest.param({'hypervisor_hostname': ''}, 'hypervisor_hostname', id='no name'),
         pytest.param({'hypervisor_hostname': 'x' * 256}, 'hypervisor_hostname', id='a long name'),
@@ -267,25 +310,48 @@ def cells(old, new):
 
 def devices(**fields):
     """One pool of PCI devices with these fields; None: unset."""
-    plain = {'vendor_id': '8086', 'product_id': '1572', 'numa_node': None, 'tags': {}, 'count': 1} | fields
-    made = objects.PciDevicePool(**{name: value for name, value in plain.items() if value is not None})
+    plain = {
+        'vendor_id': '8086',
+        'product_id': '1572',
+        'numa_node': None,
+        'tags': {},
+        'count': 1,
+    } | fields
+    made = objects.PciDevicePool(
+        **{name: value for name, value in plain.items() if value is not None}
+    )
     return {'pci_device_pools': objects.PciDevicePoolList(objects=[made])}
 
 
 @pytest.mark.parametrize(
     'fields, field, why',
     [
-        pytest.param(cells('"id": 1', '"id": 0'), 'numa_topology', 'two cells have one id', id='cells'),
-        pytest.param(cells('"cpuset"', '"cpusets"'), 'numa_topology', 'cpuset', id='no CPUs'),
-        pytest.param(cells('"memory": 4096', '"memory": -1'), 'numa_topology', '-1 is no count', id='memory'),
-        pytest.param(cells('"total": 1000', '"total": -5'), 'numa_topology', '-5 is no count', id='pages'),
         pytest.param(
-            cells('"size_kb": 4', '"size_kb": 0'), 'numa_topology', 'no page size', id='size of pages'
+            cells('"id": 1', '"id": 0'), 'numa_topology', 'two cells have one id', id='cells'
         ),
-        pytest.param(cells('"memory": 4096', '"memory": 1e400'), 'numa_topology', '', id='infinite'),
+        pytest.param(cells('"cpuset"', '"cpusets"'), 'numa_topology', 'cpuset', id='no CPUs'),
+        pytest.param(
+            cells('"memory": 4096', '"memory": -1'), 'numa_topology', '-1 is no count', id='memory'
+        ),
+        pytest.param(
+            cells('"total": 1000', '"total": -5'), 'numa_topology', '-5 is no count', id='pages'
+        ),
+        pytest.param(
+            cells('"size_kb": 4', '"size_kb": 0'),
+            'numa_topology',
+            'no page size',
+            id='size of pages',
+        ),
+        pytest.param(
+            cells('"memory": 4096', '"memory": 1e400'), 'numa_topology', '', id='infinite'
+        ),
         pytest.param(devices(count=-1), 'pci_device_pools', '-1 is no count', id='devices'),
-        pytest.param(devices(count=2**62), 'pci_device_pools', 'is no count', id='more than there can be'),
-        pytest.param(devices(vendor_id=None), 'pci_device_pools', 'vendor_id', id='devices of nobody'),
+        pytest.param(
+            devices(count=2**62), 'pci_device_pools', 'is no count', id='more than there can be'
+        ),
+        pytest.param(
+            devices(vendor_id=None), 'pci_device_pools', 'vendor_id', id='devices of nobody'
+        ),
     ],
 )
 def test_cells_and_devices_that_cannot_be(fields, field, why):
@@ -302,7 +368,8 @@ def test_cells_and_devices_are_taken_over():
 
 
 @pytest.mark.parametrize(
-    'field', ['uuid', 'vcpus', 'memory_mb', 'local_gb', 'vcpus_used', 'memory_mb_used', 'local_gb_used']
+    'field',
+    ['uuid', 'vcpus', 'memory_mb', 'local_gb', 'vcpus_used', 'memory_mb_used', 'local_gb_used'],
 )
 def test_what_must_be_set(field):
     node = compute_node()
@@ -322,14 +389,20 @@ def test_what_must_be_set(field):
     ],
 )
 def test_the_size_of_a_report_is_limited(fields):
-    with settings({'stats.max_report_size': 1024}), pytest.raises(errors.BadReport, match='at most 1024 are'):
+    with (
+        settings({'stats.max_report_size': 1024}),
+        pytest.raises(errors.BadReport, match='at most 1024 are'),
+    ):
         reports.report(compute_node(**fields), 'host-0')
     assert reports.report(compute_node(**fields), 'host-0')
 
 
 def test_the_size_of_a_tree_is_limited():
     large = tree(traits=[f'CUSTOM_{number:060}' for number in range(20)])
-    with settings({'stats.max_report_size': 1024}), pytest.raises(errors.BadReport, match='at most 1024 are'):
+    with (
+        settings({'stats.max_report_size': 1024}),
+        pytest.raises(errors.BadReport, match='at most 1024 are'),
+    ):
         reports.report(compute_node(), 'host-0', inventories=large)
 
 
@@ -339,10 +412,16 @@ def test_the_size_of_a_tree_is_limited():
         pytest.param({'used': {'VGPU': -1}}, 'cannot be true', id='negative use'),
         pytest.param({'used': {'VGPU': 'x'}}, 'ValueError', id='use in words'),
         pytest.param(
-            {'used': {'OTHER': 1}}, 'OTHER is in use, but not in the inventories', id='use of nothing'
+            {'used': {'OTHER': 1}},
+            'OTHER is in use, but not in the inventories',
+            id='use of nothing',
         ),
-        pytest.param({'inventories': {'VGPU': {'total': 1, 'reserved': 2}}}, 'cannot be true', id='reserve'),
-        pytest.param({'inventories': {'VGPU': {'total': 1, 'step_size': 0}}}, 'must be 1 or more', id='step'),
+        pytest.param(
+            {'inventories': {'VGPU': {'total': 1, 'reserved': 2}}}, 'cannot be true', id='reserve'
+        ),
+        pytest.param(
+            {'inventories': {'VGPU': {'total': 1, 'step_size': 0}}}, 'must be 1 or more', id='step'
+        ),
     ],
 )
 def test_a_device_that_cannot_be_is_refused(device, why):

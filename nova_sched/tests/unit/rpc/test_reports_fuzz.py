@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Whatever a node sends: a report that the cluster takes, or an error that names node and field."""
+"""Whatever a node sends: a report that the cluster takes, or an error that names node and
+field."""
 
 import json
 import math
@@ -30,7 +31,9 @@ NODE, CHILD = uuid_of('node host-0'), uuid_of('child')
 odd_numbers = st.one_of(
     st.integers(),
     st.floats(),
-    st.sampled_from([0, 1, -1, 2**31, 2**53, 2**63, 2**64, 10**30, -(10**30), math.nan, math.inf, -math.inf]),
+    st.sampled_from(
+        [0, 1, -1, 2**31, 2**53, 2**63, 2**64, 10**30, -(10**30), math.nan, math.inf, -math.inf]
+    ),
 )
 odd_values = st.one_of(
     st.none(),
@@ -46,18 +49,19 @@ NUMBERS = (
     'hypervisor_version running_vms current_workload cpu_allocation_ratio ram_allocation_ratio '
     'disk_allocation_ratio'
 ).split()
-OTHERS = (
-    'uuid host hypervisor_hostname stats numa_topology metrics host_ip supported_hv_specs cpu_info'.split()
-)
+OTHERS = 'uuid host hypervisor_hostname stats numa_topology metrics host_ip supported_hv_specs cpu_info'.split()
 json_like = st.recursive(
     odd_values,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 counts = st.fixed_dictionaries(
     {},
     optional=dict.fromkeys(
-        ['num_instances', 'io_workload', 'failed_builds', 'x'], st.text(max_size=4) | odd_numbers.map(str)
+        ['num_instances', 'io_workload', 'failed_builds', 'x'],
+        st.text(max_size=4) | odd_numbers.map(str),
     ),
 )
 nodes = st.fixed_dictionaries(
@@ -81,7 +85,8 @@ def thing(name, fields):
             'nova_object.name': st.just(name),
             'nova_object.namespace': st.just('nova'),
             'nova_object.version': st.sampled_from(['1.0', '1.1', '1.2', '1.5']),
-            'nova_object.data': st.fixed_dictionaries({}, optional=parts) | st.fixed_dictionaries(parts),
+            'nova_object.data': st.fixed_dictionaries({}, optional=parts)
+            | st.fixed_dictionaries(parts),
         }
     )
 
@@ -128,10 +133,13 @@ provider = st.fixed_dictionaries(
     {},
     optional={
         'inventories': st.dictionaries(
-            st.sampled_from(['VCPU', 'CUSTOM_X', 'odd name', '']), inventory | odd_values, max_size=3
+            st.sampled_from(['VCPU', 'CUSTOM_X', 'odd name', '']),
+            inventory | odd_values,
+            max_size=3,
         )
         | odd_values,
-        'traits': st.lists(st.sampled_from(['HW_X', 'odd name', '']) | odd_values, max_size=3) | odd_values,
+        'traits': st.lists(st.sampled_from(['HW_X', 'odd name', '']) | odd_values, max_size=3)
+        | odd_values,
         'parent_provider_uuid': st.sampled_from([None, NODE, CHILD]) | odd_values,
         'more': json_like,
     },
@@ -153,7 +161,9 @@ def take(changes, **more):
 
 def judge(found):
     if isinstance(found, errors.Invalid):
-        assert isinstance(found, (errors.BadReport, errors.MalformedObject, errors.IncompatibleObject))
+        assert isinstance(
+            found, (errors.BadReport, errors.MalformedObject, errors.IncompatibleObject)
+        )
         assert all(found.args)
         assert len(str(found)) < 1000
     else:

@@ -34,7 +34,9 @@ def test_objects_travel_in_any_nest():
     assert back['n'] == [1]
 
 
-@pytest.mark.parametrize('serializer', [Serializer(), ServerSerializer()], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    'serializer', [Serializer(), ServerSerializer()], ids=lambda one: type(one).__name__
+)
 def test_a_context_as_nova_sends_it(serializer):
     context = serializer.deserialize_context(CONTEXT)
     assert isinstance(context, RequestContext)
@@ -47,7 +49,9 @@ def test_a_context_as_nova_sends_it(serializer):
 
 
 def test_unknown_keys_of_a_context_are_passed_over():
-    context = Serializer().deserialize_context({**CONTEXT, 'trace_info': {'hmac_key': 'x'}, 'mood': [1]})
+    context = Serializer().deserialize_context(
+        {**CONTEXT, 'trace_info': {'hmac_key': 'x'}, 'mood': [1]}
+    )
     assert context.request_id == CONTEXT['request_id']
     assert not hasattr(context, 'mood')
 

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The dispatcher: a message of another shape than RPC gives it is refused, and leaves no thread behind."""
+"""The dispatcher: a message of another shape than RPC gives it is refused, and leaves no thread
+behind."""
 
 import threading
 import types
@@ -30,7 +31,10 @@ def dispatched(message, context=None, timeout=3600):
     """The answer; raises what would be sent to the caller."""
     dispatcher = Dispatcher([BaseApi()], ServerSerializer(), messaging.ExplicitRPCAccessPolicy)
     incoming = types.SimpleNamespace(
-        message=message, ctxt={} if context is None else context, client_timeout=timeout, heartbeat=list
+        message=message,
+        ctxt={} if context is None else context,
+        client_timeout=timeout,
+        heartbeat=list,
     )
     try:
         return dispatcher.dispatch(incoming)
@@ -48,7 +52,9 @@ def no_thread_is_left():
         assert not thread.is_alive(), thread
 
 
-@pytest.mark.parametrize('timeout', [None, 1800, 2.5, 0, -1, 'soon', [], {}, True, float('inf'), 10**30])
+@pytest.mark.parametrize(
+    'timeout', [None, 1800, 2.5, 0, -1, 'soon', [], {}, True, float('inf'), 10**30]
+)
 def test_a_sound_message_is_answered_whatever_its_timeout(timeout):
     assert dispatched(PING, timeout=timeout) == {'service': 'scheduler', 'arg': 'x'}
 
@@ -64,7 +70,19 @@ def test_a_sound_message_is_answered_whatever_its_timeout(timeout):
         pytest.param({'method': None}, 'method', id='method none'),
         *(
             pytest.param({'version': value}, 'version', id=f'version {value!r}')
-            for value in (None, 1, 1.0, ['1', '0'], {'1': 0}, '', '1', '1.x', '-1.0', '1.0.0.0', '9' * 5000)
+            for value in (
+                None,
+                1,
+                1.0,
+                ['1', '0'],
+                {'1': 0},
+                '',
+                '1',
+                '1.x',
+                '-1.0',
+                '1.0.0.0',
+                '9' * 5000,
+            )
         ),
         *(
             pytest.param({'args': value}, 'args', id=f'args {value!r}')

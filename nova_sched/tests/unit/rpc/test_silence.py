@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of the limits of time for RabbitMQ: they are defaults, and an operator's values are stronger."""
+"""Tests of the limits of time for RabbitMQ: they are defaults, and an operator's values are
+stronger."""
 
 from oslo_config import cfg
 from oslo_messaging._drivers import impl_rabbit
@@ -39,5 +40,7 @@ def test_a_silent_broker_is_noticed_within_15_seconds(tmp_path):
 
 def test_an_operators_values_are_stronger(tmp_path):
     silence.set_defaults()
-    found = options(tmp_path, f'[{GROUP}]\nheartbeat_timeout_threshold = 60\nrabbit_interval_max = 30\n')
+    found = options(
+        tmp_path, f'[{GROUP}]\nheartbeat_timeout_threshold = 60\nrabbit_interval_max = 30\n'
+    )
     assert (found.heartbeat_timeout_threshold, found.rabbit_interval_max) == (60, 30)

@@ -45,13 +45,19 @@ def arguments(name):
 
 def requests(name):
     given = arguments(name)
-    spec = translate.spec(given.get('spec_obj'), given.get('request_spec'), given.get('filter_properties'))
+    spec = translate.spec(
+        given.get('spec_obj'), given.get('request_spec'), given.get('filter_properties')
+    )
     return translate.requests(spec, given.get('instance_uuids'))
 
 
 def facts(request, *left_out):
     """A request's fields, but for these."""
-    names = {field.name for field in dataclasses.fields(Request)} - {'spec', 'instance_uuid', *left_out}
+    names = {field.name for field in dataclasses.fields(Request)} - {
+        'spec',
+        'instance_uuid',
+        *left_out,
+    }
     return {name: getattr(request, name) for name in names}
 
 
@@ -69,7 +75,10 @@ def data_of(value, *path):
 def test_what_the_wire_says_is_what_is_asked(name):
     given = wire(f'select_destinations-{name}')['message']['args']
     spec, flavor = data_of(given['spec_obj']), data_of(given['spec_obj'], 'flavor')
-    image, group = data_of(given['spec_obj'], 'image'), data_of(given['spec_obj'], 'instance_group')
+    image, group = (
+        data_of(given['spec_obj'], 'image'),
+        data_of(given['spec_obj'], 'instance_group'),
+    )
     wanted = data_of(given['spec_obj'], 'requested_destination')
     retried = data_of(given['spec_obj'], 'retry', 'hosts').get('objects', ())
     properties = data_of(given['spec_obj'], 'image', 'properties') if image else {}
@@ -112,8 +121,11 @@ def test_what_the_wire_says_is_what_is_asked(name):
 def test_an_old_form_asks_for_the_same(name):
     new = requests(name.partition('.rpc-')[0])
     old = requests(name)
-    assert [facts(request, 'pieces') for request in old] == [facts(request, 'pieces') for request in new]
-    # The oldest form does not tell its networks; no network needs to be near, and that comes to the same.
+    assert [facts(request, 'pieces') for request in old] == [
+        facts(request, 'pieces') for request in new
+    ]
+    # The oldest form does not tell its networks; no network needs to be near, and that comes to
+    # the same.
     near_nothing = [dataclasses.replace(request.pieces, physnets=None) for request in new]
     assert [dataclasses.replace(request.pieces, physnets=None) for request in old] == near_nothing
 
@@ -138,7 +150,9 @@ def test_one_request_for_each_instance_in_order(name):
     [
         pytest.param('boot-1', {'VCPU': 2, 'MEMORY_MB': 4096, 'DISK_GB': 20}, id='plain'),
         pytest.param(
-            'boot-swap-ephemeral', {'VCPU': 4, 'MEMORY_MB': 8192, 'DISK_GB': 142}, id='swap and ephemeral'
+            'boot-swap-ephemeral',
+            {'VCPU': 4, 'MEMORY_MB': 8192, 'DISK_GB': 142},
+            id='swap and ephemeral',
         ),
         pytest.param('boot-from-volume', {'VCPU': 2, 'MEMORY_MB': 4096}, id='no root disk'),
         pytest.param(
@@ -166,8 +180,12 @@ def test_resources(name, resources):
     'name, required, forbidden',
     [
         pytest.param('boot-1', set(), set(), id='none'),
-        pytest.param('extra-specs-aggregate', {'HW_CPU_X86_AVX2'}, {'CUSTOM_SLOW'}, id='extra specs'),
-        pytest.param('image-properties', {'HW_CPU_X86_AVX', 'CUSTOM_IMG', SECURE_BOOT}, set(), id='image'),
+        pytest.param(
+            'extra-specs-aggregate', {'HW_CPU_X86_AVX2'}, {'CUSTOM_SLOW'}, id='extra specs'
+        ),
+        pytest.param(
+            'image-properties', {'HW_CPU_X86_AVX', 'CUSTOM_IMG', SECURE_BOOT}, set(), id='image'
+        ),
     ],
 )
 def test_traits(name, required, forbidden):
@@ -186,9 +204,13 @@ def test_traits(name, required, forbidden):
         ),
         pytest.param('unshelve', Destination(cell_uuid=CELL), id='a cell'),
         pytest.param(
-            'resize-cross-cell', Destination(cell_uuid=CELL, allow_cross_cell_move=True), id='any cell'
+            'resize-cross-cell',
+            Destination(cell_uuid=CELL, allow_cross_cell_move=True),
+            id='any cell',
         ),
-        pytest.param('cold-migrate-to-host', Destination('cmp04', 'cmp04', CELL), id='all of them'),
+        pytest.param(
+            'cold-migrate-to-host', Destination('cmp04', 'cmp04', CELL), id='all of them'
+        ),
     ],
 )
 def test_destinations(name, destination):
@@ -205,7 +227,9 @@ def with_secrets():
     """A request for a cell, with all that a conductor knows of it."""
     destination = objects.Destination(
         cell=objects.CellMapping(
-            uuid=CELL, transport_url='rabbit://user:secret@x', database_connection='mysql://user:secret@x'
+            uuid=CELL,
+            transport_url='rabbit://user:secret@x',
+            database_connection='mysql://user:secret@x',
         )
     )
     spec = arguments('boot-1')['spec_obj']
@@ -223,7 +247,9 @@ def test_secrets_of_a_cell_are_not_kept():
     text = translate.kept_text(spec)
     assert 'secret' not in text
     assert translate.kept_spec(text).requested_destination.cell.uuid == CELL
-    assert 'secret' in spec.requested_destination.cell.transport_url  # the caller's own stays as it was
+    assert (
+        'secret' in spec.requested_destination.cell.transport_url
+    )  # the caller's own stays as it was
 
 
 def test_a_cell_without_uuid_is_kept_without_secrets():
@@ -237,7 +263,9 @@ def test_a_cell_without_uuid_is_kept_without_secrets():
 @pytest.mark.parametrize('name', CALLS)
 def test_what_is_kept_asks_for_the_same(name):
     given = arguments(name)
-    spec = translate.spec(given.get('spec_obj'), given.get('request_spec'), given.get('filter_properties'))
+    spec = translate.spec(
+        given.get('spec_obj'), given.get('request_spec'), given.get('filter_properties')
+    )
     again = translate.kept_spec(translate.kept_text(spec))
     first, second = (translate.requests(one, [uuid_of('one')])[0] for one in (spec, again))
     assert facts(first) == facts(second)
@@ -277,5 +305,7 @@ def test_the_size_of_hints_is_limited(hints, accepted):
         if accepted:
             assert translate.requests(spec, [uuid_of('one')])[0].hints == hints
         else:
-            with pytest.raises(errors.InvalidRequest, match='scheduler_hints: they have 257 characters'):
+            with pytest.raises(
+                errors.InvalidRequest, match='scheduler_hints: they have 257 characters'
+            ):
                 translate.requests(spec, [uuid_of('one')])

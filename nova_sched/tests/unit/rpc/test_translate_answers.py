@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the engine answers, as it travels; and aggregates, instances and services, as they are read."""
+"""What the engine answers, as it travels; and aggregates, instances and services, as they are
+read."""
 
 import datetime
 
@@ -42,9 +43,15 @@ def selected(**words):
 
 
 def test_selections():
-    ((chosen, alternate),) = translate.selections([[selected(), selected(host='b')]], as_objects=True)
+    ((chosen, alternate),) = translate.selections(
+        [[selected(), selected(host='b')]], as_objects=True
+    )
     assert chosen.obj_to_primitive()['nova_object.version'] == '1.1'
-    assert (chosen.compute_node_uuid, chosen.service_host, chosen.nodename) == (uuid_of('node'), 'a', 'n')
+    assert (chosen.compute_node_uuid, chosen.service_host, chosen.nodename) == (
+        uuid_of('node'),
+        'a',
+        'n',
+    )
     assert (chosen.cell_uuid, chosen.availability_zone) == (CELL, 'z')
     assert (chosen.allocation_request, chosen.allocation_request_version) == ('{}', '1.36')
     assert alternate.service_host == 'b'
@@ -57,7 +64,9 @@ def test_selections_for_old_callers():
         {'host': 'a', 'nodename': 'n', 'limits': {}},
         {'host': 'c', 'nodename': 'n', 'limits': {}},
     ]
-    assert {tuple(one) for one in found} == {tuple(one) for one in wire('result-legacy-dicts')['primitive']}
+    assert {tuple(one) for one in found} == {
+        tuple(one) for one in wire('result-legacy-dicts')['primitive']
+    }
 
 
 NUMA = Limits(4.0, 1.0, frozenset(['physnet0']))
@@ -74,7 +83,9 @@ def test_limits_are_those_that_nova_sends(name, limits):
     """Every field is set: a conductor that makes a dict of them reads them all."""
     one = objects.to_primitive(translate.selection(selected(limits=limits)))
     theirs = wire(name)['primitive'][0][0]
-    assert comparable(one['nova_object.data']['limits']) == comparable(theirs['nova_object.data']['limits'])
+    assert comparable(one['nova_object.data']['limits']) == comparable(
+        theirs['nova_object.data']['limits']
+    )
 
 
 def test_limits_for_old_callers():
@@ -111,7 +122,12 @@ def test_a_cloud_with_one_cell_that_nobody_named():
 def test_claim_info():
     claim = Claim(uuid_of('one'), uuid_of('node'), {'VCPU': 1}, created_s=0.0, expires_s=60.0)
     info = translate.claim_info(claim, ('a', 'n'))
-    assert (info.instance_uuid, info.host, info.nodename, info.state) == (uuid_of('one'), 'a', 'n', 'pending')
+    assert (info.instance_uuid, info.host, info.nodename, info.state) == (
+        uuid_of('one'),
+        'a',
+        'n',
+        'pending',
+    )
     assert info.resources == {'VCPU': 1}
     assert info.created_at == datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
     assert info.expires_at == datetime.datetime(1970, 1, 1, 0, 1, tzinfo=datetime.UTC)
@@ -119,17 +135,21 @@ def test_claim_info():
 
 def test_claim_info_tells_what_is_held():
     has = machine(
-        cell(0, [], [3]), cell(1, [], range(4, 8)), pools=[pool(2, 1, x=None, y='1'), pool(1, 1, 'dead')]
+        cell(0, [], [3]),
+        cell(1, [], range(4, 8)),
+        pools=[pool(2, 1, x=None, y='1'), pool(1, 1, 'dead')],
     )
     parts = has.fit(wanted(dedicated(2), requests=[device(2)]))
-    info = translate.claim_info(Claim(uuid_of('one'), uuid_of('node'), {'PCPU': 2}, parts=parts), ('a', 'n'))
+    info = translate.claim_info(
+        Claim(uuid_of('one'), uuid_of('node'), {'PCPU': 2}, parts=parts), ('a', 'n')
+    )
     (found,) = info.numa_topology.cells
     assert (found.id, found.cpu_pinning, found.memory) == (1, {0: 4, 1: 5}, 128)
     (devices,) = info.pci_device_pools.objects
     assert (devices.vendor_id, devices.count, devices.tags) == ('8086', 2, {'x': None, 'y': '1'})
-    assert objects.to_primitive(objects.from_primitive(objects.to_primitive(info))) == objects.to_primitive(
-        info
-    )
+    assert objects.to_primitive(
+        objects.from_primitive(objects.to_primitive(info))
+    ) == objects.to_primitive(info)
 
 
 def test_claim_info_of_amounts_alone():
@@ -163,7 +183,9 @@ def test_aggregates(given):
 
 
 def test_an_aggregate_of_which_little_is_set():
-    assert translate.aggregates(objects.Aggregate(id=1)) == [Aggregate(1, '1', frozenset(), {}, None)]
+    assert translate.aggregates(objects.Aggregate(id=1)) == [
+        Aggregate(1, '1', frozenset(), {}, None)
+    ]
 
 
 def test_recorded_aggregates():
@@ -206,7 +228,9 @@ NOON = datetime.datetime(2030, 1, 1, 12, tzinfo=datetime.UTC)
             (True, 'x', True, NOON.timestamp()),
             id='all is set',
         ),
-        pytest.param({'last_seen_up': None, 'disabled_reason': None}, (None, None, None, 0.0), id='nulls'),
+        pytest.param(
+            {'last_seen_up': None, 'disabled_reason': None}, (None, None, None, 0.0), id='nulls'
+        ),
     ],
 )
 def test_service(given, found):

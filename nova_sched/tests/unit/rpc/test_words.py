@@ -58,7 +58,9 @@ def test_number(value, good):
     if good:
         assert words.number(value, 'here') == value
     else:
-        with pytest.raises(errors.InvalidRequest, match=r'Invalid request, here: .* is no number from 1'):
+        with pytest.raises(
+            errors.InvalidRequest, match=r'Invalid request, here: .* is no number from 1'
+        ):
             words.number(value, 'here')
 
 
@@ -154,7 +156,9 @@ def nested(levels):
     'value, why',
     [
         pytest.param(objects.Flavor(), 'here: a Flavor is no plain value', id='an object'),
-        pytest.param({'a': [{'b': objects.Flavor()}]}, 'here.a.b: a Flavor', id='an object inside'),
+        pytest.param(
+            {'a': [{'b': objects.Flavor()}]}, 'here.a.b: a Flavor', id='an object inside'
+        ),
         pytest.param({1: 2}, 'the key 1 is no text', id='a key'),
         pytest.param((1,), 'a tuple', id='a tuple'),
         pytest.param(b'x', 'a bytes', id='bytes'),
@@ -174,7 +178,9 @@ def test_not_plain(value, why):
     'value, where',
     [
         pytest.param({'a': ['ok', 'nul\0']}, 'message.a', id='NUL'),
-        pytest.param([{'nova_object.data': {'name': 'half \ud800'}}], 'message.name', id='in an object'),
+        pytest.param(
+            [{'nova_object.data': {'name': 'half \ud800'}}], 'message.name', id='in an object'
+        ),
         pytest.param({'half \udfff': 1}, 'a key of message', id='a key'),
         pytest.param(nested(5000), 'message', id='deep'),
         pytest.param({'k' * 10_000: 'nul\0'}, 'kkk', id='below a long key'),
@@ -191,5 +197,6 @@ def test_text_inside(value, where):
     'value', ['nul\0', None, 7, {'a': 'größe\n\U0001f600 \\x00 \\ud800'}, [b'\0']], ids=repr
 )
 def test_sound_text(value):
-    """A text by itself is for those who know what it is; a backslash is a character like others."""
+    """A text by itself is for those who know what it is; a backslash is a character like
+    others."""
     words.check_text(value)

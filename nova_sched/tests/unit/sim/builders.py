@@ -52,8 +52,11 @@ def node(*names, flavor=SMALL, **words):
 
 
 def result(nodes=None, **fields):
-    """The Result of a run without events on these nodes; ``fields`` are those of Result and of Tally."""
+    """The Result of a run without events on these nodes; ``fields`` are those of Result and of
+    Tally."""
     nodes = nodes or [node('one', 'two')]
-    tally = Tally(**{name: fields.pop(name) for name in list(fields) if name in Tally.__dataclass_fields__})
+    tally = Tally(
+        **{name: fields.pop(name) for name in list(fields) if name in Tally.__dataclass_fields__}
+    )
     tally.history = tally.history or [(0.0, use_by_zone(nodes))]
     return Result(**{'settings': Settings(plan()), 'tally': tally, 'nodes': nodes, **fields})

@@ -40,7 +40,10 @@ def running(host, *instances):
         pytest.param([account('x', A, B)], [running('x', A, B)], [], id='all is well'),
         pytest.param([account('x', used=8)], [running('x')], [], id='exactly full'),
         pytest.param(
-            [account('x', used=9)], [running('x')], ['x is over its capacity: VCPU 9 of 8'], id='full'
+            [account('x', used=9)],
+            [running('x')],
+            ['x is over its capacity: VCPU 9 of 8'],
+            id='full',
         ),
         pytest.param(
             [audit.Account('x', {'CUSTOM_GPU': 1}, {'VCPU': 8}, frozenset())],
@@ -80,7 +83,9 @@ def test_faults(accounts, nodes, faults):
 
 def test_accounts_from_a_store():
     store = MemoryClaimStore()
-    facts = builders.report('x', vcpus=8, vcpus_used=3, memory_mb=4096, memory_mb_reserved=512, disk_gb=None)
+    facts = builders.report(
+        'x', vcpus=8, vcpus_used=3, memory_mb=4096, memory_mb_reserved=512, disk_gb=None
+    )
     store.report([facts], now_s=1.0)
     claim = builders.claim(A, facts.node_uuid, vcpus=2, memory_mb=1024)
     assert store.commit([Placement((claim,))])[0].won
@@ -92,7 +97,12 @@ def test_accounts_from_a_store():
 
 def test_accounts_from_what_the_scheduler_answered():
     one = node('a', 'b', vcpus=8)
-    answers = {one.host: {'claims': {A: 'confirmed', B: 'confirmed', C: 'pending'}, 'foreign': {'VCPU': 1}}}
+    answers = {
+        one.host: {
+            'claims': {A: 'confirmed', B: 'confirmed', C: 'pending'},
+            'foreign': {'VCPU': 1},
+        }
+    }
     fleet = types.SimpleNamespace(nodes={one.host: one}, answers=answers)
     (found,) = audit.from_answers(fleet)
     assert (found.host, found.holders) == (one.host, {A, B, C})

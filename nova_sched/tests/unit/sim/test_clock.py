@@ -23,7 +23,9 @@ from nova_sched.sim.clock import Clock
         pytest.param([(5, 'a')], [4], [[]], id='not yet'),
         pytest.param([(5, 'a')], [5], [['a']], id='exactly now'),
         pytest.param([(5, 'a'), (3, 'b')], [10], [['b', 'a']], id='in order of time'),
-        pytest.param([(5, 'b'), (5, 'a')], [10], [['b', 'a']], id='at one time in order of asking'),
+        pytest.param(
+            [(5, 'b'), (5, 'a')], [10], [['b', 'a']], id='at one time in order of asking'
+        ),
         pytest.param([(5, 'a'), (15, 'b')], [10, 20, 30], [['a'], ['b'], []], id='each once'),
         pytest.param([(5, {}), (5, {})], [10], [[{}, {}]], id='what cannot be compared'),
     ],

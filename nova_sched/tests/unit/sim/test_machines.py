@@ -29,9 +29,15 @@ from nova_sched.tests.unit.sim.builders import GIB, node, plan, requests
     [
         pytest.param({'nodes': 1}, [1], [1], id='one'),
         pytest.param({'nodes': 6, 'zones': 3}, [2, 2, 2], [2, 2, 2], id='zones are alike'),
-        pytest.param({'nodes': 8, 'zones': 2, 'racks': 2}, [4, 4], [2, 2, 2, 2], id='racks are alike'),
-        pytest.param({'nodes': 5, 'zones': 2, 'racks': 2}, [3, 2], [2, 1, 1, 1], id='what is left over'),
-        pytest.param({'nodes': 2, 'zones': 3, 'racks': 4}, [1, 1], [1, 1], id='more zones than nodes'),
+        pytest.param(
+            {'nodes': 8, 'zones': 2, 'racks': 2}, [4, 4], [2, 2, 2, 2], id='racks are alike'
+        ),
+        pytest.param(
+            {'nodes': 5, 'zones': 2, 'racks': 2}, [3, 2], [2, 1, 1, 1], id='what is left over'
+        ),
+        pytest.param(
+            {'nodes': 2, 'zones': 3, 'racks': 4}, [1, 1], [1, 1], id='more zones than nodes'
+        ),
     ],
 )
 def test_nodes_are_spread_over_zones_and_racks(words, zones, racks):
@@ -43,7 +49,9 @@ def test_nodes_are_spread_over_zones_and_racks(words, zones, racks):
 
 def test_the_same_plan_makes_the_same_nodes():
     first, second = (machines.machines(plan(nodes=40, disabled=0.3, seed=7)) for _ in range(2))
-    assert [(one.uuid, one.disabled) for one in first] == [(one.uuid, one.disabled) for one in second]
+    assert [(one.uuid, one.disabled) for one in first] == [
+        (one.uuid, one.disabled) for one in second
+    ]
     other = machines.machines(plan(nodes=40, disabled=0.3, seed=8))
     assert [one.disabled for one in first] != [one.disabled for one in other]
     assert any(one.disabled for one in first)
@@ -55,7 +63,9 @@ def test_a_report_is_accepted_and_tells_what_the_node_has():
     one.build(*requests('server', flavor=Flavor('f', 2, 3 * GIB)))
     stats, instances = one.report()
     report = reports.report(stats, one.host, instances, one.inventories)
-    assert {name: inventory.capacity for name, inventory in report.inventories.items()} == one.capacity()
+    assert {
+        name: inventory.capacity for name, inventory in report.inventories.items()
+    } == one.capacity()
     assert one.capacity() == {'VCPU': 8, 'MEMORY_MB': 16 * GIB, 'DISK_GB': 100}
     assert report.instances == {uuid_of('server')}
     assert (report.used['VCPU'], report.used['MEMORY_MB']) == (2, 7 * GIB)

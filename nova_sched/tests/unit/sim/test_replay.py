@@ -47,7 +47,14 @@ def test_a_tally():
     tally.add(arrival(3), None, Boot({'a': 'host', 'b': 'host'}, 0.5, moved=1, failed=1))
     tally.add(arrival(2), 'zone-1', Boot({}, 0.1, 'Of 9 hosts, RamFilter removed the last 9.'))
     tally.add(arrival(4), 'zone-1', Boot({}, 0.1, 'Of 8 hosts, RamFilter removed the last 7.'))
-    counts = (tally.requests, tally.servers, tally.placed, tally.refused, tally.failed, tally.moved)
+    counts = (
+        tally.requests,
+        tally.servers,
+        tally.placed,
+        tally.refused,
+        tally.failed,
+        tally.moved,
+    )
     assert counts == (3, 9, 2, 6, 1, 1)
     assert tally.running == 2
     assert tally.latencies_s == [0.5, 0.1, 0.1]

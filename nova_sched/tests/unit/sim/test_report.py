@@ -112,11 +112,21 @@ def test_no_values_have_no_percentile():
         ),
         pytest.param(
             {'refusals': {'RamFilter': Refusal(2, 9), 'CoreFilter': Refusal(1, 30)}},
-            ['CoreFilter 1 30 1 vCPU, 1 GiB in any zone', 'RamFilter 2 9 1 vCPU, 1 GiB in any zone'],
+            [
+                'CoreFilter 1 30 1 vCPU, 1 GiB in any zone',
+                'RamFilter 2 9 1 vCPU, 1 GiB in any zone',
+            ],
             id='refusals, the most servers first',
         ),
         pytest.param(
-            {'took_s': 2.0, 'requests': 300, 'placed': 500, 'began_s': 600.0, 'now_s': 7800.0, 'reports': 40},
+            {
+                'took_s': 2.0,
+                'requests': 300,
+                'placed': 500,
+                'began_s': 600.0,
+                'now_s': 7800.0,
+                'reports': 40,
+            },
             [
                 'How fast: 150 requests, 250 servers a second',
                 '2:00 h of the trace took 2.0 s, with 40 reports of nodes, and 32 calls in flight.',
@@ -145,7 +155,9 @@ def test_no_values_have_no_percentile():
         ),
         pytest.param(
             {'placed': 2, 'embedded': True},
-            ['Checked in the database: no node over its capacity, one claim for each of 2 running servers.'],
+            [
+                'Checked in the database: no node over its capacity, one claim for each of 2 running servers.'
+            ],
             id='all is well',
         ),
         pytest.param(
@@ -201,7 +213,10 @@ def test_what_is_about_to_happen(machine, lines):
     settings = Settings(plan(nodes=1200, zones=3, racks=4, vcpus=8, memory_gib=16), zoned=0.25)
     report.announce(screen, settings, machine, 'a trace')
     text = screen.file.getvalue().splitlines()
-    assert text[0] == 'Compute nodes: 1,200 simulated, of 8 vCPUs and 16 GiB each, in 3 zones of 4 racks.'
+    assert (
+        text[0]
+        == 'Compute nodes: 1,200 simulated, of 8 vCPUs and 16 GiB each, in 3 zones of 4 racks.'
+    )
     assert text[-1] == 'Requests: a trace. Zones are made up: 25% of the tenants insist on one.'
     assert len(text) == lines
     assert machine is None or '6 vCPUs, 10.0 GiB of memory, 2000 GiB of disk' in text[1]
@@ -219,7 +234,9 @@ def test_scripts_get_plain_values():
         violations=['one'],
     )
     found = json.loads(json.dumps(report.as_dict(made), allow_nan=False))
-    assert {name: found[name] for name in ('requests', 'servers', 'placed', 'refused', 'running')} == {
+    assert {
+        name: found[name] for name in ('requests', 'servers', 'placed', 'refused', 'running')
+    } == {
         'requests': 2,
         'servers': 5,
         'placed': 2,
@@ -243,8 +260,14 @@ def test_progress_without_a_terminal_is_a_line_now_and_then():
         for done in range(1, 41):
             watch(tally(done, now_s=60.0 * done))
     first, last = screen.file.getvalue().splitlines()
-    assert first.split() == 'trace 0:01 h 1/40 requests placed 1,234 refused 5 running 1,200 6 s'.split()
-    assert last.split() == 'trace 0:40 h 40/40 requests placed 1,234 refused 5 running 1,200 6 s'.split()
+    assert (
+        first.split()
+        == 'trace 0:01 h 1/40 requests placed 1,234 refused 5 running 1,200 6 s'.split()
+    )
+    assert (
+        last.split()
+        == 'trace 0:40 h 40/40 requests placed 1,234 refused 5 running 1,200 6 s'.split()
+    )
 
 
 @pytest.mark.parametrize('width', [80, 120])

@@ -26,7 +26,9 @@ SMALL, LARGE = trace.Flavor('s', 1, 768), trace.Flavor('l', 16, 114688)
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / 'flavors.csv').write_text('flavor,vcpus,memory_gb\ns,1,0.75\nl,16,112\n')
-    (tmp_path / 'duration_bins.csv').write_text('duration_bin,min_s,max_s\n0,0,0\n1,300,300\n2,3900,7200\n')
+    (tmp_path / 'duration_bins.csv').write_text(
+        'duration_bin,min_s,max_s\n0,0,0\n1,300,300\n2,3900,7200\n'
+    )
     return tmp_path
 
 
@@ -37,7 +39,9 @@ def folder(tmp_path):
         pytest.param('300,7,s,0,1', [(300, '7', SMALL, (300,))], id='one server'),
         pytest.param('300,7,s,0,2', [(300, '7', SMALL, (5550,))], id='middle of the bin'),
         pytest.param('300,7,s,1,2', [(300, '7', SMALL, (None,))], id='censored: for ever'),
-        pytest.param('300,7,s,0,0\n300,7,s,0,1', [(300, '7', SMALL, (0, 300))], id='one batch, one request'),
+        pytest.param(
+            '300,7,s,0,0\n300,7,s,0,1', [(300, '7', SMALL, (0, 300))], id='one batch, one request'
+        ),
         pytest.param(
             '300,7,s,0,0\n300,7,l,0,0\n300,7,s,0,1',
             [(300, '7', SMALL, (0, 300)), (300, '7', LARGE, (0,))],
@@ -85,7 +89,9 @@ def test_a_bad_row_is_named(folder, rows, where, why):
     [
         pytest.param('missing.csv', None, 'No such file', id='no such file'),
         pytest.param('plain.csv.gz', b'time_s', 'gzip', id='not compressed'),
-        pytest.param('cut.csv.gz', gzip.compress(HEAD.encode() * 9)[:-12], 'ended', id='cut short'),
+        pytest.param(
+            'cut.csv.gz', gzip.compress(HEAD.encode() * 9)[:-12], 'ended', id='cut short'
+        ),
         pytest.param('binary.csv', b'\xff\xfe\x00', 'decode', id='not text'),
         pytest.param('other.csv', b'a,b\n1,2\n', 'is not known', id='another table'),
     ],

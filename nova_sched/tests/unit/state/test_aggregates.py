@@ -46,7 +46,11 @@ def test_zones(texts, named):
 
 
 def test_values():
-    made = [aggregate(1, ['h'], tier='a, b'), aggregate(2, ['h'], tier='b'), aggregate(3, ['h'], other='c')]
+    made = [
+        aggregate(1, ['h'], tier='a, b'),
+        aggregate(2, ['h'], tier='b'),
+        aggregate(3, ['h'], other='c'),
+    ]
     assert values(made, 'tier') == {'a', 'b'}
     assert values(made, 'none') == set()
     assert values([aggregate(1, ['h'], tier='')], 'tier') == {''}
@@ -76,7 +80,9 @@ names = st.sampled_from(['h0', 'h1', 'h2', 'h3'])
 metadata = st.dictionaries(
     st.sampled_from(['availability_zone', 'most']), st.sampled_from(['1', '2', 'a, b'])
 )
-steps = st.lists(st.tuples(st.integers(1, 4), st.none() | st.tuples(st.frozensets(names), metadata)))
+steps = st.lists(
+    st.tuples(st.integers(1, 4), st.none() | st.tuples(st.frozensets(names), metadata))
+)
 
 
 @given(steps)
@@ -89,7 +95,9 @@ def test_aggregates_come_change_and_go(steps):
         if one is not None:
             model[at] = one
         touched = made.replace(at, one)
-        assert touched == (before.hosts if before else frozenset()) | (one.hosts if one else frozenset())
+        assert touched == (before.hosts if before else frozenset()) | (
+            one.hosts if one else frozenset()
+        )
         for host in touched:
             old, slots[host] = slots[host], made.slot(host)
             made.sets.drop(old)

@@ -46,7 +46,9 @@ def test_attribute(name, value, has):
     assert has_attribute(THING, name) is has
 
 
-@pytest.mark.parametrize('thing', [None, 7, 'text', [], types.SimpleNamespace(stats=None)], ids=repr)
+@pytest.mark.parametrize(
+    'thing', [None, 7, 'text', [], types.SimpleNamespace(stats=None)], ids=repr
+)
 def test_things_without_facts(thing):
     assert attribute(thing, 'missing') is None
     assert not has_attribute(thing, 'missing')
@@ -75,15 +77,22 @@ def test_columns_say_what_host_states_say(name):
     assert seen.has_attribute(name).tolist() == [has_attribute(state, name) for state in states]
     values = [attribute(state, name) for state in states]
     asked = []
-    found = seen.map_attribute(name, lambda value: asked.append(value) or str(value) == str(values[1]))
+    found = seen.map_attribute(
+        name, lambda value: asked.append(value) or str(value) == str(values[1])
+    )
     assert found.dtype == bool
-    assert found.tolist() == [value is not None and str(value) == str(values[1]) for value in values]
+    assert found.tolist() == [
+        value is not None and str(value) == str(values[1]) for value in values
+    ]
     assert None not in asked
 
 
 def test_a_column_is_judged_once_for_each_value():
     seen, asked = hosts(1000, vcpus=[1, 2] * 500, cpu_info=['{}', None] * 500), []
-    assert seen.map_attribute('vcpus_total', lambda value: asked.append(value) or value == 2).sum() == 500
+    assert (
+        seen.map_attribute('vcpus_total', lambda value: asked.append(value) or value == 2).sum()
+        == 500
+    )
     assert seen.map_attribute('cpu_info', lambda value: asked.append(value) or True).sum() == 500
     assert asked == [1, 2, '{}']
     assert np.all(seen.has_attribute('cpu_info'))
@@ -108,6 +117,8 @@ def test_values_are_those_of_host_states(name):
     alone = [OneHost(seen.state(row)).values(name) for row in range(3)]
     assert [str(found[place]) for place in places] == [str(one) for (one,), _ in alone]
     assert [place.tolist() for _, place in alone] == [[0]] * 3
-    assert [str(one) for (one,), _ in alone] == [str(fact(seen.state(row), name)) for row in range(3)]
+    assert [str(one) for (one,), _ in alone] == [
+        str(fact(seen.state(row), name)) for row in range(3)
+    ]
     if name == 'vcpus_total':
         assert found == [1, 2]

@@ -136,7 +136,9 @@ def test_what_is_booked_is_taken_until_it_is_taken_back():
 def test_what_does_not_fit_changes_nothing():
     made = cluster(1, vcpus=4, memory_mb=1000)
     node = made.hosts.nodes[0]
-    with pytest.raises(errors.ComputeResourcesUnavailable, match=r'VCPU: 5 asked.*; MEMORY_MB: 2000 asked'):
+    with pytest.raises(
+        errors.ComputeResourcesUnavailable, match=r'VCPU: 5 asked.*; MEMORY_MB: 2000 asked'
+    ):
         made.book(node, request(instance_uuid=A, vcpus=5, memory_mb=2000))
     assert books(made) == (0, 4, 0, 0)
     assert made.hosts.resources[MEMORY_MB].used[0] == 0
@@ -192,6 +194,12 @@ def test_usage_is_what_a_claim_is_judged_by():
     node = made.hosts.nodes[0]
     made.add(claim(A, node.uuid, vcpus=2))
     usage = node.usage(VCPU)
-    assert (usage.total, usage.reserved, usage.ratio, usage.used, usage.largest) == (4, 1, 2.0, 2, 4)
+    assert (usage.total, usage.reserved, usage.ratio, usage.used, usage.largest) == (
+        4,
+        1,
+        2.0,
+        2,
+        4,
+    )
     assert usage.available == 4
     assert node.usage(DISK_GB) is None

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The cluster against a naive model of plain dicts, through random reports, claims, words and departures."""
+"""The cluster against a naive model of plain dicts, through random reports, claims, words and
+departures."""
 
 import dataclasses
 
@@ -25,7 +26,15 @@ from nova_sched.state.cluster import Cluster
 from nova_sched.state.hosts import DISABLED_TRAIT
 from nova_sched.state.report import Inventory, Report
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, shared, told, wanted
+from nova_sched.tests.unit.hardware.builders import (
+    cell,
+    dedicated,
+    machine,
+    pool,
+    shared,
+    told,
+    wanted,
+)
 from nova_sched.tests.unit.hardware.builders import request as device
 
 NODES = [uuid_of(f'node {number}') for number in range(5)]
@@ -51,7 +60,10 @@ PARTS = [
 instances = st.frozensets(st.sampled_from(CONSUMERS))
 amounts = st.dictionaries(st.sampled_from(CLASSES), st.integers(0, 9))
 inventory = st.builds(
-    Inventory, total=st.integers(2, 9), reserved=st.integers(0, 2), ratio=st.sampled_from([1.0, 1.5])
+    Inventory,
+    total=st.integers(2, 9),
+    reserved=st.integers(0, 2),
+    ratio=st.sampled_from([1.0, 1.5]),
 )
 reports = st.builds(
     Report,
@@ -83,7 +95,9 @@ class Known:
     told: frozenset
 
     def used(self, name):
-        return self.foreign.get(name, 0) + sum(claim.resources.get(name, 0) for claim in self.claims.values())
+        return self.foreign.get(name, 0) + sum(
+            claim.resources.get(name, 0) for claim in self.claims.values()
+        )
 
     @property
     def instances(self):
@@ -211,12 +225,17 @@ class ClusterMachine(RuleBasedStateMachine):
         for row, node in enumerate(hosts.nodes):
             known = self.known[node.uuid]
             assert (node.row, node.report, node.claims) == (row, known.report, known.claims)
-            assert (node.foreign, node.foreign_instances) == (known.foreign, known.foreign_instances)
+            assert (node.foreign, node.foreign_instances) == (
+                known.foreign,
+                known.foreign_instances,
+            )
             assert self.cluster.node(node.uuid) is node
             assert self.cluster.find(node.host, node.nodename) is node
             assert hosts.state(row).uuid == node.uuid
         for host in HOSTS:
-            assert hosts.named([host]).tolist() == [node.report.host == host for node in self.rows()]
+            assert hosts.named([host]).tolist() == [
+                node.report.host == host for node in self.rows()
+            ]
             assert {node.uuid for node in self.cluster.nodes_of(host)} == {
                 node.report.node_uuid for node in self.of(host)
             }
@@ -234,9 +253,15 @@ class ClusterMachine(RuleBasedStateMachine):
             for amount in (0, 1, 4, 9):
                 wanted = [self.fits(node, name, amount) for node in self.rows()]
                 if name in hosts.resources or amount:
-                    assert (name, amount, hosts.fits(name, amount).tolist()) == (name, amount, wanted)
+                    assert (name, amount, hosts.fits(name, amount).tolist()) == (
+                        name,
+                        amount,
+                        wanted,
+                    )
             if name in hosts.resources:
-                assert hosts.resources[name].used.tolist() == [node.used(name) for node in self.rows()]
+                assert hosts.resources[name].used.tolist() == [
+                    node.used(name) for node in self.rows()
+                ]
         for node in hosts.nodes:
             usage = {name: node.usage(name) for name in CLASSES}
             assert {name for name in CLASSES if usage[name]} == set(node.report.inventories)
@@ -257,7 +282,9 @@ class ClusterMachine(RuleBasedStateMachine):
         free = [sum(pool.count for pool in one.pools) if one else 0 for one in left]
         assert hosts.free_pci_devices.tolist() == free
         rows = range(len(left))
-        judged = hosts.map_machines([*rows], 'devices', lambda one: one is not None and one.free_devices > 1)
+        judged = hosts.map_machines(
+            [*rows], 'devices', lambda one: one is not None and one.free_devices > 1
+        )
         assert judged.tolist() == [count > 1 for count in free]
 
     @staticmethod
@@ -266,7 +293,9 @@ class ClusterMachine(RuleBasedStateMachine):
             return None
         left = Machine.from_texts(*node.report.pieces)
         for one in node.claims.values():
-            left = left.hold(HardwareAllocation() if one.counted or one.parts is None else one.parts)
+            left = left.hold(
+                HardwareAllocation() if one.counted or one.parts is None else one.parts
+            )
         return left
 
     @invariant()
@@ -276,9 +305,13 @@ class ClusterMachine(RuleBasedStateMachine):
             here = [consumer in node.instances for node in self.rows()]
             assert hosts.count_instances([consumer]).tolist() == here
             assert (consumer in hosts.places) == any(here)
-            claims = [node.claims[consumer] for node in self.known.values() if consumer in node.claims]
+            claims = [
+                node.claims[consumer] for node in self.known.values() if consumer in node.claims
+            ]
             assert sorted(self.cluster.claims_of(consumer), key=id) == sorted(claims, key=id)
-        assert hosts.count_instances(CONSUMERS).tolist() == [len(node.instances) for node in self.rows()]
+        assert hosts.count_instances(CONSUMERS).tolist() == [
+            len(node.instances) for node in self.rows()
+        ]
         for distro in DISTROS:
             assert hosts.count_images('os_distro', distro).tolist() == [
                 sum(self.images.get(instance) == distro for instance in node.instances)
@@ -288,18 +321,25 @@ class ClusterMachine(RuleBasedStateMachine):
             node.foreign_instances + len(node.claims) for node in self.rows()
         ]
         assert hosts.num_io_ops.tolist() == [
-            (node.report.io_workload + sum(claim.state != CONFIRMED for claim in node.claims.values()))
+            (
+                node.report.io_workload
+                + sum(claim.state != CONFIRMED for claim in node.claims.values())
+            )
             for node in self.rows()
         ]
         for host in HOSTS:
             union = frozenset().union(*(node.told for node in self.of(host)))
-            assert self.cluster.told(host) == (union if self.of(host) else self.told.get(host, frozenset()))
+            assert self.cluster.told(host) == (
+                union if self.of(host) else self.told.get(host, frozenset())
+            )
 
     @invariant()
     def the_facts_are_the_last_ones(self):
         hosts = self.cluster.hosts
         for trait in TRAITS:
-            assert hosts.has_trait(trait).tolist() == [trait in node.report.traits for node in self.rows()]
+            assert hosts.has_trait(trait).tolist() == [
+                trait in node.report.traits for node in self.rows()
+            ]
         for uuid in CELLS[1:]:
             assert hosts.in_cell(uuid).tolist() == [
                 node.report.cell_uuid in (uuid, None) for node in self.rows()
@@ -312,10 +352,15 @@ class ClusterMachine(RuleBasedStateMachine):
                 f'"{name}"' in (node.report.metrics or '') for node in self.rows()
             ]
         assert hosts.disabled.tolist() == [
-            self.services[node.report.host][0] or DISABLED_TRAIT in node.report.traits for node in self.rows()
+            self.services[node.report.host][0] or DISABLED_TRAIT in node.report.traits
+            for node in self.rows()
         ]
-        assert hosts.forced_down.tolist() == [self.services[node.report.host][1] for node in self.rows()]
-        assert hosts.seen_s.tolist() == [self.services[node.report.host][2] for node in self.rows()]
+        assert hosts.forced_down.tolist() == [
+            self.services[node.report.host][1] for node in self.rows()
+        ]
+        assert hosts.seen_s.tolist() == [
+            self.services[node.report.host][2] for node in self.rows()
+        ]
 
     @invariant()
     def the_zones_are_those_of_the_aggregates(self):
@@ -330,7 +375,9 @@ class ClusterMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_is_kept_of_what_is_gone(self):
         hosts = self.cluster.hosts
-        sets = {tuple(one.id for one in hosts.aggregates.of(node.report.host)) for node in self.rows()}
+        sets = {
+            tuple(one.id for one in hosts.aggregates.of(node.report.host)) for node in self.rows()
+        }
         assert hosts.aggregates.sets.judged(lambda ids: ids in sets).sum() == len(sets)
         assert hosts.aggregates.sets.judged(lambda ids: True).sum() == len(sets)
         machines = {self.machine_of(node) for node in self.rows()}

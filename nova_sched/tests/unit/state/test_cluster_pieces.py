@@ -34,7 +34,9 @@ from nova_sched.tests.unit.hardware.builders import request as device
 
 A, B = map(uuid_of, ['a', 'b'])
 HAS = machine(
-    cell(0, [], range(4), pages=[(4, 100_000)]), cell(1, [], range(4, 8)), pools=[pool(2, 0), pool(1, 1)]
+    cell(0, [], range(4), pages=[(4, 100_000)]),
+    cell(1, [], range(4, 8)),
+    pools=[pool(2, 0), pool(1, 1)],
 )
 PAIR = wanted(dedicated(2), requests=[device(1)])
 
@@ -53,7 +55,9 @@ def pinned(node):
 
 def devices(made, row=0):
     """Free ones: of each pool, and by the column."""
-    return [one.count for one in made.hosts.nodes[row].machine.pools], made.hosts.free_pci_devices[row]
+    return [one.count for one in made.hosts.nodes[row].machine.pools], made.hosts.free_pci_devices[
+        row
+    ]
 
 
 @pytest.fixture
@@ -77,7 +81,8 @@ def test_a_report_tells_the_machine(made, node):
 
 def test_what_a_report_does_not_tell():
     made = cluster(
-        numa_topology=[None, told(HAS)['numa_topology'], None], pci_pools=[None, None, told(HAS)['pci_pools']]
+        numa_topology=[None, told(HAS)['numa_topology'], None],
+        pci_pools=[None, None, told(HAS)['pci_pools']],
     )
     assert [one.machine for one in made.hosts.nodes] == [
         None,
@@ -97,9 +102,15 @@ def test_the_ratios_are_those_of_the_inventories():
     'words, machine_is',
     [
         pytest.param({'vcpus_used': 3}, HAS, id='another fact'),
-        pytest.param({'vcpus_ratio': 2.0}, dataclasses.replace(HAS, cpu_ratio=2.0), id='another ratio'),
-        pytest.param({'pci_pools': None}, dataclasses.replace(HAS, pools=()), id='its devices are gone'),
-        pytest.param({'numa_topology': None, 'pci_pools': None}, None, id='it tells of none any more'),
+        pytest.param(
+            {'vcpus_ratio': 2.0}, dataclasses.replace(HAS, cpu_ratio=2.0), id='another ratio'
+        ),
+        pytest.param(
+            {'pci_pools': None}, dataclasses.replace(HAS, pools=()), id='its devices are gone'
+        ),
+        pytest.param(
+            {'numa_topology': None, 'pci_pools': None}, None, id='it tells of none any more'
+        ),
     ],
 )
 def test_the_next_report(made, node, words, machine_is):
@@ -140,7 +151,10 @@ def test_a_second_request_sees_them_gone(made, node):
     assert made.book(node, asked(first, instance_uuid=B)).claim.parts.cells.host_cells == (0,)
     with pytest.raises(errors.ComputeResourcesUnavailable) as short:
         made.book(node, asked(first, instance_uuid=uuid_of('c')))
-    assert short.value.shortages == 'guest cell 0 needs 3 free dedicated CPUs, the best host cell has 1'
+    assert (
+        short.value.shortages
+        == 'guest cell 0 needs 3 free dedicated CPUs, the best host cell has 1'
+    )
     assert sorted(node.claims) == sorted([A, B])
 
 
@@ -308,4 +322,7 @@ def test_a_plug_in_reads_what_is_left(made, node):
 def test_texts_and_machines_agree():
     """What the builders write is what a node would."""
     texts = told(HAS)
-    assert Machine(Topology.from_json(texts['numa_topology']), pools_from_json(texts['pci_pools'])) == HAS
+    assert (
+        Machine(Topology.from_json(texts['numa_topology']), pools_from_json(texts['pci_pools']))
+        == HAS
+    )

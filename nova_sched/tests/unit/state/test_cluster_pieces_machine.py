@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Bookings of NUMA cells and PCI devices in any order, and reports between them: nothing is given twice."""
+"""Bookings of NUMA cells and PCI devices in any order, and reports between them: nothing is given
+twice."""
 
 import collections
 import dataclasses
@@ -65,7 +66,12 @@ cells = st.lists(
 ) | st.sampled_from([[dedicated(2), dedicated(2)], [shared(1), shared(1)]])
 devices = st.lists(
     st.sampled_from(
-        [device(1), device(2), device(1, {'vendor_id': '10de'}), device(1, policy='required', name=None)]
+        [
+            device(1),
+            device(2),
+            device(1, {'vendor_id': '10de'}),
+            device(1, policy='required', name=None),
+        ]
     ),
     max_size=2,
 )
@@ -101,7 +107,9 @@ class HardwareMachine(RuleBasedStateMachine):
     def book(self, host, consumer, asked):
         node, before = self.node(host), self.node(host).machine
         try:
-            booking = self.cluster.book(node, request(instance_uuid=consumer, vcpus=1, pieces=asked))
+            booking = self.cluster.book(
+                node, request(instance_uuid=consumer, vcpus=1, pieces=asked)
+            )
         except errors.ComputeResourcesUnavailable:
             assert node.machine == before
         else:
@@ -121,10 +129,13 @@ class HardwareMachine(RuleBasedStateMachine):
 
     @rule(host=hosts, listed=st.frozensets(consumers))
     def report(self, host, listed):
-        """The node lists some of the instances: they are confirmed, and it has their parts in use."""
+        """The node lists some of the instances: they are confirmed, and it has their parts in
+        use."""
         here = self.node(host).claims
         claims = [
-            dataclasses.replace(one, state=CONFIRMED, counted=bool(one.parts)) if consumer in listed else one
+            dataclasses.replace(one, state=CONFIRMED, counted=bool(one.parts))
+            if consumer in listed
+            else one
             for consumer, one in here.items()
             if consumer in listed or not one.is_confirmed
         ]
@@ -144,14 +155,19 @@ class HardwareMachine(RuleBasedStateMachine):
             lies = [placed for one in parts if one.cells for placed in one.cells.cells]
             cpus = [cpu for placed in lies for cpu in placed.host_cpus]
             assert len(cpus) == len(set(cpus))
-            # Of an instance that is resized both sizes are held, and may share CPUs: one runs at a time.
+            # Of an instance that is resized both sizes are held, and may share CPUs: one runs at a
+            # time.
             held = [cpu for one in node.claims.values() for cpu in cpus_of(one)]
             assert len(held) == len(set(held))
-            assert set(cpus) <= {cpu for one in HAS[node.host].topology.cells for cpu in one.pcpuset}
+            assert set(cpus) <= {
+                cpu for one in HAS[node.host].topology.cells for cpu in one.pcpuset
+            }
             taken = collections.Counter()
             for some in (some for one in parts for some in one.devices):
                 taken[repr(dataclasses.replace(some.pool, count=0))] += some.pool.count
-            has = {repr(dataclasses.replace(one, count=0)): one.count for one in HAS[node.host].pools}
+            has = {
+                repr(dataclasses.replace(one, count=0)): one.count for one in HAS[node.host].pools
+            }
             assert all(count <= has[name] for name, count in taken.items())
             large = [placed.cell.memory_mb for placed in lies if placed.pagesize_kb == 2048]
             assert sum(large) <= 16
@@ -184,7 +200,9 @@ def cpus_of(claim):
 
 def sorted_pools(one):
     """A node tells of no empty pools."""
-    return dataclasses.replace(one, pools=tuple(sorted(filter(lambda pool: pool.count, one.pools), key=repr)))
+    return dataclasses.replace(
+        one, pools=tuple(sorted(filter(lambda pool: pool.count, one.pools), key=repr))
+    )
 
 
 HardwareMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30)

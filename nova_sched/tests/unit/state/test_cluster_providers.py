@@ -36,7 +36,8 @@ def tree(used=0, total=1000, traits=()):
 
 
 def holding(units, counted=False, consumer='a'):
-    """A claim that holds units of the GPU; ``counted``: the report has them among what is in use."""
+    """A claim that holds units of the GPU; ``counted``: the report has them among what is in
+    use."""
     parts = HardwareAllocation(providers=(Allotted('1', 'gpu', {GPU: units}),))
     return dataclasses.replace(claim(uuid_of(consumer), NODE), parts=parts, counted=counted)
 
@@ -54,7 +55,9 @@ def in_use(made):
         pytest.param(300, [holding(500)], 800, id='a claim beside other use'),
         pytest.param(500, [holding(500, counted=True)], 500, id='a claim that the report counts'),
         pytest.param(800, [holding(500, counted=True)], 800, id='and more'),
-        pytest.param(0, [holding(500, counted=True)], 500, id='a claim that it should count, and does not'),
+        pytest.param(
+            0, [holding(500, counted=True)], 500, id='a claim that it should count, and does not'
+        ),
         pytest.param(
             500,
             [holding(500, counted=True), holding(200, consumer='b')],

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The columns against a plain list of dicts, through random changes; the arithmetic of one resource class."""
+"""The columns against a plain list of dicts, through random changes; the arithmetic of one
+resource class."""
 
 import numpy as np
 import pytest
@@ -64,7 +65,9 @@ class ColumnsMachine(RuleBasedStateMachine):
     @rule(data=st.data(), traits=st.frozensets(st.sampled_from(TRAITS), max_size=3))
     def set_traits(self, data, traits):
         row = data.draw(self.rows())
-        self.columns.trait_sets.put(row, [self.columns.traits.id(trait) for trait in sorted(traits)])
+        self.columns.trait_sets.put(
+            row, [self.columns.traits.id(trait) for trait in sorted(traits)]
+        )
         self.model[row]['traits'] = traits
 
     @precondition(lambda self: self.model)
@@ -94,11 +97,17 @@ class ColumnsMachine(RuleBasedStateMachine):
         for name in PLAIN:
             assert getattr(self.columns, name).tolist() == [row[name] for row in self.model]
         for name in INTERNED:
-            values = self.columns.interned[name].map(getattr(self.columns, name), lambda value: value, object)
+            values = self.columns.interned[name].map(
+                getattr(self.columns, name), lambda value: value, object
+            )
             assert values.tolist() == [row[name] for row in self.model]
         for trait in TRAITS:
             number = self.columns.traits.find(trait)
-            found = [] if number is None else self.columns.trait_sets.has(number, len(self.model)).tolist()
+            found = (
+                []
+                if number is None
+                else self.columns.trait_sets.has(number, len(self.model)).tolist()
+            )
             assert found == [trait in row['traits'] for row in self.model][: len(found)]
         for name, resource in self.columns.resources.items():
             assert len(resource.total) == len(self.model)
@@ -131,7 +140,9 @@ TestColumns = ColumnsMachine.TestCase
 @pytest.mark.parametrize(
     'inventory, used, amount, fits',
     [
-        pytest.param(Inventory(8, reserved=2, ratio=1.5), 0, 8, True, id='capacity is 9, but no more than 8'),
+        pytest.param(
+            Inventory(8, reserved=2, ratio=1.5), 0, 8, True, id='capacity is 9, but no more than 8'
+        ),
         pytest.param(Inventory(8, reserved=2, ratio=1.5), 1, 8, True, id='exact fit'),
         pytest.param(Inventory(8, reserved=2, ratio=1.5), 2, 8, False, id='one too many'),
         pytest.param(Inventory(8, reserved=2, ratio=1.5), 0, 9, False, id='above the total'),
@@ -152,7 +163,12 @@ def test_a_new_inventory_keeps_the_use():
     resource.put(0, Inventory(8))
     resource.take(0, 5)
     resource.put(0, Inventory(4, ratio=2.0))
-    assert (resource.used[0], resource.free[0], resource.unused[0], resource.ratio[0]) == (5, 3, -1, 2.0)
+    assert (resource.used[0], resource.free[0], resource.unused[0], resource.ratio[0]) == (
+        5,
+        3,
+        -1,
+        2.0,
+    )
 
 
 def test_what_is_given_back_is_free_again():

@@ -27,10 +27,14 @@ ONE_GPU = {'vcpus': 2, 'memory_mb': 0, 'extra_specs': {f'resources:{GPU}': '500'
 @pytest.mark.parametrize(
     'words, own, below, resources',
     [
-        pytest.param({'vcpus': 2, 'memory_mb': 512}, NODE, set(), {'VCPU': 2, 'MEMORY_MB': 512}, id='plain'),
+        pytest.param(
+            {'vcpus': 2, 'memory_mb': 512}, NODE, set(), {'VCPU': 2, 'MEMORY_MB': 512}, id='plain'
+        ),
         pytest.param(ONE_GPU, NODE | {GPU}, {GPU}, {'VCPU': 2, GPU: 500}, id='it has some itself'),
         pytest.param(ONE_GPU, NODE, {GPU}, {'VCPU': 2}, id='only its devices have'),
-        pytest.param(ONE_GPU, NODE, {'OTHER'}, {'VCPU': 2, GPU: 500}, id='nobody has: to be missed'),
+        pytest.param(
+            ONE_GPU, NODE, {'OTHER'}, {'VCPU': 2, GPU: 500}, id='nobody has: to be missed'
+        ),
         pytest.param(DEDICATED, NODE | {'PCPU'}, set(), {'PCPU': 4}, id='dedicated CPUs'),
         pytest.param(DEDICATED, NODE, set(), {'VCPU': 4}, id='shared CPUs do'),
         pytest.param(DEDICATED, NODE, {'PCPU'}, {}, id='dedicated CPUs below'),
@@ -46,7 +50,13 @@ def test_resources_on(words, own, below, resources):
         pytest.param(ONE_GPU, NODE, set(), ((GPU, 500),), set(), set(), id='of the devices'),
         pytest.param(ONE_GPU, NODE | {GPU}, set(), (), set(), set(), id='of the node'),
         pytest.param(
-            {'extra_specs': {f'resources:{GPU}': '1', 'trait:A': 'required', 'trait:B': 'required'}},
+            {
+                'extra_specs': {
+                    f'resources:{GPU}': '1',
+                    'trait:A': 'required',
+                    'trait:B': 'required',
+                }
+            },
             NODE,
             {'B'},
             ((GPU, 1),),

@@ -11,8 +11,8 @@
 # under the License.
 """What Nova asked Placement for, and what our requests say of the same calls.
 
-Left out are what other rules do (the limit, aggregates of zones, trees of target nodes) and the trait of
-Nova's own providers, which is every host's here.
+Left out are what other rules do (the limit, aggregates of zones, trees of target nodes) and the
+trait of Nova's own providers, which is every host's here.
 """
 
 import urllib.parse
@@ -42,7 +42,9 @@ def recorded(text):
         if name.startswith(ELSEWHERE):
             del asked[name]
         elif name.startswith(('required', 'root_required')):
-            asked[name] = ','.join(word for word in asked[name].split(',') if word not in EVERY_HOST)
+            asked[name] = ','.join(
+                word for word in asked[name].split(',') if word not in EVERY_HOST
+            )
     return {name: value for name, value in asked.items() if value}
 
 
@@ -59,5 +61,9 @@ def test_query(name):
 
 
 def test_there_are_calls_of_every_kind():
-    assert {'pci-alias-in-placement', 'numa-2cells-hugepages-pinned', 'image-properties'} <= RUNS.keys()
+    assert {
+        'pci-alias-in-placement',
+        'numa-2cells-hugepages-pinned',
+        'image-properties',
+    } <= RUNS.keys()
     assert len(RUNS) > 20

@@ -22,24 +22,40 @@ GPU = 'CUSTOM_GPU_MILLI'
 
 
 def port(requester_id='port', **fields):
-    asked = {'resources': {'NET_BW': 1000}, 'required_traits': {'CUSTOM_NET'}, 'requester_id': requester_id}
+    asked = {
+        'resources': {'NET_BW': 1000},
+        'required_traits': {'CUSTOM_NET'},
+        'requester_id': requester_id,
+    }
     return types.SimpleNamespace(**{**asked, **fields})
 
 
 def group(suffix, required=(), forbidden=(), in_tree=None, **resources):
-    return Group(suffix, tuple(sorted(resources.items())), frozenset(required), frozenset(forbidden), in_tree)
+    return Group(
+        suffix,
+        tuple(sorted(resources.items())),
+        frozenset(required),
+        frozenset(forbidden),
+        in_tree,
+    )
 
 
 @pytest.mark.parametrize(
     'words, groups',
     [
         pytest.param({}, (), id='none'),
-        pytest.param({'extra_specs': {f'resources:{GPU}': '1', 'trait:A': 'required'}}, (), id='no suffix'),
         pytest.param(
-            {'extra_specs': {f'resources1:{GPU}': '500'}}, (group('1', **{GPU: 500}),), id='a number'
+            {'extra_specs': {f'resources:{GPU}': '1', 'trait:A': 'required'}}, (), id='no suffix'
         ),
         pytest.param(
-            {'extra_specs': {f'resources_a-B:{GPU}': '1'}}, (group('_a-B', **{GPU: 1}),), id='a word'
+            {'extra_specs': {f'resources1:{GPU}': '500'}},
+            (group('1', **{GPU: 500}),),
+            id='a number',
+        ),
+        pytest.param(
+            {'extra_specs': {f'resources_a-B:{GPU}': '1'}},
+            (group('_a-B', **{GPU: 1}),),
+            id='a word',
         ),
         pytest.param(
             {
@@ -70,7 +86,10 @@ def group(suffix, required=(), forbidden=(), in_tree=None, **resources):
             id='a port that names a provider',
         ),
         pytest.param(
-            {'extra_specs': {'resources1:A': '1'}, 'requested_resources': [port(required_traits=())]},
+            {
+                'extra_specs': {'resources1:A': '1'},
+                'requested_resources': [port(required_traits=())],
+            },
             (group('1', A=1), group('port', NET_BW=1000)),
             id='both',
         ),
@@ -87,9 +106,13 @@ def test_groups(words, groups):
     [
         pytest.param({'extra_specs': {'resources1:A': 'x'}}, 'invalid literal', id='no number'),
         pytest.param({'extra_specs': {'resources1:A': '-1'}}, '-1 units of A', id='negative'),
-        pytest.param({'extra_specs': {'resources1:A': str(2**60)}}, 'units of A', id='more than anybody has'),
         pytest.param(
-            {'requested_resources': [port('1'), port('2'), port('1')]}, 'two groups are called 1', id='twice'
+            {'extra_specs': {'resources1:A': str(2**60)}}, 'units of A', id='more than anybody has'
+        ),
+        pytest.param(
+            {'requested_resources': [port('1'), port('2'), port('1')]},
+            'two groups are called 1',
+            id='twice',
         ),
     ],
 )
@@ -115,7 +138,9 @@ ONE, TWO = {'resources1:A': '1'}, {'resources1:A': '1', 'resources2:A': '1'}
             id='a port beside one of the flavor',
         ),
         pytest.param(
-            {'extra_specs': TWO, 'requested_resources': [port()]}, None, id='a port beside two of the flavor'
+            {'extra_specs': TWO, 'requested_resources': [port()]},
+            None,
+            id='a port beside two of the flavor',
         ),
         pytest.param({'requested_resources': [port('a'), port('b')]}, 'none', id='ports alone'),
         pytest.param(

@@ -36,20 +36,25 @@ def test_every_attribute_can_be_read():
 def test_it_is_what_nova_makes_of_the_same_node(row):
     nova, ours = nova_states()[row], nine_hosts().state(row)
     names = set(vars(nova)) - {'aggregates', 'host_ip', 'instances', 'metrics', 'service'}
-    assert {name: getattr(ours, name) for name in names} == {name: getattr(nova, name) for name in names}
+    assert {name: getattr(ours, name) for name in names} == {
+        name: getattr(nova, name) for name in names
+    }
     assert ours.host_ip == str(nova.host_ip)
     assert [one.metadata for one in ours.aggregates] == [one.metadata for one in nova.aggregates]
     assert {uuid: image_of(one) for uuid, one in ours.instances.items()} == {
         uuid: image_of(one) for uuid, one in nova.instances.items()
     }
-    assert [(one.name, one.value) for one in ours.metrics] == [(one.name, one.value) for one in nova.metrics]
+    assert [(one.name, one.value) for one in ours.metrics] == [
+        (one.name, one.value) for one in nova.metrics
+    ]
     assert ours.service['disabled'] == nova.service['disabled']
 
 
 def test_numbers_are_plain():
     state = hosts(1, vcpus=4, vcpus_ratio=2.0, vcpus_used=3, memory_mb_reserved=512).state(0)
     assert [
-        type(getattr(state, name)) for name in ('vcpus_total', 'free_ram_mb', 'cpu_allocation_ratio')
+        type(getattr(state, name))
+        for name in ('vcpus_total', 'free_ram_mb', 'cpu_allocation_ratio')
     ] == [
         int,
         int,
@@ -82,7 +87,9 @@ def test_service():
 
 
 def test_aggregates_and_triples():
-    seen = hosts(2, [aggregate(1, ['host-1'], a='b')], supported_instances=(('x86_64', 'kvm', 'hvm'),))
+    seen = hosts(
+        2, [aggregate(1, ['host-1'], a='b')], supported_instances=(('x86_64', 'kvm', 'hvm'),)
+    )
     assert [one.metadata for one in seen.state(1).aggregates] == [{'a': 'b'}]
     assert seen.state(0).aggregates == []
     assert seen.state(0).supported_instances == [['x86_64', 'kvm', 'hvm']]

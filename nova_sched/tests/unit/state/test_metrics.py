@@ -54,7 +54,9 @@ def test_read(name, stored, value):
         pytest.param('[' * 100_000, [], id='too deep'),
         pytest.param('{"name": "a"}', [], id='no list'),
         pytest.param('[1, {}, {"name": 2}, {"name": "a"}]', ['a'], id='things without a name'),
-        pytest.param('[{"name": "a", "numa_membw_values": {"0": 1}}]', ['a'], id='a value for each cell'),
+        pytest.param(
+            '[{"name": "a", "numa_membw_values": {"0": 1}}]', ['a'], id='a value for each cell'
+        ),
     ],
 )
 def test_texts(text, names):

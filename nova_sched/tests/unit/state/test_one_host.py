@@ -32,10 +32,14 @@ NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
     [
         pytest.param({'last_seen_up': NOON}, NOON.timestamp(), id='a date with a zone'),
         pytest.param(
-            {'last_seen_up': NOON.replace(tzinfo=None)}, NOON.timestamp(), id='without one it is UTC'
+            {'last_seen_up': NOON.replace(tzinfo=None)},
+            NOON.timestamp(),
+            id='without one it is UTC',
         ),
         pytest.param({'last_seen_up': 12.5}, 12.5, id='seconds'),
-        pytest.param({'last_seen_up': None, 'created_at': NOON}, NOON.timestamp(), id='never seen: created'),
+        pytest.param(
+            {'last_seen_up': None, 'created_at': NOON}, NOON.timestamp(), id='never seen: created'
+        ),
         pytest.param({}, 0.0, id='never'),
         pytest.param(types.SimpleNamespace(last_seen_up=NOON), NOON.timestamp(), id='an object'),
     ],
@@ -61,8 +65,12 @@ def test_service(service, disabled, forced_down):
 @pytest.mark.parametrize(
     'attributes, resource_class, most',
     [
-        pytest.param({'vcpus_total': 4, 'cpu_allocation_ratio': 4.0, 'vcpus_used': 13}, VCPU, 3, id='vCPUs'),
-        pytest.param({'vcpus_total': 4, 'cpu_allocation_ratio': 4.0}, VCPU, 4, id='no more than there are'),
+        pytest.param(
+            {'vcpus_total': 4, 'cpu_allocation_ratio': 4.0, 'vcpus_used': 13}, VCPU, 3, id='vCPUs'
+        ),
+        pytest.param(
+            {'vcpus_total': 4, 'cpu_allocation_ratio': 4.0}, VCPU, 4, id='no more than there are'
+        ),
         pytest.param(
             {'total_usable_ram_mb': 100, 'free_ram_mb': 20, 'ram_allocation_ratio': 1.5},
             MEMORY_MB,
@@ -75,7 +83,9 @@ def test_service(service, disabled, forced_down):
             6,
             id='disk',
         ),
-        pytest.param({'total_usable_disk_gb': 10, 'free_disk_mb': 5000}, DISK_GB, 4, id='half a GiB is none'),
+        pytest.param(
+            {'total_usable_disk_gb': 10, 'free_disk_mb': 5000}, DISK_GB, 4, id='half a GiB is none'
+        ),
         pytest.param({}, PCPU, -1, id='a class that a host state does not tell'),
     ],
 )
@@ -89,7 +99,11 @@ def test_fits(attributes, resource_class, most):
 
 def test_other_questions():
     one = OneHost(
-        host(aggregates=[aggregate(1, ['x'], availability_zone='a')], instances={'i': None}, traits={'T'})
+        host(
+            aggregates=[aggregate(1, ['x'], availability_zone='a')],
+            instances={'i': None},
+            traits={'T'},
+        )
     )
     assert len(one) == one.rows == 1
     assert abs(one.now_s - time.time()) < 60
@@ -132,7 +146,8 @@ def test_free_devices(stats, free):
 
 
 @pytest.mark.parametrize(
-    'cell, here', [pytest.param(CELL, True, id='its own'), pytest.param('other', False, id='another')]
+    'cell, here',
+    [pytest.param(CELL, True, id='its own'), pytest.param('other', False, id='another')],
 )
 def test_cell(cell, here):
     assert OneHost(host()).in_cell(cell).tolist() == [here]
@@ -140,7 +155,10 @@ def test_cell(cell, here):
 
 
 def test_metrics_and_images():
-    metrics = [types.SimpleNamespace(name='a', value=2), types.SimpleNamespace(name='b', value=None)]
+    metrics = [
+        types.SimpleNamespace(name='a', value=2),
+        types.SimpleNamespace(name='b', value=None),
+    ]
     image = types.SimpleNamespace(image_properties={'os_distro': 'ubuntu'})
     one = OneHost(host(metrics=metrics, instances={'i': image, 'j': image, 'k': None}))
     assert (one.metric('a').tolist(), one.metric('b').tolist()) == ([2.0], [NO_VALUE])

@@ -145,7 +145,9 @@ def test_a_claim_tells_the_image_at_once_and_for_as_long_as_the_instance_is_ther
             id='as Nova keeps them',
         ),
         pytest.param(
-            objects.Instance(system_metadata={'image_hw_disk_bus': 'no such bus'}), {}, id='nonsense'
+            objects.Instance(system_metadata={'image_hw_disk_bus': 'no such bus'}),
+            {},
+            id='nonsense',
         ),
     ],
 )

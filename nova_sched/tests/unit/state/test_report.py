@@ -57,11 +57,16 @@ full_reports = st.builds(
 def test_there_and_back(one):
     again = Report.from_json(one.to_json())
     assert again == one
-    assert {type(getattr(again, name)) for name in ('traits', 'supported_instances')} == {frozenset, tuple}
+    assert {type(getattr(again, name)) for name in ('traits', 'supported_instances')} == {
+        frozenset,
+        tuple,
+    }
 
 
 def test_the_same_facts_are_the_same_text():
-    one = report(traits=frozenset(f'T{number}' for number in range(50)), instances=frozenset('abc'))
+    one = report(
+        traits=frozenset(f'T{number}' for number in range(50)), instances=frozenset('abc')
+    )
     again = dataclasses.replace(one, traits=frozenset(sorted(one.traits, reverse=True)))
     assert one.to_json() == again.to_json()
     assert json.loads(one.to_json())['instances'] == ['a', 'b', 'c']
@@ -117,16 +122,22 @@ def test_a_report_that_can_be_true(words):
         pytest.param(inventory(reserved=9), 'VCPU reserved', id='reserve above the total'),
         pytest.param(inventory(ratio=0.0), 'VCPU allocation ratio', id='ratio of nothing'),
         pytest.param(inventory(ratio=-1.0), 'VCPU allocation ratio', id='negative ratio'),
-        pytest.param(inventory(ratio=float('nan')), 'VCPU allocation ratio', id='ratio that is no number'),
+        pytest.param(
+            inventory(ratio=float('nan')), 'VCPU allocation ratio', id='ratio that is no number'
+        ),
         pytest.param(inventory(ratio=float('inf')), 'VCPU allocation ratio', id='endless ratio'),
         pytest.param(inventory(ratio=10_001.0), 'VCPU allocation ratio', id='huge ratio'),
-        pytest.param(inventory(total=LARGEST, ratio=2.0), 'VCPU allocation ratio', id='huge capacity'),
+        pytest.param(
+            inventory(total=LARGEST, ratio=2.0), 'VCPU allocation ratio', id='huge capacity'
+        ),
         pytest.param(inventory(min_unit=0), 'VCPU units', id='min_unit'),
         pytest.param(inventory(max_unit=0), 'VCPU units', id='max_unit'),
         pytest.param(inventory(step_size=-1), 'VCPU units', id='step_size'),
         pytest.param(inventory(step_size=LARGEST + 1), 'VCPU units', id='huge step_size'),
         pytest.param({'vcpus_used': -1}, 'VCPU used', id='negative use'),
-        pytest.param({'vcpus': 4, 'vcpus_used': 40_001}, 'VCPU used', id='use out of all proportion'),
+        pytest.param(
+            {'vcpus': 4, 'vcpus_used': 40_001}, 'VCPU used', id='use out of all proportion'
+        ),
         pytest.param({'vcpus': LARGEST, 'vcpus_used': LARGEST + 1}, 'VCPU used', id='huge use'),
         pytest.param({'num_instances': -1}, 'num_instances', id='negative instances'),
         pytest.param({'io_workload': LARGEST + 1}, 'io_workload', id='huge workload'),
@@ -148,7 +159,9 @@ def test_a_report_that_cannot_be_true_is_refused_by_field(words, field):
     [
         pytest.param({'vcpus_used': -1}, 'host-0', id='by its name'),
         pytest.param(
-            {'nodename': '', 'node_uuid': uuid_of('n')}, uuid_of('n'), id='by its UUID if it has no name'
+            {'nodename': '', 'node_uuid': uuid_of('n')},
+            uuid_of('n'),
+            id='by its UUID if it has no name',
         ),
     ],
 )
@@ -161,7 +174,9 @@ def test_a_refusal_names_the_node(words, node):
 def test_what_is_accepted_fits_the_columns():
     """The largest of everything is stored without loss."""
     largest = {
-        'inventories': {VCPU: Inventory(LARGEST, step_size=LARGEST, min_unit=LARGEST, max_unit=LARGEST)},
+        'inventories': {
+            VCPU: Inventory(LARGEST, step_size=LARGEST, min_unit=LARGEST, max_unit=LARGEST)
+        },
         'used': {VCPU: LARGEST},
         'num_instances': LARGEST,
         'io_workload': LARGEST,
@@ -172,7 +187,9 @@ def test_what_is_accepted_fits_the_columns():
     check(report(**largest))
     seen = hosts(1, **largest)
     cpus = seen.resources[VCPU]
-    assert (cpus.total[0], cpus.used[0], cpus.step_size[0], seen.failed_builds[0]) == (LARGEST,) * 4
+    assert (cpus.total[0], cpus.used[0], cpus.step_size[0], seen.failed_builds[0]) == (
+        LARGEST,
+    ) * 4
     assert seen.disk_slack_mb[0] == -1024 * LARGEST
     full = hosts(1, disk_gb=LARGEST, disk_slack_gb=-LARGEST)
     assert full.free_disk_mb[0] == 2 * 1024 * LARGEST

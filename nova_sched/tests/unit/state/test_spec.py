@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a request is read from: every fact from a Nova-like spec, and the same from a real RequestSpec."""
+"""What a request is read from: every fact from a Nova-like spec, and the same from a real
+RequestSpec."""
 
 import types
 
@@ -43,7 +44,9 @@ def test_hint(hints, name, value):
         pytest.param({}, None, False, id='none'),
         pytest.param({'_nova_check_type': ['rebuild']}, 'rebuild', True, id='rebuild'),
         pytest.param({'_nova_check_type': ['other']}, 'other', False, id='another check'),
-        pytest.param({'_nova_check_type': ['rebuild', 'x']}, ['rebuild', 'x'], False, id='not exactly'),
+        pytest.param(
+            {'_nova_check_type': ['rebuild', 'x']}, ['rebuild', 'x'], False, id='not exactly'
+        ),
     ],
 )
 def test_check_type(hints, check, rebuild):
@@ -58,7 +61,9 @@ def test_check_type(hints, check, rebuild):
         pytest.param({'force_hosts': None, 'force_nodes': None}, False, id='null'),
         pytest.param({'force_hosts': ['H']}, True, id='host'),
         pytest.param({'force_nodes': ['n']}, True, id='node'),
-        pytest.param({'force_hosts': ['H'], 'hints': {'_nova_check_type': ['rebuild']}}, False, id='a check'),
+        pytest.param(
+            {'force_hosts': ['H'], 'hints': {'_nova_check_type': ['rebuild']}}, False, id='a check'
+        ),
     ],
 )
 def test_forced(words, forced):
@@ -79,7 +84,9 @@ def test_names_of_hosts_lose_their_case_and_names_of_nodes_keep_it():
         pytest.param({'rules': {'max_server_per_host': 3}}, 3, id='number'),
         pytest.param({'rules': {'max_server_per_host': '0'}}, 0, id='none at all'),
         pytest.param(
-            {'rules': None, '_rules': {'max_server_per_host': '4'}}, 4, id='by its name on the wire'
+            {'rules': None, '_rules': {'max_server_per_host': '4'}},
+            4,
+            id='by its name on the wire',
         ),
         pytest.param(
             {'policy': 'affinity', 'rules': {'max_server_per_host': 'many'}},
@@ -104,7 +111,9 @@ def test_a_rule_that_is_no_number():
     'given, policy',
     [
         pytest.param({'policy': 'affinity', 'policies': None}, 'affinity', id='policy'),
-        pytest.param({'policy': None, 'policies': ['anti-affinity']}, 'anti-affinity', id='policies'),
+        pytest.param(
+            {'policy': None, 'policies': ['anti-affinity']}, 'anti-affinity', id='policies'
+        ),
         pytest.param({'policy': None, 'policies': []}, '', id='neither'),
     ],
 )
@@ -118,7 +127,9 @@ def test_policy_of_a_group(given, policy):
 def test_destination():
     cell = types.SimpleNamespace(uuid=uuid_of('cell'))
     wanted = types.SimpleNamespace(host='h', node=None, cell=cell, allow_cross_cell_move=True)
-    assert request(requested_destination=wanted).destination == Destination('h', None, uuid_of('cell'), True)
+    assert request(requested_destination=wanted).destination == Destination(
+        'h', None, uuid_of('cell'), True
+    )
     bare = types.SimpleNamespace(host='h')
     assert request(requested_destination=bare).destination == Destination('h')
     assert request().destination is None
@@ -126,7 +137,9 @@ def test_destination():
 
 def test_hosts_tried_before():
     nodes = [types.SimpleNamespace(host='h', hypervisor_hostname='n')]
-    assert request(retry=types.SimpleNamespace(num_attempts=1, hosts=nodes)).retry_hosts == {('h', 'n')}
+    assert request(retry=types.SimpleNamespace(num_attempts=1, hosts=nodes)).retry_hosts == {
+        ('h', 'n')
+    }
     assert request(retry=None).retry_hosts == frozenset()
 
 
@@ -136,10 +149,14 @@ def test_hosts_tried_before():
         pytest.param(None, {}, id='no image'),
         pytest.param(types.SimpleNamespace(id='i'), {}, id='no properties'),
         pytest.param(
-            types.SimpleNamespace(properties={'a': 1, 'b': None}), {'a': 1}, id='a dict, nulls left out'
+            types.SimpleNamespace(properties={'a': 1, 'b': None}),
+            {'a': 1},
+            id='a dict, nulls left out',
         ),
         pytest.param(
-            types.SimpleNamespace(properties=types.SimpleNamespace(a=1, b=None)), {'a': 1}, id='an object'
+            types.SimpleNamespace(properties=types.SimpleNamespace(a=1, b=None)),
+            {'a': 1},
+            id='an object',
         ),
         pytest.param(
             objects.ImageMeta(properties=objects.ImageMetaProps(hw_architecture='amd64')),
@@ -187,7 +204,9 @@ def test_read(thing, value):
 
 
 def test_read_of_an_object():
-    assert read(objects.RequestSpec(availability_zone=None), 'availability_zone', 'default') is None
+    assert (
+        read(objects.RequestSpec(availability_zone=None), 'availability_zone', 'default') is None
+    )
     assert read(objects.RequestSpec(), 'availability_zone', 'default') == 'default'
     assert read(objects.RequestSpec(), 'no_such_field', 'default') == 'default'
 

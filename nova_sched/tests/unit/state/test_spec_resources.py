@@ -54,7 +54,9 @@ ISOLATED = {'hw:emulator_threads_policy': 'isolate'}
         pytest.param({'root_gb': 10, 'ephemeral_gb': 5}, {DISK_GB: 15}, id='and ephemeral'),
         pytest.param({'root_gb': 10, 'is_bfv': True}, {}, id='root disk on a volume'),
         pytest.param(
-            {'root_gb': 10, 'ephemeral_gb': 5, 'is_bfv': True}, {DISK_GB: 5}, id='ephemeral beside a volume'
+            {'root_gb': 10, 'ephemeral_gb': 5, 'is_bfv': True},
+            {DISK_GB: 5},
+            id='ephemeral beside a volume',
         ),
         pytest.param({'swap_mb': 1}, {DISK_GB: 1}, id='swap is rounded up'),
         pytest.param({'swap_mb': 1024}, {DISK_GB: 1}, id='swap of whole GiB'),
@@ -66,12 +68,18 @@ ISOLATED = {'hw:emulator_threads_policy': 'isolate'}
             {PCPU: 4},
             id='dedicated by the image',
         ),
-        pytest.param({'vcpus': 4, 'extra_specs': {'hw:cpu_policy': 'shared'}}, {VCPU: 4}, id='shared CPUs'),
         pytest.param(
-            {'vcpus': 4, 'extra_specs': DEDICATED | ISOLATED}, {PCPU: 5}, id='one more for emulator threads'
+            {'vcpus': 4, 'extra_specs': {'hw:cpu_policy': 'shared'}}, {VCPU: 4}, id='shared CPUs'
         ),
         pytest.param(
-            {'vcpus': 4, 'extra_specs': ISOLATED}, {VCPU: 4}, id='no emulator threads apart without a policy'
+            {'vcpus': 4, 'extra_specs': DEDICATED | ISOLATED},
+            {PCPU: 5},
+            id='one more for emulator threads',
+        ),
+        pytest.param(
+            {'vcpus': 4, 'extra_specs': ISOLATED},
+            {VCPU: 4},
+            id='no emulator threads apart without a policy',
         ),
         pytest.param(
             {'vcpus': 6, 'extra_specs': MIXED, 'numa_topology': cells({0, 1}, {4, 5})},
@@ -94,7 +102,9 @@ ISOLATED = {'hw:emulator_threads_policy': 'isolate'}
             id='bare metal',
         ),
         pytest.param(
-            {'memory_mb': 512, 'extra_specs': {'resources:MEMORY_MB': '700'}}, {MEMORY_MB: 700}, id='replaced'
+            {'memory_mb': 512, 'extra_specs': {'resources:MEMORY_MB': '700'}},
+            {MEMORY_MB: 700},
+            id='replaced',
         ),
         pytest.param(
             {'extra_specs': {'resources1:VGPU': '1', 'resources': '1'}},
@@ -102,7 +112,9 @@ ISOLATED = {'hw:emulator_threads_policy': 'isolate'}
             id='other groups are not the instance itself',
         ),
         pytest.param(
-            {'vcpus': 4, 'extra_specs': {'resources:PCPU': '4'}}, {PCPU: 4}, id='dedicated CPUs by name'
+            {'vcpus': 4, 'extra_specs': {'resources:PCPU': '4'}},
+            {PCPU: 4},
+            id='dedicated CPUs by name',
         ),
         pytest.param(
             {
@@ -114,7 +126,9 @@ ISOLATED = {'hw:emulator_threads_policy': 'isolate'}
             id='what a group names, the flavor does not add',
         ),
         pytest.param(
-            {'vcpus': 4, 'requested_resources': [port(resources={VCPU: 1})]}, {}, id='nor what a port names'
+            {'vcpus': 4, 'requested_resources': [port(resources={VCPU: 1})]},
+            {},
+            id='nor what a port names',
         ),
         pytest.param(
             {'extra_specs': {'hw:mem_encryption': 'true'}},
@@ -138,14 +152,18 @@ def test_resources(words, resources):
     [
         pytest.param({'vcpus': 4}, 0, id='shared anyway'),
         pytest.param({'vcpus': 4, 'extra_specs': DEDICATED}, 4, id='dedicated'),
-        pytest.param({'vcpus': 4, 'extra_specs': DEDICATED | ISOLATED}, 4, id='none for emulator threads'),
+        pytest.param(
+            {'vcpus': 4, 'extra_specs': DEDICATED | ISOLATED}, 4, id='none for emulator threads'
+        ),
         pytest.param(
             {'vcpus': 4, 'extra_specs': MIXED, 'numa_topology': cells({0, 1})},
             0,
             id='not where some are shared',
         ),
         pytest.param(
-            {'vcpus': 4, 'extra_specs': DEDICATED | {'resources:PCPU': '4'}}, 0, id='asked for by name'
+            {'vcpus': 4, 'extra_specs': DEDICATED | {'resources:PCPU': '4'}},
+            0,
+            id='asked for by name',
         ),
     ],
 )
@@ -164,16 +182,24 @@ def test_an_amount_that_is_none(text):
     [
         pytest.param({}, (), id='plain'),
         pytest.param(
-            {'extra_specs': {'resources:VGPU': '1', 'trait:A': 'required', 'hw:x': 'y'}}, (), id='understood'
+            {'extra_specs': {'resources:VGPU': '1', 'trait:A': 'required', 'hw:x': 'y'}},
+            (),
+            id='understood',
         ),
         pytest.param(
-            {'extra_specs': {'accel:device_profile': 'x'}}, ('accel:device_profile',), id='accelerator'
+            {'extra_specs': {'accel:device_profile': 'x'}},
+            ('accel:device_profile',),
+            id='accelerator',
         ),
         pytest.param({'extra_specs': {'group_policy': 'none'}}, (), id='a policy of groups'),
         pytest.param(
-            {'extra_specs': {'group_policy': 'some'}}, ('group_policy=some',), id='an unknown policy'
+            {'extra_specs': {'group_policy': 'some'}},
+            ('group_policy=some',),
+            id='an unknown policy',
         ),
-        pytest.param({'extra_specs': {'resources_A:VGPU': '1', 'trait_A:B': 'required'}}, (), id='a group'),
+        pytest.param(
+            {'extra_specs': {'resources_A:VGPU': '1', 'trait_A:B': 'required'}}, (), id='a group'
+        ),
         pytest.param(
             {'extra_specs': {'resources.A:VGPU': '1', 'resources': '1', 'trait1': 'required'}},
             ('resources.A:VGPU', 'resources', 'trait1'),
@@ -184,16 +210,22 @@ def test_an_amount_that_is_none(text):
             ('resources:gold', 'trait:Fast'),
             id='names that nothing can have',
         ),
-        pytest.param({'extra_specs': {'trait:A': 'maybe'}}, ('trait:A=maybe',), id='another verdict'),
         pytest.param(
-            {'extra_specs': {'trait1:A': 'required'}}, ('group 1 without resources',), id='a bare trait'
+            {'extra_specs': {'trait:A': 'maybe'}}, ('trait:A=maybe',), id='another verdict'
+        ),
+        pytest.param(
+            {'extra_specs': {'trait1:A': 'required'}},
+            ('group 1 without resources',),
+            id='a bare trait',
         ),
         pytest.param(
             {'extra_specs': {'resources1:VGPU': '0', 'trait1:A': 'required'}},
             ('group 1 without resources',),
             id='none of a resource',
         ),
-        pytest.param({'extra_specs': {'same_subtree': '1,2'}}, ('same_subtree',), id='no extra spec of Nova'),
+        pytest.param(
+            {'extra_specs': {'same_subtree': '1,2'}}, ('same_subtree',), id='no extra spec of Nova'
+        ),
         pytest.param({'requested_resources': []}, (), id='no requested resources'),
         pytest.param({'requested_resources': None}, (), id='null requested resources'),
         pytest.param({'requested_resources': [port()]}, (), id='bandwidth'),
@@ -204,7 +236,10 @@ def test_an_amount_that_is_none(text):
         ),
         pytest.param(
             {'requested_resources': [port(requester_id=None, use_same_provider=False)]},
-            ('requested_resources use_same_provider=False', 'requested_resources without requester_id'),
+            (
+                'requested_resources use_same_provider=False',
+                'requested_resources without requester_id',
+            ),
             id='nobody asked for it',
         ),
         pytest.param(
@@ -225,12 +260,20 @@ def test_unsupported(words, unsupported):
     'words, required, forbidden',
     [
         pytest.param(
-            {'extra_specs': {'trait:A': 'required', 'trait:B': 'forbidden'}}, {'A'}, {'B'}, id='flavor'
+            {'extra_specs': {'trait:A': 'required', 'trait:B': 'forbidden'}},
+            {'A'},
+            {'B'},
+            id='flavor',
         ),
-        pytest.param({'image_properties': {'traits_required': ['A', 'C']}}, {'A', 'C'}, set(), id='image'),
+        pytest.param(
+            {'image_properties': {'traits_required': ['A', 'C']}}, {'A', 'C'}, set(), id='image'
+        ),
         pytest.param({'extra_specs': {'trait:A': 'maybe'}}, set(), set(), id='another word'),
         pytest.param(
-            {'extra_specs': {'trait:A': 'forbidden'}, 'image_properties': {'traits_required': ['A']}},
+            {
+                'extra_specs': {'trait:A': 'forbidden'},
+                'image_properties': {'traits_required': ['A']},
+            },
             {'A'},
             {'A'},
             id='at odds',

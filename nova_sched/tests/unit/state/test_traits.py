@@ -28,14 +28,23 @@ def asked(flavor=None, image=None):
     'flavor, image, required',
     [
         pytest.param(
-            {'os:secure_boot': 'required'}, {}, {'COMPUTE_SECURITY_UEFI_SECURE_BOOT'}, id='secure boot'
+            {'os:secure_boot': 'required'},
+            {},
+            {'COMPUTE_SECURITY_UEFI_SECURE_BOOT'},
+            id='secure boot',
         ),
         pytest.param(
-            {}, {'os_secure_boot': 'required'}, {'COMPUTE_SECURITY_UEFI_SECURE_BOOT'}, id='of the image'
+            {},
+            {'os_secure_boot': 'required'},
+            {'COMPUTE_SECURITY_UEFI_SECURE_BOOT'},
+            id='of the image',
         ),
         pytest.param({'os:secure_boot': 'optional'}, {}, set(), id='secure boot if there is'),
         pytest.param(
-            {'hw:maxphysaddr_mode': 'passthrough'}, {}, {'COMPUTE_ADDRESS_SPACE_PASSTHROUGH'}, id='addresses'
+            {'hw:maxphysaddr_mode': 'passthrough'},
+            {},
+            {'COMPUTE_ADDRESS_SPACE_PASSTHROUGH'},
+            id='addresses',
         ),
         pytest.param(
             {'hw:maxphysaddr_mode': 'emulate'},
@@ -50,7 +59,10 @@ def asked(flavor=None, image=None):
             id='stateless firmware',
         ),
         pytest.param(
-            {}, {'hw_firmware_type': 'bios', 'hw_firmware_stateless': True}, set(), id='not of a BIOS'
+            {},
+            {'hw_firmware_type': 'bios', 'hw_firmware_stateless': True},
+            set(),
+            id='not of a BIOS',
         ),
         pytest.param(
             {'hw:tpm_version': '2.0'},
@@ -65,7 +77,9 @@ def asked(flavor=None, image=None):
             id='TPM of another model',
         ),
         pytest.param({'hw:tpm_model': 'tpm-crb'}, {}, set(), id='a model of no TPM'),
-        pytest.param({'hw:mem_encryption': 'True'}, {}, {'HW_CPU_X86_AMD_SEV'}, id='encrypted memory'),
+        pytest.param(
+            {'hw:mem_encryption': 'True'}, {}, {'HW_CPU_X86_AMD_SEV'}, id='encrypted memory'
+        ),
         pytest.param(
             {'hw:mem_encryption_model': 'amd-sev-es'},
             {'hw_mem_encryption': True},
@@ -99,10 +113,15 @@ def test_required(flavor, image, required):
         pytest.param({}, {}, set(), id='nothing'),
         pytest.param({'hw:sound_model': 'virtio'}, {}, {'COMPUTE_SOUND_MODEL_VIRTIO'}, id='sound'),
         pytest.param({'hw:sound_model': 'ich9'}, {}, set(), id='sound that every host can'),
-        pytest.param({'hw:virtio_packed_ring': 'yes'}, {}, {'COMPUTE_NET_VIRTIO_PACKED'}, id='packed rings'),
+        pytest.param(
+            {'hw:virtio_packed_ring': 'yes'}, {}, {'COMPUTE_NET_VIRTIO_PACKED'}, id='packed rings'
+        ),
         pytest.param({}, {'hw_virtio_packed_ring': False}, set(), id='plain rings'),
         pytest.param(
-            {'hw:ephemeral_encryption': 'true'}, {}, {'COMPUTE_EPHEMERAL_ENCRYPTION'}, id='encrypted disks'
+            {'hw:ephemeral_encryption': 'true'},
+            {},
+            {'COMPUTE_EPHEMERAL_ENCRYPTION'},
+            id='encrypted disks',
         ),
         pytest.param(
             {'hw:ephemeral_encryption_format': 'luks'},
@@ -110,7 +129,9 @@ def test_required(flavor, image, required):
             {'COMPUTE_EPHEMERAL_ENCRYPTION', 'COMPUTE_EPHEMERAL_ENCRYPTION_LUKS'},
             id='in a certain format',
         ),
-        pytest.param({'hw:ephemeral_encryption_format': 'luks'}, {}, set(), id='the format of no encryption'),
+        pytest.param(
+            {'hw:ephemeral_encryption_format': 'luks'}, {}, set(), id='the format of no encryption'
+        ),
         pytest.param(
             {'hw:tpm_version': '2.0'},
             {},
@@ -144,8 +165,12 @@ def test_required_of_the_node_itself(flavor, image, required):
             'hw:mem_encryption',
             id='switches at odds',
         ),
-        pytest.param({'hw:tpm_version': '3'}, {}, 'hw:tpm_version=3 is none of 1.2, 2.0', id='TPM version'),
-        pytest.param({'hw:tpm_version': '2.0', 'hw:tpm_model': 'x'}, {}, 'hw:tpm_model=x', id='TPM model'),
+        pytest.param(
+            {'hw:tpm_version': '3'}, {}, 'hw:tpm_version=3 is none of 1.2, 2.0', id='TPM version'
+        ),
+        pytest.param(
+            {'hw:tpm_version': '2.0', 'hw:tpm_model': 'x'}, {}, 'hw:tpm_model=x', id='TPM model'
+        ),
         pytest.param(
             {'hw:tpm_version': '2.0', 'hw:tpm_secret_security': 'x'},
             {},
@@ -191,7 +216,9 @@ def test_traits_that_the_caller_asks_of_the_node():
     assert (found.root_required, found.root_forbidden) == ({'A'}, {'B'})
 
 
-@pytest.mark.parametrize('value, required', [('true', {'COMPUTE_REMOTE_MANAGED_PORTS'}), ('no', set())])
+@pytest.mark.parametrize(
+    'value, required', [('true', {'COMPUTE_REMOTE_MANAGED_PORTS'}), ('no', set())]
+)
 def test_remote_managed_ports(value, required):
     port = types.SimpleNamespace(count=1, spec=[{'remote_managed': value}])
     found = request(pci_requests=types.SimpleNamespace(requests=[port]))

@@ -132,7 +132,9 @@ def test_a_value_that_comes_after_the_question():
     column, _ = column_of('a')
     column.map_kept(np.array([0]), 'question', Judge())
     many = np.array([column.take('b' * length) for length in range(300)])
-    assert column.map_kept(many, 'question', Judge(7)).tolist() == [length == 7 for length in range(300)]
+    assert column.map_kept(many, 'question', Judge(7)).tolist() == [
+        length == 7 for length in range(300)
+    ]
     assert column.map_kept(np.array([0]), 'question', Judge(7)).tolist() == [True]
 
 

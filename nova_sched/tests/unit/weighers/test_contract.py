@@ -109,7 +109,9 @@ def test_only_the_given_rows_are_weighed_in_their_order(rule, asked, rows):
     some = rule.raw(seen, np.array(rows, dtype=np.intp), wanted)
     assert whole is some is None or np.array_equal(whole[rows], some)
     factors = rule.multiplier(seen, np.array(rows, dtype=np.intp))
-    assert factors.tolist() == [rule.sign * 0.25 if row == 2 else multiplier_of(rule) for row in rows]
+    assert factors.tolist() == [
+        rule.sign * 0.25 if row == 2 else multiplier_of(rule) for row in rows
+    ]
 
 
 @every_weigher
@@ -156,7 +158,9 @@ def test_both_faces_agree(plain, data):
     ],
 )
 def test_an_aggregate_overrides_the_multiplier(rule, texts, factor):
-    aggregates = [aggregate(number, ['host-0'], **{key_of(rule): text}) for number, text in enumerate(texts)]
+    aggregates = [
+        aggregate(number, ['host-0'], **{key_of(rule): text}) for number, text in enumerate(texts)
+    ]
     seen = hosts(2, aggregates)
     default = multiplier_of(rule)
     wanted = [default if factor is None else rule.sign * factor, default]

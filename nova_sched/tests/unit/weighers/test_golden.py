@@ -67,7 +67,10 @@ def test_weights(weigher, name):
     raw = np.zeros(len(seen)) if raw is None else raw
     assert raw.tolist() == recorded['raw']
     assert normalize(raw, rule.minval, rule.maxval).tolist() == recorded['normalized']
-    assert np.broadcast_to(rule.multiplier(seen, EVERY_ROW), len(seen)).tolist() == recorded['multiplier']
+    assert (
+        np.broadcast_to(rule.multiplier(seen, EVERY_ROW), len(seen)).tolist()
+        == recorded['multiplier']
+    )
 
 
 @pytest.mark.parametrize('name', WEIGHTS['scenarios'])
@@ -95,7 +98,9 @@ def test_order(name):
     assert total[ranks].tolist() == pytest.approx([weight for _, _, weight in recorded['order']])
 
 
-@pytest.mark.parametrize('row', [pytest.param(row, id=str(number)) for number, row in enumerate(ROWS)])
+@pytest.mark.parametrize(
+    'row', [pytest.param(row, id=str(number)) for number, row in enumerate(ROWS)]
+)
 def test_normalize(row):
     scaled = normalize(np.array(row['weights'], dtype=float), row['minval'], row['maxval'])
     assert list(scaled) == row['result']

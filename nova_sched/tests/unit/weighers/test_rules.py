@@ -42,7 +42,9 @@ A, B = map(uuid_of, ['a', 'b'])
 
 def devices(*counts):
     """Pools of so many free devices each, as a node reports them."""
-    return pci.pools_to_json([pci.Pool('8086', f'157{place}', count=n) for place, n in enumerate(counts)])
+    return pci.pools_to_json(
+        [pci.Pool('8086', f'157{place}', count=n) for place, n in enumerate(counts)]
+    )
 
 
 def raw(rule, seen, asked=None):
@@ -71,7 +73,10 @@ def raw(rule, seen, asked=None):
             id='vCPUs by the ratio',
         ),
         pytest.param(
-            CPUWeigher, {'vcpus': [3, None], 'vcpus_ratio': 1.5}, [4.5, 0], id='half a vCPU, and none'
+            CPUWeigher,
+            {'vcpus': [3, None], 'vcpus_ratio': 1.5},
+            [4.5, 0],
+            id='half a vCPU, and none',
         ),
         pytest.param(
             DiskWeigher,
@@ -82,11 +87,18 @@ def raw(rule, seen, asked=None):
         pytest.param(IoOpsWeigher, {'io_workload': [3, 0]}, [3, 0], id='work under way'),
         pytest.param(NumInstancesWeigher, {'instances': [{A, B}, None]}, [2, 0], id='instances'),
         pytest.param(
-            HypervisorVersionWeigher, {'hypervisor_version': [2001000, None]}, [2001000, 0], id='version'
+            HypervisorVersionWeigher,
+            {'hypervisor_version': [2001000, None]},
+            [2001000, 0],
+            id='version',
         ),
         pytest.param(BuildFailureWeigher, {'failed_builds': [3, 0]}, [3, 0], id='failed builds'),
-        pytest.param(PCIWeigher, {'pci_pools': [None, devices(2, 3)]}, [100, 95], id='free devices'),
-        pytest.param(PCIWeigher, {'pci_pools': [devices(99), devices(98, 7)]}, [1, 1], id='plenty of them'),
+        pytest.param(
+            PCIWeigher, {'pci_pools': [None, devices(2, 3)]}, [100, 95], id='free devices'
+        ),
+        pytest.param(
+            PCIWeigher, {'pci_pools': [devices(99), devices(98, 7)]}, [1, 1], id='plenty of them'
+        ),
     ],
 )
 def test_raw(rule, columns, weights):
@@ -163,16 +175,24 @@ METRICS = [{'a': 10, 'b': 2}, {'a': 1}, {'a': None, 'b': 3}]
         pytest.param(['nonsense'], [1, 1, 1], None, id='nothing that makes sense'),
         pytest.param(['b=1'], [1, 1, 1], [2, -7, 3], id='one'),
         pytest.param(
-            ['a=-0.5', 'b=10'], [1, 1, 1], [15, -7, -7], id='a sum, and one that lacks a part of it'
+            ['a=-0.5', 'b=10'],
+            [1, 1, 1],
+            [15, -7, -7],
+            id='a sum, and one that lacks a part of it',
         ),
-        pytest.param(['a=1', 'b=0'], [1, 1, 1], [10, 1, -7], id='what counts for nothing is not missed'),
+        pytest.param(
+            ['a=1', 'b=0'], [1, 1, 1], [10, 1, -7], id='what counts for nothing is not missed'
+        ),
         pytest.param(['b=1'], [1, 0, 1], [2, 0, 3], id='nor where the multiplier is 0'),
         pytest.param(['b=1', 'b=1'], [1, 1, 1], [4, -7, 6], id='one name twice'),
         pytest.param(['c=1'], [1, 1, 1], [-7, -7, -7], id='what nobody reports'),
     ],
 )
 def test_metrics(setting, multipliers, weights):
-    texts = [json.dumps([{'name': name, 'value': value} for name, value in one.items()]) for one in METRICS]
+    texts = [
+        json.dumps([{'name': name, 'value': value} for name, value in one.items()])
+        for one in METRICS
+    ]
     groups = [
         aggregate(row, [f'host-{row}'], metrics_weight_multiplier=str(multiplier))
         for row, multiplier in enumerate(multipliers)
@@ -217,14 +237,22 @@ UBUNTU = {'os_distro': 'ubuntu', 'hw_qemu_guest_agent': True, 'traits_required':
         pytest.param([], {'os_distro': 'debian'}, [0, 0], id='a value that nobody has'),
         pytest.param([], {}, [0, 0], id='no image'),
         pytest.param(['os_distro=2', 'os_type=9'], UBUNTU, [2, 6], id='what is named'),
-        pytest.param(['os_distro=-0.5', 'hw_qemu_guest_agent=0'], UBUNTU, [-0.5, -1.5], id='against it'),
+        pytest.param(
+            ['os_distro=-0.5', 'hw_qemu_guest_agent=0'], UBUNTU, [-0.5, -1.5], id='against it'
+        ),
         pytest.param(['nonsense'], UBUNTU, [3, 5], id='nothing that makes sense is nothing set'),
     ],
 )
 def test_image_properties(setting, asked, weights):
     names = ['i', 'j', 'k', 'l', 'm']
     made = cluster(instances=[set(names[:2]), set(names[2:])])
-    images = [UBUNTU, {'os_distro': 'fedora'}, UBUNTU, {'os_distro': 'ubuntu'}, {'os_distro': 'ubuntu'}]
+    images = [
+        UBUNTU,
+        {'os_distro': 'fedora'},
+        UBUNTU,
+        {'os_distro': 'ubuntu'},
+        {'os_distro': 'ubuntu'},
+    ]
     for uuid, image in zip(names, images, strict=True):
         made.hosts.places.learn(uuid, image)
     options = {'image_props_weight_multiplier': -1.0, 'image_props_weight_setting': setting}
@@ -232,14 +260,19 @@ def test_image_properties(setting, asked, weights):
         wanted = request(image_properties=asked)
         assert raw(ImagePropertiesWeigher, made.hosts, wanted) == weights
         states = [made.hosts.state(row) for row in range(2)]
-        alone = [ImagePropertiesWeigher()._weigh_object(one, spec(image_properties=asked)) for one in states]
+        alone = [
+            ImagePropertiesWeigher()._weigh_object(one, spec(image_properties=asked))
+            for one in states
+        ]
         assert alone == weights
 
 
 def test_image_properties_are_off_at_first():
     """Whatever an aggregate says; and nothing is counted until somebody wants it."""
     seen = hosts(1, [aggregate(1, ['host-0'], image_props_weight_multiplier='5')])
-    assert ImagePropertiesWeigher().raw(seen, np.arange(1), request(image_properties=UBUNTU)) is None
+    assert (
+        ImagePropertiesWeigher().raw(seen, np.arange(1), request(image_properties=UBUNTU)) is None
+    )
     assert ImagePropertiesWeigher().multiplier(hosts(1), np.arange(1)) == 0.0
 
 

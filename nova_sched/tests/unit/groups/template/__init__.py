@@ -41,8 +41,13 @@ def _with_mark(body):
 
 
 def read(body, **given):
-    """The Definition of a body (text), or of resources (a mapping), with some flavors and images to name."""
-    source = text(body) if isinstance(body, str) else {'heat_template_version': 'wallaby', 'resources': body}
+    """The Definition of a body (text), or of resources (a mapping), with some flavors and images
+    to name."""
+    source = (
+        text(body)
+        if isinstance(body, str)
+        else {'heat_template_version': 'wallaby', 'resources': body}
+    )
     return template.read(source, **{'flavors': FLAVORS, 'images': IMAGES, **given})
 
 
@@ -71,4 +76,7 @@ def group(*members, **properties):
 
 
 def relation(kind, level='rack', **properties):
-    return {'type': 'OS::NovaSched::Relation', 'properties': {'type': kind, 'level': level, **properties}}
+    return {
+        'type': 'OS::NovaSched::Relation',
+        'properties': {'type': kind, 'level': level, **properties},
+    }

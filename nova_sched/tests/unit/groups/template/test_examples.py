@@ -27,9 +27,14 @@ def definition(name, **given):
 
 
 def shown(policies):
-    """Policies in one line each: name, members, those they are related to, the numbers that differ."""
+    """Policies in one line each: name, members, those they are related to, the numbers that
+    differ."""
     for policy in policies:
-        numbers = {'most': (policy.most, 1), 'min': (policy.min_domains, 1), 'skew': (policy.max_skew, None)}
+        numbers = {
+            'most': (policy.most, 1),
+            'min': (policy.min_domains, 1),
+            'skew': (policy.max_skew, None),
+        }
         more = [f'{key}={value}' for key, (value, usual) in numbers.items() if value != usual]
         more += [] if policy.weight is None else [f'weight={policy.weight:g}']
         to = f' > {len(policy.b)}' if policy.b else ''
@@ -40,11 +45,18 @@ MEANINGS = [
     pytest.param(
         'web-tier',
         ['tier/web/0', 'tier/web/1', 'tier/web/2', 'tier/web/3', 'tier/web/4', 'tier/web/5'],
-        ['tier: spread at zone | 6 min=3 skew=1', 'tier: anti-affinity at host, preferred | 6 weight=1'],
+        [
+            'tier: spread at zone | 6 min=3 skew=1',
+            'tier: anti-affinity at host, preferred | 6 weight=1',
+        ],
     ),
     pytest.param(
         'database-shards',
-        [f'shards/{shard}/{name}' for shard in range(3) for name in ('primary', 'replicas/0', 'replicas/1')],
+        [
+            f'shards/{shard}/{name}'
+            for shard in range(3)
+            for name in ('primary', 'replicas/0', 'replicas/1')
+        ],
         [
             'shards/0: anti-affinity at rack | 3',
             'shards/1: anti-affinity at rack | 3',
@@ -87,7 +99,10 @@ MEANINGS = [
     pytest.param(
         'autoscaling',
         ['service/queue', *(f'service/pool/workers/{i}' for i in range(4))],
-        ['service/pool: anti-affinity at host | 4 most=2', 'service/pool: spread at zone | 4 min=2'],
+        [
+            'service/pool: anti-affinity at host | 4 most=2',
+            'service/pool: spread at zone | 4 min=2',
+        ],
     ),
     pytest.param(
         'three-tier',
@@ -171,13 +186,21 @@ def test_a_condition_leaves_the_witness_out():
 
 
 def test_a_zone_is_given_or_left_open():
-    found = [definition('three-tier', parameters=given).members.values() for given in ({}, {'zone': 'z1'})]
-    assert [{member.availability_zone for member in members} for members in found] == [{None}, {'z1'}]
+    found = [
+        definition('three-tier', parameters=given).members.values()
+        for given in ({}, {'zone': 'z1'})
+    ]
+    assert [{member.availability_zone for member in members} for members in found] == [
+        {None},
+        {'z1'},
+    ]
 
 
 def test_the_gateway_asks_for_its_devices():
     flavor = (
-        definition('packet-gateway', parameters={'alias': 'fast'}).members['forwarding/forwarders/0'].flavor
+        definition('packet-gateway', parameters={'alias': 'fast'})
+        .members['forwarding/forwarders/0']
+        .flavor
     )
     assert flavor == Flavor(
         vcpus=4,
@@ -193,4 +216,6 @@ def test_the_gateway_asks_for_its_devices():
 
 
 def test_shards_boot_from_volumes():
-    assert all(member.boots_from_volume for member in definition('database-shards').members.values())
+    assert all(
+        member.boots_from_volume for member in definition('database-shards').members.values()
+    )

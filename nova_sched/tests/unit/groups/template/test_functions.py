@@ -58,7 +58,9 @@ def seen(value):
         pytest.param('{get_param: name}', 'n', id='parameter'),
         pytest.param('{get_param: [map, k, 0]}', 'x', id='path into a parameter'),
         pytest.param(
-            '{get_param: map}', {'k': ['x', {'get_param': 'name'}]}, id='what is in a value is no function'
+            '{get_param: map}',
+            {'k': ['x', {'get_param': 'name'}]},
+            id='what is in a value is no function',
         ),
         pytest.param('{get_param: [list, {if: [never, 0, 1]}]}', 'b', id='computed path'),
         pytest.param('{list_join: [", ", [a, 1], {get_param: list}]}', 'a, 1, a, b', id='join'),
@@ -70,7 +72,9 @@ def seen(value):
             id='replaced, longest first',
         ),
         pytest.param(
-            '{str_replace: {template: a5, params: {a: {get_param: five}, "5": true}}}', '5True', id='values'
+            '{str_replace: {template: a5, params: {a: {get_param: five}, "5": true}}}',
+            '5True',
+            id='values',
         ),
         pytest.param(
             '{repeat: {template: <i>-<j>, for_each: {<i>: {get_param: list}, <j>: [1, 2]}}}',
@@ -88,7 +92,9 @@ def seen(value):
             id='of a function',
         ),
         pytest.param('{if: [always, a, b]}', 'a', id='if'),
-        pytest.param('{if: [never, {get_file: x}, b]}', 'b', id='what if does not choose is not looked at'),
+        pytest.param(
+            '{if: [never, {get_file: x}, b]}', 'b', id='what if does not choose is not looked at'
+        ),
         pytest.param('[a, {if: [never, b]}, c]', ['a', 'c'], id='nothing in a list'),
         pytest.param('{a: 1, b: {if: [never, 2]}}', {'a': 1}, id='nothing in a mapping'),
         pytest.param('{if: [never, a]}', None, id='nothing as a hint'),
@@ -100,7 +106,9 @@ def seen(value):
         pytest.param('{get_attr: [other, availability_zone]}', 'n-z', id='zone'),
         pytest.param('{get_attr: [other, flavor, vcpus]}', 3, id='field of a flavor'),
         pytest.param('{get_attr: [other, flavor, extra_specs]}', {'a': '1'}, id='extra specs'),
-        pytest.param('{get_attr: [other, image, properties, hw_architecture]}', 'x86_64', id='of an image'),
+        pytest.param(
+            '{get_attr: [other, image, properties, hw_architecture]}', 'x86_64', id='of an image'
+        ),
         pytest.param('[x, {get_attr: [gone, name]}]', ['x'], id='what will not exist is nothing'),
         pytest.param('{strange: 1}', {'strange': 1}, id='a mapping of one key'),
     ],
@@ -123,17 +131,35 @@ HINT = 'resources.s.properties.scheduler_hints.seen'
             id='param',
         ),
         pytest.param(
-            '{get_param: unset}', 27, '.get_param', 'unset has no value and no default', id='no value'
+            '{get_param: unset}',
+            27,
+            '.get_param',
+            'unset has no value and no default',
+            id='no value',
         ),
         pytest.param(
-            '{get_param: "OS::stack_name"}', 27, '.get_param', 'is known to Heat alone', id='of Heat'
+            '{get_param: "OS::stack_name"}',
+            27,
+            '.get_param',
+            'is known to Heat alone',
+            id='of Heat',
         ),
-        pytest.param('{get_param: [map, z]}', 27, '.get_param', 'the parameter map has no z', id='no key'),
-        pytest.param('{get_param: [list, 2]}', 27, '.get_param', 'the parameter list has no 2', id='no item'),
+        pytest.param(
+            '{get_param: [map, z]}', 27, '.get_param', 'the parameter map has no z', id='no key'
+        ),
+        pytest.param(
+            '{get_param: [list, 2]}', 27, '.get_param', 'the parameter list has no 2', id='no item'
+        ),
         pytest.param('{get_param: []}', 27, '.get_param', 'a list of 1 or more', id='empty path'),
-        pytest.param('{get_resource: otter}', 30, '.get_resource', 'did you mean other?', id='resource'),
         pytest.param(
-            '{get_resource: other}', 15, '', 'other will be is not known before', id='resource in a hint'
+            '{get_resource: otter}', 30, '.get_resource', 'did you mean other?', id='resource'
+        ),
+        pytest.param(
+            '{get_resource: other}',
+            15,
+            '',
+            'other will be is not known before',
+            id='resource in a hint',
         ),
         pytest.param(
             '{get_attr: [other, addresses]}',
@@ -143,34 +169,78 @@ HINT = 'resources.s.properties.scheduler_hints.seen'
             id='attribute',
         ),
         pytest.param(
-            '{get_attr: [network, name]}', 26, '.get_attr', 'name of network is not known', id='of a network'
-        ),
-        pytest.param('{get_attr: other}', 26, '.get_attr', 'a list of 2 or more', id='no attribute'),
-        pytest.param(
-            '{get_attr: [s, availability_zone]}', 26, '.get_attr', 's is described by itself', id='of itself'
-        ),
-        pytest.param(
-            '{get_file: x}', 16, '.get_file', 'the function get_file is not supported', id='get_file'
-        ),
-        pytest.param('{yaql: {expression: x}}', 16, '.yaql', 'the function yaql is not supported', id='yaql'),
-        pytest.param(
-            '{"Fn::Join": [a, b]}', 16, '.Fn::Join', 'Fn::Join is not supported', id='of CloudFormation'
+            '{get_attr: [network, name]}',
+            26,
+            '.get_attr',
+            'name of network is not known',
+            id='of a network',
         ),
         pytest.param(
-            '[x, {digest: [md5, x]}]', 20, '.1.digest', 'digest is not supported', id='within a list'
-        ),
-        pytest.param('{list_join: [x]}', 15, '', 'a delimiter and a list or more', id='join of none'),
-        pytest.param('{list_join: [x, y]}', 31, '.list_join.1', 'a list is wanted', id='join of text'),
-        pytest.param('{str_replace: {template: x}}', 29, '.str_replace', 'params is missing', id='no params'),
-        pytest.param(
-            '{str_replace: {template: x, params: {"": y}}}', 15, '', 'an empty text', id='replacing nothing'
-        ),
-        pytest.param('{repeat: {template: x}}', 24, '.repeat', 'for_each is missing', id='no list'),
-        pytest.param(
-            '{repeat: {for_each: {i: [1]}}}', 24, '.repeat', 'template is missing', id='no template'
+            '{get_attr: other}', 26, '.get_attr', 'a list of 2 or more', id='no attribute'
         ),
         pytest.param(
-            '{repeat: {template: x, for_each: {}}}', 48, '.repeat.for_each', '1 list or more', id='no lists'
+            '{get_attr: [s, availability_zone]}',
+            26,
+            '.get_attr',
+            's is described by itself',
+            id='of itself',
+        ),
+        pytest.param(
+            '{get_file: x}',
+            16,
+            '.get_file',
+            'the function get_file is not supported',
+            id='get_file',
+        ),
+        pytest.param(
+            '{yaql: {expression: x}}', 16, '.yaql', 'the function yaql is not supported', id='yaql'
+        ),
+        pytest.param(
+            '{"Fn::Join": [a, b]}',
+            16,
+            '.Fn::Join',
+            'Fn::Join is not supported',
+            id='of CloudFormation',
+        ),
+        pytest.param(
+            '[x, {digest: [md5, x]}]',
+            20,
+            '.1.digest',
+            'digest is not supported',
+            id='within a list',
+        ),
+        pytest.param(
+            '{list_join: [x]}', 15, '', 'a delimiter and a list or more', id='join of none'
+        ),
+        pytest.param(
+            '{list_join: [x, y]}', 31, '.list_join.1', 'a list is wanted', id='join of text'
+        ),
+        pytest.param(
+            '{str_replace: {template: x}}', 29, '.str_replace', 'params is missing', id='no params'
+        ),
+        pytest.param(
+            '{str_replace: {template: x, params: {"": y}}}',
+            15,
+            '',
+            'an empty text',
+            id='replacing nothing',
+        ),
+        pytest.param(
+            '{repeat: {template: x}}', 24, '.repeat', 'for_each is missing', id='no list'
+        ),
+        pytest.param(
+            '{repeat: {for_each: {i: [1]}}}',
+            24,
+            '.repeat',
+            'template is missing',
+            id='no template',
+        ),
+        pytest.param(
+            '{repeat: {template: x, for_each: {}}}',
+            48,
+            '.repeat.for_each',
+            '1 list or more',
+            id='no lists',
         ),
         pytest.param(
             '{repeat: {template: x, for_each: {i: [1], j: []}, permutations: no}}',
@@ -179,7 +249,9 @@ HINT = 'resources.s.properties.scheduler_hints.seen'
             'of one length',
             id='uneven',
         ),
-        pytest.param('{if: [alwyas, a, b]}', 21, '.if.0', 'there is no condition alwyas', id='condition'),
+        pytest.param(
+            '{if: [alwyas, a, b]}', 21, '.if.0', 'there is no condition alwyas', id='condition'
+        ),
         pytest.param('{if: [always]}', 15, '', 'if takes a condition', id='if alone'),
         pytest.param('{if: [[], a, b]}', 21, '.if.0', 'a condition is a name', id='no condition'),
         pytest.param('{equals: [1]}', 15, '', 'equals takes two values', id='equals'),
@@ -198,7 +270,11 @@ def test_a_function_that_is_refused(value, column, where, why):
         pytest.param('{a: b}', (2, 17), 'conditions.a', 'there is no condition b', id='unknown'),
         pytest.param('{a: {not: a}}', (2, 18), 'conditions.a', 'in a circle', id='circle'),
         pytest.param(
-            '{a: {equals: [{get_param: x}, 1]}}', (2, 39), 'conditions.a.equals.0.get_param', 'x', id='param'
+            '{a: {equals: [{get_param: x}, 1]}}',
+            (2, 39),
+            'conditions.a.equals.0.get_param',
+            'x',
+            id='param',
         ),
         pytest.param('{a: 1}', (2, 17), 'conditions.a', 'a condition is a name', id='number'),
         pytest.param('[a]', (2, 13), 'conditions', 'a mapping is wanted, not a list', id='list'),
@@ -219,7 +295,9 @@ def many(count, value):
     'value, why',
     [
         pytest.param(
-            {'list_join': [',', many(100, 'x' * 1000)]}, 'the text would have 100099', id='long join'
+            {'list_join': [',', many(100, 'x' * 1000)]},
+            'the text would have 100099',
+            id='long join',
         ),
         pytest.param(
             {'str_replace': {'template': 'a' * 1000, 'params': {'a': 'x' * 1000}}},

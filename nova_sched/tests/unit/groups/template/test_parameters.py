@@ -32,7 +32,11 @@ resources:
 
 def seen(declared, **given):
     """What a hint has that takes the value of the parameter ``p``."""
-    return read(ZONED.format(declared=declared), parameters=given or None).members['s'].hints.get('seen')
+    return (
+        read(ZONED.format(declared=declared), parameters=given or None)
+        .members['s']
+        .hints.get('seen')
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,14 +44,19 @@ def seen(declared, **given):
     [
         pytest.param('{type: string, default: a}', None, 'a', id='default'),
         pytest.param('{type: string, default: a}', 'b', 'b', id='given'),
-        pytest.param('{type: string, default: 2021-04-16}', None, '2021-04-16', id='a date is a string'),
+        pytest.param(
+            '{type: string, default: 2021-04-16}', None, '2021-04-16', id='a date is a string'
+        ),
         pytest.param('{type: string}', 5, '5', id='number as a string'),
         pytest.param('{type: number}', '5', 5, id='digits as a number'),
         pytest.param('{type: number}', '2.5e1', 25.0, id='float as a number'),
         pytest.param('{type: json}', {'k': [1]}, {'k': [1]}, id='mapping'),
         pytest.param('{type: json}', '{"k": [1]}', {'k': [1]}, id='mapping as JSON'),
         pytest.param(
-            '{type: json, default: {get_param: p}}', None, {'get_param': 'p'}, id='no function in a value'
+            '{type: json, default: {get_param: p}}',
+            None,
+            {'get_param': 'p'},
+            id='no function in a value',
         ),
         pytest.param('{type: comma_delimited_list}', 'a, b', ['a', 'b'], id='list as text'),
         pytest.param('{type: comma_delimited_list}', ['a', 1], ['a', '1'], id='list'),
@@ -69,18 +78,28 @@ def test_a_value(declared, given, value):
 @pytest.mark.parametrize(
     'declared, given',
     [
-        pytest.param('{type: string, constraints: [{length: {min: 2, max: 3}}]}', 'ab', id='length'),
-        pytest.param('{type: number, constraints: [{range: {min: 1}}, {range: {max: 5}}]}', 5, id='range'),
+        pytest.param(
+            '{type: string, constraints: [{length: {min: 2, max: 3}}]}', 'ab', id='length'
+        ),
+        pytest.param(
+            '{type: number, constraints: [{range: {min: 1}}, {range: {max: 5}}]}', 5, id='range'
+        ),
         pytest.param('{type: number, constraints: [{range: {max: -1}}]}', -2, id='range below 0'),
-        pytest.param('{type: number, constraints: [{modulo: {step: 3, offset: 1}}]}', 7, id='modulo'),
-        pytest.param('{type: string, constraints: [{allowed_values: [a, 1]}]}', '1', id='allowed values'),
+        pytest.param(
+            '{type: number, constraints: [{modulo: {step: 3, offset: 1}}]}', 7, id='modulo'
+        ),
+        pytest.param(
+            '{type: string, constraints: [{allowed_values: [a, 1]}]}', '1', id='allowed values'
+        ),
         pytest.param(
             '{type: comma_delimited_list, constraints: [{allowed_values: [a, b]}]}',
             'b,a',
             id='each of a list',
         ),
         pytest.param(
-            "{type: string, constraints: [{allowed_pattern: '[a-z]+', description: d}]}", 'abc', id='pattern'
+            "{type: string, constraints: [{allowed_pattern: '[a-z]+', description: d}]}",
+            'abc',
+            id='pattern',
         ),
     ],
 )
@@ -91,7 +110,9 @@ def test_a_value_that_keeps_its_constraints(declared, given):
 @pytest.mark.parametrize(
     'declared, given, why',
     [
-        pytest.param('{type: string}', True, 'is text; put it in quotes', id='boolean as a string'),
+        pytest.param(
+            '{type: string}', True, 'is text; put it in quotes', id='boolean as a string'
+        ),
         pytest.param('{type: number}', 'five', 'is a finite number', id='word as a number'),
         pytest.param('{type: number}', 'nan', 'is a finite number', id='not a number'),
         pytest.param('{type: number}', True, 'is a finite number', id='boolean as a number'),
@@ -100,14 +121,22 @@ def test_a_value_that_keeps_its_constraints(declared, given):
         pytest.param('{type: json}', '1', 'is a mapping or a list', id='number as JSON'),
         pytest.param('{type: json}', 'XX', 'no JSON', id='text'),
         pytest.param(
-            '{type: comma_delimited_list}', {}, 'is a list, or text with commas', id='mapping as a list'
+            '{type: comma_delimited_list}',
+            {},
+            'is a list, or text with commas',
+            id='mapping as a list',
         ),
         pytest.param('{type: boolean}', 'maybe', 'is true or false', id='no boolean'),
         pytest.param('{type: string}', {1, 2}, 'a set is nothing', id='set'),
         pytest.param(
-            '{type: string, constraints: [{length: {min: 2}}]}', 'a', 'has the length 1, below 2', id='length'
+            '{type: string, constraints: [{length: {min: 2}}]}',
+            'a',
+            'has the length 1, below 2',
+            id='length',
         ),
-        pytest.param('{type: number, constraints: [{range: {max: 5}}]}', 6, '6 is above 5', id='range'),
+        pytest.param(
+            '{type: number, constraints: [{range: {max: 5}}]}', 6, '6 is above 5', id='range'
+        ),
         pytest.param(
             '{type: number, constraints: [{modulo: {step: 2, offset: 0}}]}',
             3,
@@ -144,14 +173,26 @@ def test_a_value_that_is_refused(declared, given, why):
     'declared, place, where, why',
     [
         pytest.param('{}', (3, 6), 'parameters.p', 'type is missing', id='no type'),
-        pytest.param('{type: strings}', (3, 13), 'parameters.p.type', 'did you mean string?', id='type'),
         pytest.param(
-            '{type: string, defualt: a}', (3, 21), 'parameters.p.defualt', 'did you mean default?', id='key'
+            '{type: strings}', (3, 13), 'parameters.p.type', 'did you mean string?', id='type'
         ),
         pytest.param(
-            '{type: number, default: x}', (3, 30), 'parameters.p.default', 'finite number', id='default'
+            '{type: string, defualt: a}',
+            (3, 21),
+            'parameters.p.defualt',
+            'did you mean default?',
+            id='key',
         ),
-        pytest.param('{get_param: q}', (3, 7), 'parameters.p.get_param', 'is not known here', id='function'),
+        pytest.param(
+            '{type: number, default: x}',
+            (3, 30),
+            'parameters.p.default',
+            'finite number',
+            id='default',
+        ),
+        pytest.param(
+            '{get_param: q}', (3, 7), 'parameters.p.get_param', 'is not known here', id='function'
+        ),
         pytest.param(
             '{type: string, constraints: [{}]}',
             (3, 35),
@@ -220,9 +261,14 @@ def test_a_parameter_that_placement_does_not_read_needs_no_value():
     'given, where, why',
     [
         pytest.param(
-            {'cuont': 1}, 'parameters.cuont', 'no such parameter; did you mean count?', id='unknown'
+            {'cuont': 1},
+            'parameters.cuont',
+            'no such parameter; did you mean count?',
+            id='unknown',
         ),
-        pytest.param({1: 2}, 'parameters', 'a mapping from names to values is wanted', id='number as a name'),
+        pytest.param(
+            {1: 2}, 'parameters', 'a mapping from names to values is wanted', id='number as a name'
+        ),
         pytest.param([1], 'parameters', 'a mapping from names to values is wanted', id='list'),
     ],
 )
@@ -239,12 +285,18 @@ def test_values_of_no_parameter_are_refused(given, where, why):
 def test_custom_constraints_are_for_heat():
     declared = '{type: string, default: a, constraints: [{custom_constraint: nova.keypair}]}'
     definition = read(ZONED.format(declared=declared))
-    assert definition.warnings == ('parameters.p: a custom constraint is for Heat, and not checked here',)
+    assert definition.warnings == (
+        'parameters.p: a custom constraint is for Heat, and not checked here',
+    )
 
 
 def test_a_pattern_that_takes_ages_is_refused_soon():
     parameters = {
-        f'p{i}': {'type': 'string', 'default': 'a' * 60, 'constraints': [{'allowed_pattern': '(a|aa)+b'}]}
+        f'p{i}': {
+            'type': 'string',
+            'default': 'a' * 60,
+            'constraints': [{'allowed_pattern': '(a|aa)+b'}],
+        }
         for i in range(100)
     }
     start = time.monotonic()

@@ -59,7 +59,9 @@ def asked(resources):
         ),
         pytest.param(
             {'type': 'spread', 'level': 'zone', 'max_skew': '1', 'weight': 2.5},
-            Policy('g: spread at zone, preferred', 'spread', 'zone', ('g/a',), weight=2.5, max_skew=1),
+            Policy(
+                'g: spread at zone, preferred', 'spread', 'zone', ('g/a',), weight=2.5, max_skew=1
+            ),
             id='preferred by a weight',
         ),
         pytest.param(
@@ -108,7 +110,8 @@ def test_a_policy_of_nobody_is_dropped():
 
 def test_levels_are_the_operators():
     found = read(
-        {'g': group('a', policies=[{**SPREAD, 'level': 'feed'}]), 'a': SERVER}, levels=['host', 'feed']
+        {'g': group('a', policies=[{**SPREAD, 'level': 'feed'}]), 'a': SERVER},
+        levels=['host', 'feed'],
     )
     assert found.policies[0].level == 'feed'
 
@@ -117,7 +120,9 @@ def test_levels_are_the_operators():
     'members, a',
     [
         pytest.param(['a', 'g'], ('a', 'g/b', 'g/r/0', 'g/r/1'), id='resources'),
-        pytest.param([{'get_resource': 'r'}], ('g/r/0', 'g/r/1'), id='by get_resource, not by place'),
+        pytest.param(
+            [{'get_resource': 'r'}], ('g/r/0', 'g/r/1'), id='by get_resource, not by place'
+        ),
         pytest.param(['g/r/1', 'r/0'], ('g/r/1', 'g/r/0'), id='paths, whole or from a resource'),
         pytest.param(['r', 'g/r/1'], ('g/r/0', 'g/r/1'), id='each once'),
         pytest.param(
@@ -148,7 +153,9 @@ def test_an_overlay(members, a):
     'given, a, b',
     [
         pytest.param({'between': ['a', 'g']}, ('a',), ('g/b', 'g/h/x'), id='between'),
-        pytest.param({'from': 'g', 'to': {'get_resource': 'a'}}, ('g/b', 'g/h/x'), ('a',), id='from and to'),
+        pytest.param(
+            {'from': 'g', 'to': {'get_resource': 'a'}}, ('g/b', 'g/h/x'), ('a',), id='from and to'
+        ),
         pytest.param({'from': ['a', 'b'], 'to': 'g/h'}, ('a', 'g/b'), ('g/h/x',), id='several'),
         pytest.param({'between': ['o', 'a']}, ('g/h/x',), ('a',), id='overlay'),
     ],
@@ -161,7 +168,9 @@ def test_a_relation(given, a, b):
         'o': group('g/h', overlay=True),
         'near': relation('near', weight=2, **given),
     }
-    assert asked(resources) == Policy('near: near at rack, preferred', 'near', 'rack', a, b, weight=2.0)
+    assert asked(resources) == Policy(
+        'near: near at rack, preferred', 'near', 'rack', a, b, weight=2.0
+    )
 
 
 def test_a_relation_within_a_repeated_group():
@@ -193,16 +202,22 @@ def test_nothing_to_be_near_to_is_a_warning():
     [
         pytest.param({'policies': ['affinity']}, {'kind': 'affinity'}, id='affinity'),
         pytest.param(
-            {'policies': ['anti-affinity'], 'name': 'x'}, {'kind': 'anti-affinity'}, id='anti-affinity'
+            {'policies': ['anti-affinity'], 'name': 'x'},
+            {'kind': 'anti-affinity'},
+            id='anti-affinity',
         ),
         pytest.param(
             {'policies': ['anti-affinity'], 'rules': {'max_server_per_host': 3}},
             {'kind': 'anti-affinity', 'most': 3},
             id='rule',
         ),
-        pytest.param({'policies': ['soft-affinity']}, {'kind': 'affinity', 'weight': 1.0}, id='soft'),
         pytest.param(
-            {'policies': ['soft-anti-affinity']}, {'kind': 'anti-affinity', 'weight': 1.0}, id='soft too'
+            {'policies': ['soft-affinity']}, {'kind': 'affinity', 'weight': 1.0}, id='soft'
+        ),
+        pytest.param(
+            {'policies': ['soft-anti-affinity']},
+            {'kind': 'anti-affinity', 'weight': 1.0},
+            id='soft too',
         ),
     ],
 )
@@ -220,7 +235,10 @@ def test_a_server_group_of_nova(properties, policy):
 
 def test_a_server_group_of_nobody_is_a_warning():
     found = read(
-        {'a': SERVER, 'sg': {'type': 'OS::Nova::ServerGroup', 'properties': {'policies': ['affinity']}}}
+        {
+            'a': SERVER,
+            'sg': {'type': 'OS::Nova::ServerGroup', 'properties': {'policies': ['affinity']}},
+        }
     )
     assert found.policies == ()
     assert found.warnings == ('resources.sg: no member has this server group in its hints',)
@@ -240,13 +258,21 @@ resources:
 @pytest.mark.parametrize(
     'policy, where, why',
     [
-        pytest.param('{type: ‸afinity, level: rack}', '.type', 'did you mean affinity?', id='type'),
+        pytest.param(
+            '{type: ‸afinity, level: rack}', '.type', 'did you mean affinity?', id='type'
+        ),
         pytest.param('{type: ‸near, level: rack}', '.type', 'near is none of', id='relation'),
-        pytest.param('{type: ‸soft-affinity, level: rack}', '.type', 'soft-affinity is none of', id="Nova's"),
+        pytest.param(
+            '{type: ‸soft-affinity, level: rack}', '.type', 'soft-affinity is none of', id="Nova's"
+        ),
         pytest.param('‸{level: rack}', '', 'type is missing', id='no type'),
         pytest.param('‸{type: affinity}', '', 'level is missing', id='no level'),
-        pytest.param('{type: affinity, level: ‸racks}', '.level', 'did you mean rack?', id='level'),
-        pytest.param('{type: affinity, level: rack, ‸max: 1}', '.max', 'max is not known here', id='key'),
+        pytest.param(
+            '{type: affinity, level: ‸racks}', '.level', 'did you mean rack?', id='level'
+        ),
+        pytest.param(
+            '{type: affinity, level: rack, ‸max: 1}', '.max', 'max is not known here', id='key'
+        ),
         pytest.param(
             '{type: affinity, level: rack, ‸max_skew: 1}',
             '.max_skew',
@@ -260,7 +286,10 @@ resources:
             id='of anti-affinity',
         ),
         pytest.param(
-            '‸{type: spread, level: rack}', '', 'min_domains or max_skew is missing', id='nothing asked'
+            '‸{type: spread, level: rack}',
+            '',
+            'min_domains or max_skew is missing',
+            id='nothing asked',
         ),
         pytest.param(
             '{type: spread, level: rack, min_domains: ‸0}',
@@ -281,12 +310,20 @@ resources:
             id='none',
         ),
         pytest.param(
-            '{type: affinity, level: rack, weight: ‸0}', '.weight', 'a weight is above 0', id='no weight'
+            '{type: affinity, level: rack, weight: ‸0}',
+            '.weight',
+            'a weight is above 0',
+            id='no weight',
         ),
         pytest.param(
-            '{type: affinity, level: rack, weight: ‸1000001}', '.weight', 'at most 1000000', id='heavy'
+            '{type: affinity, level: rack, weight: ‸1000001}',
+            '.weight',
+            'at most 1000000',
+            id='heavy',
         ),
-        pytest.param('{type: affinity, level: rack, weight: ‸much}', '.weight', "not 'much'", id='word'),
+        pytest.param(
+            '{type: affinity, level: rack, weight: ‸much}', '.weight', "not 'much'", id='word'
+        ),
         pytest.param(
             '{type: affinity, level: rack, required: true, ‸weight: 1}',
             '.weight',
@@ -294,7 +331,10 @@ resources:
             id='required weight',
         ),
         pytest.param(
-            '{type: affinity, level: rack, required: ‸maybe}', '.required', "not 'maybe'", id='maybe'
+            '{type: affinity, level: rack, required: ‸maybe}',
+            '.required',
+            "not 'maybe'",
+            id='maybe',
         ),
         pytest.param('‸affinity', '', 'a mapping is wanted, not text', id='word as a policy'),
     ],
@@ -310,7 +350,10 @@ def test_a_policy_that_is_asked_for_twice_is_refused():
     body = POLICY.format(policy='{type: affinity, level: rack}, ‸{type: affinity, level: rack}')
     line, column, where, why = refused(body)
     assert (line, column) == place(body)
-    assert (where, why) == ('resources.g.properties.policies.1', 'g: affinity at rack is asked for twice')
+    assert (where, why) == (
+        'resources.g.properties.policies.1',
+        'g: affinity at rack is asked for twice',
+    )
 
 
 RELATION = """
@@ -330,15 +373,25 @@ resources:
     [
         pytest.param('‸{level: rack, between: [a, b]}', '', 'type is missing', id='no type'),
         pytest.param(
-            '{type: ‸affinity, level: rack, between: [a, b]}', '.type', 'none of apart, near', id='policy'
+            '{type: ‸affinity, level: rack, between: [a, b]}',
+            '.type',
+            'none of apart, near',
+            id='policy',
         ),
         pytest.param('‸{type: near, between: [a, b]}', '', 'level is missing', id='no level'),
         pytest.param('‸{type: near, level: rack}', '', 'from is missing', id='no side'),
         pytest.param('‸{type: near, level: rack, from: a}', '', 'to is missing', id='one side'),
-        pytest.param('{type: near, level: rack, between: ‸[a]}', '.between', 'between 2, not 1', id='one'),
-        pytest.param('{type: near, level: rack, between: ‸a}', '.between', 'a list is wanted', id='no list'),
         pytest.param(
-            '‸{type: near, level: rack, between: [a, b], to: b}', '', 'but not both', id='both ways'
+            '{type: near, level: rack, between: ‸[a]}', '.between', 'between 2, not 1', id='one'
+        ),
+        pytest.param(
+            '{type: near, level: rack, between: ‸a}', '.between', 'a list is wanted', id='no list'
+        ),
+        pytest.param(
+            '‸{type: near, level: rack, between: [a, b], to: b}',
+            '',
+            'but not both',
+            id='both ways',
         ),
         pytest.param(
             '{type: near, level: rack, between: [a, ‸c]}',
@@ -353,20 +406,37 @@ resources:
             id='path',
         ),
         pytest.param(
-            '{type: near, level: rack, between: [a, ‸net]}', '.between.1', 'net is neither', id='network'
-        ),
-        pytest.param('{type: near, level: rack, from: a, to: [‸n]}', '.to.0', 'n is neither', id='itself'),
-        pytest.param(
-            '‸{type: apart, level: rack, between: [b, g]}', '', 'g/b is on both sides', id='overlap'
-        ),
-        pytest.param(
-            '{type: near, level: rack, ‸members: [a]}', '.members', 'members is not known here', id='key'
+            '{type: near, level: rack, between: [a, ‸net]}',
+            '.between.1',
+            'net is neither',
+            id='network',
         ),
         pytest.param(
-            '{type: near, level: ‸row, between: [a, b]}', '.level', 'row is none of host, rack', id='level'
+            '{type: near, level: rack, from: a, to: [‸n]}', '.to.0', 'n is neither', id='itself'
         ),
         pytest.param(
-            '{type: near, level: rack, between: [a, ‸{x: 1}]}', '.between.1', 'text is wanted', id='mapping'
+            '‸{type: apart, level: rack, between: [b, g]}',
+            '',
+            'g/b is on both sides',
+            id='overlap',
+        ),
+        pytest.param(
+            '{type: near, level: rack, ‸members: [a]}',
+            '.members',
+            'members is not known here',
+            id='key',
+        ),
+        pytest.param(
+            '{type: near, level: ‸row, between: [a, b]}',
+            '.level',
+            'row is none of host, rack',
+            id='level',
+        ),
+        pytest.param(
+            '{type: near, level: rack, between: [a, ‸{x: 1}]}',
+            '.between.1',
+            'text is wanted',
+            id='mapping',
         ),
     ],
 )
@@ -390,7 +460,9 @@ resources:
     [
         pytest.param('‸{}', '', 'policies is missing', id='none'),
         pytest.param('{‸policies: []}', '.policies', 'has one policy', id='empty'),
-        pytest.param('{‸policies: [affinity, anti-affinity]}', '.policies', 'has one policy', id='two'),
+        pytest.param(
+            '{‸policies: [affinity, anti-affinity]}', '.policies', 'has one policy', id='two'
+        ),
         pytest.param('{policies: [‸spread]}', '.policies.0', 'spread is none of', id='unknown'),
         pytest.param(
             '{policies: [affinity], rules: ‸{max_server_per_host: 2}}',
@@ -404,7 +476,9 @@ resources:
             '0 is not within 1',
             id='none per host',
         ),
-        pytest.param('{policies: [affinity], rules: {‸max: 2}}', '.rules.max', 'max is not known', id='rule'),
+        pytest.param(
+            '{policies: [affinity], rules: {‸max: 2}}', '.rules.max', 'max is not known', id='rule'
+        ),
     ],
 )
 def test_a_server_group_that_is_refused(properties, where, why):

@@ -26,7 +26,9 @@ from nova_sched.tests.unit.groups.template import FLAVORS, IMAGES
 VALIDATOR = jsonschema.Draft202012Validator(template.schema())
 NAMES = st.sampled_from(['a', 'b', 'r', 'g', 'h', 'o', 'n', 'x', 'g/a', 'r/1', '%index%', ''])
 MEMBERS = st.sampled_from(['a', 'b', 'r', 'h', {'get_resource': 'a'}])
-ODD = st.sampled_from([None, True, 0, -1, 2, 1.5, 'rack', [], {}, [1], {'get_file': 'x'}, {'x': 1}])
+ODD = st.sampled_from(
+    [None, True, 0, -1, 2, 1.5, 'rack', [], {}, [1], {'get_file': 'x'}, {'x': 1}]
+)
 
 
 def calls(inner):
@@ -36,14 +38,18 @@ def calls(inner):
         st.fixed_dictionaries({'get_param': st.sampled_from(['p', 'q', 'n']) | paths}),
         st.fixed_dictionaries({'get_resource': NAMES}),
         st.fixed_dictionaries({'get_attr': paths}),
-        st.fixed_dictionaries({'if': st.tuples(st.sampled_from(['yes', 'no', 'c', True]), inner, inner)}),
+        st.fixed_dictionaries(
+            {'if': st.tuples(st.sampled_from(['yes', 'no', 'c', True]), inner, inner)}
+        ),
         st.fixed_dictionaries({'list_join': st.tuples(st.just('-'), st.lists(inner, max_size=3))}),
         st.fixed_dictionaries(
             {
                 'repeat': st.fixed_dictionaries(
                     {
                         'template': inner,
-                        'for_each': st.dictionaries(NAMES, st.lists(inner, max_size=3), max_size=2),
+                        'for_each': st.dictionaries(
+                            NAMES, st.lists(inner, max_size=3), max_size=2
+                        ),
                     }
                 )
             }
@@ -59,7 +65,9 @@ def calls(inner):
     )
 
 
-VALUES = st.recursive(NAMES | ODD, lambda inner: calls(inner) | st.lists(inner, max_size=2), max_leaves=4)
+VALUES = st.recursive(
+    NAMES | ODD, lambda inner: calls(inner) | st.lists(inner, max_size=2), max_leaves=4
+)
 
 
 def oddly(strategy):
@@ -80,7 +88,9 @@ PREFERRED = {'weight': st.sampled_from([0.5, 1, '2'])}
 POLICY = st.one_of(
     mapping({'type': st.sampled_from(['affinity', 'exclusive']), 'level': LEVEL}, **PREFERRED),
     mapping(
-        {'type': st.just('anti-affinity'), 'level': LEVEL}, max_per_domain=st.integers(1, 3), **PREFERRED
+        {'type': st.just('anti-affinity'), 'level': LEVEL},
+        max_per_domain=st.integers(1, 3),
+        **PREFERRED,
     ),
     mapping(
         {'type': st.just('spread'), 'level': LEVEL, 'max_skew': st.integers(1, 3)},
@@ -91,13 +101,19 @@ POLICY = st.one_of(
 SIDE = NAMES | st.lists(NAMES, max_size=2)
 SIDES = st.sampled_from([['a', 'b'], ['b', 'r'], ['a', 'g'], ['x', 'y'], ['h', 'r/1']])
 RELATION = mapping(
-    {'type': st.sampled_from(['near', 'apart']), 'level': LEVEL, 'between': SIDES | st.tuples(SIDE, SIDE)},
+    {
+        'type': st.sampled_from(['near', 'apart']),
+        'level': LEVEL,
+        'between': SIDES | st.tuples(SIDE, SIDE),
+    },
     **PREFERRED,
 )
 FLAVOR = st.sampled_from(['small', 'large']) | mapping(
     {'vcpus': st.integers(1, 4), 'ram': st.integers(1, 999)}, disk=st.just(1)
 )
-HINT = st.sampled_from(['z', 'z-%index%', {'get_param': ['p', 0]}, {'if': ['yes', 'z', {'get_file': 'x'}]}])
+HINT = st.sampled_from(
+    ['z', 'z-%index%', {'get_param': ['p', 0]}, {'if': ['yes', 'z', {'get_file': 'x'}]}]
+)
 SERVER = st.fixed_dictionaries(
     {
         'type': st.just('OS::Nova::Server'),
@@ -123,7 +139,9 @@ def typed(kind, properties):
 
 def groups(definition):
     """Resources that hold other ones."""
-    inline = st.builds(lambda name, inner: {'name': name, **inner}, st.sampled_from(['x', 'y']), definition)
+    inline = st.builds(
+        lambda name, inner: {'name': name, **inner}, st.sampled_from(['x', 'y']), definition
+    )
     members = st.lists(MEMBERS | inline, max_size=3)
     more = {
         'policies': st.lists(POLICY, max_size=2),
@@ -132,10 +150,19 @@ def groups(definition):
     }
     return st.one_of(
         typed('OS::NovaSched::Group', mapping({'members': members}, **more)),
-        typed('OS::Heat::ResourceGroup', mapping({'resource_def': definition, 'count': st.integers(0, 3)})),
+        typed(
+            'OS::Heat::ResourceGroup',
+            mapping({'resource_def': definition, 'count': st.integers(0, 3)}),
+        ),
         typed(
             'OS::Heat::AutoScalingGroup',
-            mapping({'resource': definition, 'min_size': st.integers(0, 2), 'max_size': st.integers(2, 3)}),
+            mapping(
+                {
+                    'resource': definition,
+                    'min_size': st.integers(0, 2),
+                    'max_size': st.integers(2, 3),
+                }
+            ),
         ),
     )
 
@@ -151,7 +178,9 @@ PARAMETER = mapping(
     {'type': st.sampled_from(['string', 'number', 'json', 'comma_delimited_list', 'boolean'])},
     default=VALUES,
     constraints=st.lists(
-        st.dictionaries(st.sampled_from(['length', 'range', 'modulo', 'allowed_values']), VALUES, max_size=2)
+        st.dictionaries(
+            st.sampled_from(['length', 'range', 'modulo', 'allowed_values']), VALUES, max_size=2
+        )
     ),
 )
 TEMPLATE = st.fixed_dictionaries(
@@ -199,15 +228,21 @@ def check(source):
     return found
 
 
-@hypothesis.settings(max_examples=200, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(
+    max_examples=200, deadline=None, suppress_health_check=list(hypothesis.HealthCheck)
+)
 @hypothesis.given(
     TEMPLATE
     | st.fixed_dictionaries(
-        {'heat_template_version': st.just('pike'), 'parameters': st.fixed_dictionaries({'p': PARAMETER})}
+        {
+            'heat_template_version': st.just('pike'),
+            'parameters': st.fixed_dictionaries({'p': PARAMETER}),
+        }
     )
 )
 def test_a_template_is_read_or_refused(source):
-    """As text it means the same; what is read keeps the schema, but for what is repeated 0 times."""
+    """As text it means the same; what is read keeps the schema, but for what is repeated 0
+    times."""
     text = json.dumps(source)
     found = check(source)
     assert check(text) == found
@@ -216,7 +251,9 @@ def test_a_template_is_read_or_refused(source):
 
 
 @hypothesis.settings(max_examples=200, deadline=None)
-@hypothesis.given(st.text() | st.binary() | st.text(st.sampled_from('{}[]&*!|>%@:,-#?"\'\\ \n\tab1~<')))
+@hypothesis.given(
+    st.text() | st.binary() | st.text(st.sampled_from('{}[]&*!|>%@:,-#?"\'\\ \n\tab1~<'))
+)
 def test_garbage_is_refused(source):
     assert check(source) is None
 

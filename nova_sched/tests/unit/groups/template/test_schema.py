@@ -43,7 +43,9 @@ def test_an_example_keeps_it(name):
         pytest.param(repeated(-1), id='negative count'),
         pytest.param(repeated(1, {'typ': 'x'}), id='repeated nothing'),
         pytest.param(group('a', policies=[{'type': 'afinity', 'level': 'rack'}]), id='policy'),
-        pytest.param(group('a', policies=[{'type': 'affinity', 'level': 'rack', 'weight': 0}]), id='weight'),
+        pytest.param(
+            group('a', policies=[{'type': 'affinity', 'level': 'rack', 'weight': 0}]), id='weight'
+        ),
         pytest.param(group({'name': 'x'}), id='inline member'),
         pytest.param(relation('near'), id='no sides'),
         pytest.param({'type': 'OS::Neutron::Net', 'propertys': {}}, id='key'),
@@ -51,7 +53,9 @@ def test_an_example_keeps_it(name):
     ],
 )
 def test_a_resource_that_it_refuses(resource):
-    assert not VALIDATOR.is_valid({'heat_template_version': 'wallaby', 'resources': {'r': resource}})
+    assert not VALIDATOR.is_valid(
+        {'heat_template_version': 'wallaby', 'resources': {'r': resource}}
+    )
 
 
 def test_it_knows_the_versions_and_the_functions():

@@ -62,9 +62,13 @@ def test_a_flavor(given, flavor):
     'given, image',
     [
         pytest.param(None, None, id='none'),
-        pytest.param('ubuntu', Image(None, 'ubuntu', {'hw_architecture': 'x86_64'}, 'qcow2'), id='by name'),
         pytest.param(
-            {'id': 'i', 'properties': {'a': 1, 'b': 'x'}}, Image('i', None, {'a': 1, 'b': 'x'}), id='inline'
+            'ubuntu', Image(None, 'ubuntu', {'hw_architecture': 'x86_64'}, 'qcow2'), id='by name'
+        ),
+        pytest.param(
+            {'id': 'i', 'properties': {'a': 1, 'b': 'x'}},
+            Image('i', None, {'a': 1, 'b': 'x'}),
+            id='inline',
         ),
         pytest.param('other', Image(name='other'), id='not described'),
         pytest.param(
@@ -89,14 +93,18 @@ def test_an_image_that_is_not_described_is_a_warning():
     [
         pytest.param(None, {}, id='none'),
         pytest.param(
-            {'query': '["=", "$x", 1]', 'l': ['a', 1]}, {'query': '["=", "$x", 1]', 'l': ['a', 1]}, id='any'
+            {'query': '["=", "$x", 1]', 'l': ['a', 1]},
+            {'query': '["=", "$x", 1]', 'l': ['a', 1]},
+            id='any',
         ),
         pytest.param(
             {'group': '70a599e0-31e7-49b7-b260-868f441e862b'},
             {'group': '70a599e0-31e7-49b7-b260-868f441e862b'},
             id='a group that exists',
         ),
-        pytest.param({'group': {'get_resource': 'sg'}}, {}, id='a group of the template is a policy'),
+        pytest.param(
+            {'group': {'get_resource': 'sg'}}, {}, id='a group of the template is a policy'
+        ),
         pytest.param({'group': [{'get_resource': 'sg'}], 'a': None}, {}, id='the same in a list'),
         pytest.param(
             {'top_group': {'get_file': 'x'}, 'member': 's', 'replan': True},
@@ -115,10 +123,15 @@ def test_hints(given, hints):
         pytest.param({}, False, id='neither'),
         pytest.param({'image': 'ubuntu'}, False, id='image'),
         pytest.param(
-            {'block_device_mapping': [{'device_name': 'vda', 'volume_id': 'v'}]}, True, id='first form'
+            {'block_device_mapping': [{'device_name': 'vda', 'volume_id': 'v'}]},
+            True,
+            id='first form',
         ),
         pytest.param(
-            {'image': 'ubuntu', 'block_device_mapping': [{'device_name': 'vdb', 'volume_id': 'v'}]},
+            {
+                'image': 'ubuntu',
+                'block_device_mapping': [{'device_name': 'vdb', 'volume_id': 'v'}],
+            },
             False,
             id='first form, beside an image',
         ),
@@ -128,26 +141,42 @@ def test_hints(given, hints):
             id='to be',
         ),
         pytest.param(
-            {'block_device_mapping_v2': [{'boot_index': '0', 'snapshot_id': 's'}]}, True, id='snapshot'
+            {'block_device_mapping_v2': [{'boot_index': '0', 'snapshot_id': 's'}]},
+            True,
+            id='snapshot',
         ),
         pytest.param(
-            {'block_device_mapping_v2': [{'boot_index': 0, 'image': 'i', 'volume_size': 9}]}, True, id='image'
+            {'block_device_mapping_v2': [{'boot_index': 0, 'image': 'i', 'volume_size': 9}]},
+            True,
+            id='image',
         ),
         pytest.param(
-            {'block_device_mapping_v2': [{'boot_index': 0, 'volume_id': None}]}, False, id='no volume'
+            {'block_device_mapping_v2': [{'boot_index': 0, 'volume_id': None}]},
+            False,
+            id='no volume',
         ),
         pytest.param(
-            {'block_device_mapping_v2': [{'boot_index': 1, 'volume_id': 'v'}]}, False, id='second disk'
+            {'block_device_mapping_v2': [{'boot_index': 1, 'volume_id': 'v'}]},
+            False,
+            id='second disk',
         ),
         pytest.param(
-            {'block_device_mapping_v2': [{'boot_index': -1, 'volume_id': 'v'}]}, False, id='no boot disk'
-        ),
-        pytest.param({'block_device_mapping_v2': [{'volume_id': 'v'}]}, True, id='no order, no image'),
-        pytest.param(
-            {'image': 'ubuntu', 'block_device_mapping_v2': [{'volume_id': 'v'}]}, False, id='no order'
+            {'block_device_mapping_v2': [{'boot_index': -1, 'volume_id': 'v'}]},
+            False,
+            id='no boot disk',
         ),
         pytest.param(
-            {'block_device_mapping_v2': [{'swap_size': 9}, {'ephemeral_size': 1}]}, False, id='local disks'
+            {'block_device_mapping_v2': [{'volume_id': 'v'}]}, True, id='no order, no image'
+        ),
+        pytest.param(
+            {'image': 'ubuntu', 'block_device_mapping_v2': [{'volume_id': 'v'}]},
+            False,
+            id='no order',
+        ),
+        pytest.param(
+            {'block_device_mapping_v2': [{'swap_size': 9}, {'ephemeral_size': 1}]},
+            False,
+            id='local disks',
         ),
     ],
 )
@@ -157,7 +186,9 @@ def test_whether_it_boots_from_a_volume(properties, boots):
 
 def test_the_image_of_a_boot_volume_counts():
     devices = [{'boot_index': 0, 'image': 'ubuntu', 'volume_size': 9}]
-    assert member(block_device_mapping_v2=devices).image.properties == {'hw_architecture': 'x86_64'}
+    assert member(block_device_mapping_v2=devices).image.properties == {
+        'hw_architecture': 'x86_64'
+    }
 
 
 def test_the_zone():
@@ -199,12 +230,19 @@ resources:
     [
         pytest.param('‸{image: x}', '', 'flavor is missing', id='no flavor'),
         pytest.param(
-            '{flavor: ‸smal}', '.flavor', 'there is no flavor smal here; did you mean small?', id='unknown'
+            '{flavor: ‸smal}',
+            '.flavor',
+            'there is no flavor smal here; did you mean small?',
+            id='unknown',
         ),
         pytest.param('{flavor: ‸{vcpus: 1}}', '.flavor', 'ram is missing', id='no memory'),
         pytest.param('{flavor: ‸{ram: 1}}', '.flavor', 'vcpus is missing', id='no CPUs'),
-        pytest.param('{flavor: {vcpus: ‸0, ram: 1}}', '.flavor.vcpus', '0 is not within 1 and', id='0 CPUs'),
-        pytest.param('{flavor: {vcpus: 1, ram: ‸-1}}', '.flavor.ram', '-1 is not within', id='negative'),
+        pytest.param(
+            '{flavor: {vcpus: ‸0, ram: 1}}', '.flavor.vcpus', '0 is not within 1 and', id='0 CPUs'
+        ),
+        pytest.param(
+            '{flavor: {vcpus: 1, ram: ‸-1}}', '.flavor.ram', '-1 is not within', id='negative'
+        ),
         pytest.param(
             '{flavor: {vcpus: ‸1.5, ram: 1}}',
             '.flavor.vcpus',
@@ -212,7 +250,10 @@ resources:
             id='half',
         ),
         pytest.param(
-            '{flavor: {vcpus: ‸true, ram: 1}}', '.flavor.vcpus', 'whole number is wanted', id='boolean'
+            '{flavor: {vcpus: ‸true, ram: 1}}',
+            '.flavor.vcpus',
+            'whole number is wanted',
+            id='boolean',
         ),
         pytest.param('{flavor: {vcpus: ‸[1], ram: 1}}', '.flavor.vcpus', 'not a list', id='list'),
         pytest.param(
@@ -222,7 +263,10 @@ resources:
             id='twice',
         ),
         pytest.param(
-            '{flavor: {vcpus: 1, ram: 1, ‸cpus: 1}}', '.flavor.cpus', 'did you mean vcpus?', id='key'
+            '{flavor: {vcpus: 1, ram: 1, ‸cpus: 1}}',
+            '.flavor.cpus',
+            'did you mean vcpus?',
+            id='key',
         ),
         pytest.param(
             '{flavor: {vcpus: 1, ram: 1, extra_specs: {a: ‸[1]}}}',
@@ -230,11 +274,18 @@ resources:
             'an extra spec is text, not a list',
             id='extra spec',
         ),
-        pytest.param('{flavor: ‸[small]}', '.flavor', 'text is wanted, not a list', id='list as a flavor'),
-        pytest.param('{flavor: ‸yes}', '.flavor', 'put it in quotes', id='boolean as a flavor'),
-        pytest.param('{flavor: ‸{get_resource: sg}}', '.flavor', 'a reference to a resource', id='resource'),
         pytest.param(
-            '{flavor: small, image: {‸size: 1}}', '.image.size', 'size is not known here', id='image'
+            '{flavor: ‸[small]}', '.flavor', 'text is wanted, not a list', id='list as a flavor'
+        ),
+        pytest.param('{flavor: ‸yes}', '.flavor', 'put it in quotes', id='boolean as a flavor'),
+        pytest.param(
+            '{flavor: ‸{get_resource: sg}}', '.flavor', 'a reference to a resource', id='resource'
+        ),
+        pytest.param(
+            '{flavor: small, image: {‸size: 1}}',
+            '.image.size',
+            'size is not known here',
+            id='image',
         ),
         pytest.param(
             '{flavor: small, image: {properties: {a: ‸{b: 1}}}}',
@@ -243,13 +294,22 @@ resources:
             id='property',
         ),
         pytest.param(
-            '{flavor: small, availability_zone: ‸z:h}', '.availability_zone', 'names a host', id='host'
+            '{flavor: small, availability_zone: ‸z:h}',
+            '.availability_zone',
+            'names a host',
+            id='host',
         ),
         pytest.param(
-            '{flavor: small, availability_zone: ‸off}', '.availability_zone', 'put it in quotes', id='off'
+            '{flavor: small, availability_zone: ‸off}',
+            '.availability_zone',
+            'put it in quotes',
+            id='off',
         ),
         pytest.param(
-            '{flavor: small, ‸availability_zones: z}', '.availability_zones', 'did you mean', id='typo'
+            '{flavor: small, ‸availability_zones: z}',
+            '.availability_zones',
+            'did you mean',
+            id='typo',
         ),
         pytest.param(
             '{flavor: small, scheduler_hints: {group: ‸sg}}',
@@ -300,9 +360,14 @@ def test_a_server_that_is_refused(properties, where, why):
 @pytest.mark.parametrize(
     'given, where, why',
     [
-        pytest.param({'flavors': {'small': {'vcpus': 1}}}, 'flavors.small', 'ram is missing', id='flavor'),
         pytest.param(
-            {'flavors': {'small': 1}}, 'flavors.small', 'a mapping is wanted, not a number', id='no flavor'
+            {'flavors': {'small': {'vcpus': 1}}}, 'flavors.small', 'ram is missing', id='flavor'
+        ),
+        pytest.param(
+            {'flavors': {'small': 1}},
+            'flavors.small',
+            'a mapping is wanted, not a number',
+            id='no flavor',
         ),
         pytest.param(
             {'flavors': {'small': {'vcpus': {'get_param': 'x'}, 'ram': 1}}},
@@ -310,9 +375,15 @@ def test_a_server_that_is_refused(properties, where, why):
             'whole',
             id='function',
         ),
-        pytest.param({'flavors': [FLAVORS]}, 'flavors', 'a mapping from names', id='list of flavors'),
-        pytest.param({'flavors': {1: {}}}, 'flavors', 'a mapping from names', id='number as a name'),
-        pytest.param({'images': {'ubuntu': {'x': 1}}}, 'images.ubuntu.x', 'x is not known here', id='image'),
+        pytest.param(
+            {'flavors': [FLAVORS]}, 'flavors', 'a mapping from names', id='list of flavors'
+        ),
+        pytest.param(
+            {'flavors': {1: {}}}, 'flavors', 'a mapping from names', id='number as a name'
+        ),
+        pytest.param(
+            {'images': {'ubuntu': {'x': 1}}}, 'images.ubuntu.x', 'x is not known here', id='image'
+        ),
         pytest.param({'images': 'ubuntu'}, 'images', 'a mapping from names', id='no images'),
     ],
 )

@@ -31,12 +31,20 @@ def parse(request):
 @pytest.mark.parametrize(
     'text, plain',
     [
-        pytest.param('{a: 1, b: [x, 2.5, true, null]}', {'a': 1, 'b': ['x', 2.5, True, None]}, id='plain'),
+        pytest.param(
+            '{a: 1, b: [x, 2.5, true, null]}', {'a': 1, 'b': ['x', 2.5, True, None]}, id='plain'
+        ),
         pytest.param('a: 2021-04-16', {'a': '2021-04-16'}, id='a date is text'),
-        pytest.param('a: 2021-04-16 10:00:00Z', {'a': '2021-04-16 10:00:00Z'}, id='a time is text'),
-        pytest.param('{a: no, b: "no"}', {'a': False, 'b': 'no'}, id='no is a boolean, as in YAML 1.1'),
+        pytest.param(
+            'a: 2021-04-16 10:00:00Z', {'a': '2021-04-16 10:00:00Z'}, id='a time is text'
+        ),
+        pytest.param(
+            '{a: no, b: "no"}', {'a': False, 'b': 'no'}, id='no is a boolean, as in YAML 1.1'
+        ),
         pytest.param('{no: 1, 2: 3, ~: 4}', {'no': 1, '2': 3, '~': 4}, id='keys are text'),
-        pytest.param('{a: 0x10, b: 010, c: 1_000}', {'a': 16, 'b': 8, 'c': 1000}, id='numbers of YAML 1.1'),
+        pytest.param(
+            '{a: 0x10, b: 010, c: 1_000}', {'a': 16, 'b': 8, 'c': 1000}, id='numbers of YAML 1.1'
+        ),
         pytest.param('{a: =, b: <<}', {'a': '=', 'b': '<<'}, id='odd scalars are text'),
         pytest.param('{a: &x [1], b: *x}', {'a': [1], 'b': [1]}, id='alias'),
         pytest.param(
@@ -57,7 +65,9 @@ def parse(request):
         pytest.param('{"a": 1e-07, "b": "1e3"}', {'a': 1e-07, 'b': '1e3'}, id='a number of JSON'),
         pytest.param('a: 1e3', {'a': '1e3'}, id='no number of YAML 1.1'),
         pytest.param(
-            '{"a": "\\ud83d\\ude00", "b": 1}', {'a': '\U0001f600', 'b': 1}, id='JSON that is no YAML'
+            '{"a": "\\ud83d\\ude00", "b": 1}',
+            {'a': '\U0001f600', 'b': 1},
+            id='JSON that is no YAML',
         ),
         pytest.param('{"a": "\x7f"}', {'a': '\x7f'}, id='JSON with a character that YAML has not'),
         pytest.param('--- {a: 1}\n...\n', {'a': 1}, id='explicit document'),
@@ -75,7 +85,9 @@ def test_every_value_knows_its_place(parse):
 
 
 NESTED = '[' * 30_000
-BOMB = 'a0: &a0 [x]\n' + ''.join(f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 10)}]\n' for i in range(1, 30))
+BOMB = 'a0: &a0 [x]\n' + ''.join(
+    f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 10)}]\n' for i in range(1, 30)
+)
 
 
 @pytest.mark.parametrize(
@@ -85,18 +97,28 @@ BOMB = 'a0: &a0 [x]\n' + ''.join(f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 10)}
         pytest.param('# only a comment', (1, 1), 'there is nothing in it', id='comment'),
         pytest.param('a: 1\nb: 2\n a: 3', (3, 3), 'mapping values are not allowed', id='no YAML'),
         pytest.param('a: [1\n', (2, 1), '', id='unfinished'),
-        pytest.param('a: 1\nb:\n  c: 1\n  c: 2', (4, 3), 'c is given twice, first in line 3', id='duplicate'),
+        pytest.param(
+            'a: 1\nb:\n  c: 1\n  c: 2', (4, 3), 'c is given twice, first in line 3', id='duplicate'
+        ),
         pytest.param('{"a": 1, "a": 2}', (1, 10), 'a is given twice', id='duplicate in JSON'),
         pytest.param('a: 1\n---\nb: 2', (2, 1), 'a second document', id='two documents'),
         pytest.param('a: *x', (1, 4), 'nothing before it is named &x', id='unknown alias'),
-        pytest.param('a: &x [*x]', (1, 8), 'nothing before it is named &x', id='alias of what it is in'),
-        pytest.param('a: !!python/name:os.system x', (1, 4), 'means nothing here', id='tag of Python'),
+        pytest.param(
+            'a: &x [*x]', (1, 8), 'nothing before it is named &x', id='alias of what it is in'
+        ),
+        pytest.param(
+            'a: !!python/name:os.system x', (1, 4), 'means nothing here', id='tag of Python'
+        ),
         pytest.param('a: !!set {x}', (1, 4), 'means nothing here', id='set'),
         pytest.param('a: !!binary aGk=', (1, 4), 'means nothing here', id='binary'),
         pytest.param('a: !mine [1]', (1, 4), 'means nothing here', id='own tag'),
-        pytest.param('a: !!int x', (1, 4), "'x' is not of the type int", id='not what its tag says'),
+        pytest.param(
+            'a: !!int x', (1, 4), "'x' is not of the type int", id='not what its tag says'
+        ),
         pytest.param('a: !!bool x', (1, 4), "'x' is not of the type bool", id='nor this'),
-        pytest.param('a: !!int ' + '1:' * 60 + '1', (1, 4), 'the number is too long', id='long number'),
+        pytest.param(
+            'a: !!int ' + '1:' * 60 + '1', (1, 4), 'the number is too long', id='long number'
+        ),
         pytest.param('a: 99999999999999999999', (1, 4), 'more than 64 bits', id='large number'),
         pytest.param('a: .inf', (1, 4), 'is not finite', id='infinite'),
         pytest.param('a: .nan', (1, 4), 'is not finite', id='no number'),
@@ -166,5 +188,9 @@ def test_a_date_that_a_reader_of_YAML_made_is_text():  # noqa: N802
 
 
 def test_a_mapping_and_its_JSON_are_the_same():  # noqa: N802
-    plain = {'a': ['\x7f', '\U0001f600', 1e22, 'é', 10**18, '<<', {'<<': {'k': 1}}], 'yes': 'no', 'n': None}
+    plain = {
+        'a': ['\x7f', '\U0001f600', 1e22, 'é', 10**18, '<<', {'<<': {'k': 1}}],
+        'yes': 'no',
+        'n': None,
+    }
     assert values.to_plain(source.values(json.dumps(plain))) == plain

@@ -15,7 +15,15 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.groups import template
-from nova_sched.tests.unit.groups.template import SERVER, group, place, read, refused, repeated, server
+from nova_sched.tests.unit.groups.template import (
+    SERVER,
+    group,
+    place,
+    read,
+    refused,
+    repeated,
+    server,
+)
 
 SCALING = {
     'type': 'OS::Heat::AutoScalingGroup',
@@ -38,15 +46,21 @@ REFERENCE = {'get_resource': 'a'}
     'resources, members, groups',
     [
         pytest.param({'a': SERVER, 'b': SERVER}, 'a b', {}, id='servers'),
-        pytest.param({'g': group('a'), 'a': SERVER, 'b': SERVER}, 'g/a b', {'g': 'g/a'}, id='group'),
-        pytest.param({'g': group(REFERENCE), 'a': SERVER}, 'g/a', {'g': 'g/a'}, id='by get_resource'),
+        pytest.param(
+            {'g': group('a'), 'a': SERVER, 'b': SERVER}, 'g/a b', {'g': 'g/a'}, id='group'
+        ),
+        pytest.param(
+            {'g': group(REFERENCE), 'a': SERVER}, 'g/a', {'g': 'g/a'}, id='by get_resource'
+        ),
         pytest.param(
             {'a': SERVER, 'g': group('h', 'a'), 'h': group('b'), 'b': SERVER},
             'g/h/b g/a',
             {'g': 'g/h/b g/a', 'g/h': 'g/h/b'},
             id='group in a group',
         ),
-        pytest.param({'g': group(inline('a'), inline('b'))}, 'g/a g/b', {'g': 'g/a g/b'}, id='inline'),
+        pytest.param(
+            {'g': group(inline('a'), inline('b'))}, 'g/a g/b', {'g': 'g/a g/b'}, id='inline'
+        ),
         pytest.param(
             {'g': group({'name': 'h', 'members': ['a', inline('b')]}), 'a': SERVER},
             'g/h/a g/h/b',
@@ -75,7 +89,10 @@ REFERENCE = {'get_resource': 'a'}
             id='removed',
         ),
         pytest.param(
-            {'g': group('r'), 'r': repeated(1)}, 'g/r/0', {'g': 'g/r/0', 'g/r': 'g/r/0'}, id='in a group'
+            {'g': group('r'), 'r': repeated(1)},
+            'g/r/0',
+            {'g': 'g/r/0', 'g/r': 'g/r/0'},
+            id='in a group',
         ),
         pytest.param(
             {'r': repeated(2, repeated(1))},
@@ -90,15 +107,25 @@ REFERENCE = {'get_resource': 'a'}
             id='groups repeated',
         ),
         pytest.param({'s': SCALING}, 's/0', {'s': 's/0'}, id='scaling group of its least'),
-        pytest.param({'s': scaling(desired_capacity=2)}, 's/0 s/1', {'s': 's/0 s/1'}, id='scaling group'),
         pytest.param(
-            {'s': {**scaling(min_size=2, index_var='<i>'), 'type': 'OS::NovaSched::AutoScalingGroup'}},
+            {'s': scaling(desired_capacity=2)}, 's/0 s/1', {'s': 's/0 s/1'}, id='scaling group'
+        ),
+        pytest.param(
+            {
+                's': {
+                    **scaling(min_size=2, index_var='<i>'),
+                    'type': 'OS::NovaSched::AutoScalingGroup',
+                }
+            },
             's/0 s/1',
             {'s': 's/0 s/1'},
             id='scaling group with an index',
         ),
         pytest.param(
-            {'v': repeated(3, {'type': 'OS::Cinder::Volume'}), 'a': SERVER}, 'a', {}, id='volumes repeated'
+            {'v': repeated(3, {'type': 'OS::Cinder::Volume'}), 'a': SERVER},
+            'a',
+            {},
+            id='volumes repeated',
         ),
         pytest.param(
             {'g': group('a', 'b'), 'a': {**SERVER, 'condition': False}, 'b': SERVER},
@@ -128,7 +155,9 @@ def test_places(resources, members, groups):
 
 
 def test_groups_stand_before_what_is_in_them():
-    assert list(read({'g': group({'name': 'h', 'members': [inline('a')]}), 'f': repeated(1)}).groups) == [
+    assert list(
+        read({'g': group({'name': 'h', 'members': [inline('a')]}), 'f': repeated(1)}).groups
+    ) == [
         'g',
         'g/h',
         'f',
@@ -136,7 +165,11 @@ def test_groups_stand_before_what_is_in_them():
 
 
 def test_an_index_is_put_in():
-    hints = {'a': '%index%', 'b': ['x-%index%'], 'c': {'if': [{'equals': ['%index%', '1']}, 'one', 'other']}}
+    hints = {
+        'a': '%index%',
+        'b': ['x-%index%'],
+        'c': {'if': [{'equals': ['%index%', '1']}, 'one', 'other']},
+    }
     members = read({'r': repeated(2, server(scheduler_hints=hints))}).members
     assert [member.hints for member in members.values()] == [
         {'a': '0', 'b': ['x-0'], 'c': 'other'},
@@ -196,23 +229,34 @@ IN_GROUP = 'h: {{type: OS::NovaSched::Group, properties: {{members: [{entry}]}}}
     [
         pytest.param('‸c', '.0', 'there is no resource c', id='unknown'),
         pytest.param('a, ‸a', '.1', 'a is a member of h already', id='twice'),
-        pytest.param('‸b', '.0', 'b is a member of g already; it has one place', id='in two groups'),
+        pytest.param(
+            '‸b', '.0', 'b is a member of g already; it has one place', id='in two groups'
+        ),
         pytest.param('‸net', '.0', 'net (OS::Neutron::Net) is neither', id='network'),
         pytest.param('‸vols', '.0', 'vols (OS::Heat::ResourceGroup) is neither', id='volumes'),
         pytest.param('‸o', '.0', 'o (OS::NovaSched::Group) is neither', id='overlay'),
         pytest.param('‸h', '.0', 'groups in a circle: h in h', id='itself'),
         pytest.param('‸[a]', '.0', 'text is wanted, not a list', id='list'),
         pytest.param(
-            'a, ‸{name: a, members: []}', '.1', 'a member or a group h/a already', id='names of two'
+            'a, ‸{name: a, members: []}',
+            '.1',
+            'a member or a group h/a already',
+            id='names of two',
         ),
         pytest.param('‸{members: []}', '.0', 'name is missing', id='no name'),
         pytest.param('‸{name: x}', '.0', 'members is missing', id='no members'),
         pytest.param('‸{name: x/y, members: []}', '.0', "the name 'x/y' has a slash", id='slash'),
         pytest.param(
-            '‸{name: x, type: OS::Nova::Server}', '.0.properties', 'flavor is missing', id='no flavor'
+            '‸{name: x, type: OS::Nova::Server}',
+            '.0.properties',
+            'flavor is missing',
+            id='no flavor',
         ),
         pytest.param(
-            '‸{name: x, type: OS::Neutron::Net}', '.0', 'is neither a server nor', id='inline network'
+            '‸{name: x, type: OS::Neutron::Net}',
+            '.0',
+            'is neither a server nor',
+            id='inline network',
         ),
         pytest.param('{name: x, ‸member: []}', '.0.member', 'did you mean members?', id='typo'),
         pytest.param(
@@ -251,21 +295,38 @@ def test_a_member_that_is_refused(entry, where, why):
             'did you mean OS::Nova::Server?',
             id='letter',
         ),
-        pytest.param('c: {type: ‸OS::nova::Server}', 'resources.c.type', 'there is no type', id='case'),
         pytest.param(
-            'c: {type: ‸os::heat::resourcegroup}', 'resources.c.type', 'there is no type', id='case of all'
+            'c: {type: ‸OS::nova::Server}', 'resources.c.type', 'there is no type', id='case'
         ),
         pytest.param(
-            'c: {type: ‸OS::NovaSched::Grp}', 'resources.c.type', 'there is no type', id='of our own'
+            'c: {type: ‸os::heat::resourcegroup}',
+            'resources.c.type',
+            'there is no type',
+            id='case of all',
         ),
         pytest.param(
-            'c: {type: ‸Server}', 'resources.c.type', 'Server is no type of a resource', id='no type'
+            'c: {type: ‸OS::NovaSched::Grp}',
+            'resources.c.type',
+            'there is no type',
+            id='of our own',
         ),
         pytest.param(
-            'c: {type: ‸web.yaml}', 'resources.c.type', 'web.yaml is another template', id='template'
+            'c: {type: ‸Server}',
+            'resources.c.type',
+            'Server is no type of a resource',
+            id='no type',
         ),
         pytest.param(
-            'c: {type: ‸"http://x/y"}', 'resources.c.type', 'is another template', id='template elsewhere'
+            'c: {type: ‸web.yaml}',
+            'resources.c.type',
+            'web.yaml is another template',
+            id='template',
+        ),
+        pytest.param(
+            'c: {type: ‸"http://x/y"}',
+            'resources.c.type',
+            'is another template',
+            id='template elsewhere',
         ),
         pytest.param('c: ‸{}', 'resources.c', 'type is missing', id='nothing'),
         pytest.param(
@@ -275,12 +336,18 @@ def test_a_member_that_is_refused(entry, where, why):
             id='key',
         ),
         pytest.param(
-            'c: {‸get_param: x}', 'resources.c.get_param', 'get_param is not known here', id='function'
+            'c: {‸get_param: x}',
+            'resources.c.get_param',
+            'get_param is not known here',
+            id='function',
         ),
         pytest.param('‸c/d: {type: A::B}', 'resources.c/d', 'has a slash', id='slash'),
         pytest.param('‸"c d": {type: A::B}', 'resources.c d', 'a blank', id='blank'),
         pytest.param(
-            'c: {type: A::B, condition: ‸x}', 'resources.c.condition', 'no condition x', id='condition'
+            'c: {type: A::B, condition: ‸x}',
+            'resources.c.condition',
+            'no condition x',
+            id='condition',
         ),
         pytest.param(
             'c: {type: OS::Nova::Server, ‸external_id: x, properties: {flavor: small}}',
@@ -332,16 +399,34 @@ SCALED = 'resource: {type: OS::Nova::Server, properties: {flavor: small}}'
 @pytest.mark.parametrize(
     'kind, properties, where, why',
     [
-        pytest.param('ResourceGroup', '{count: ‸-1, DEFINED}', '.count', '-1 is not within 0', id='negative'),
         pytest.param(
-            'ResourceGroup', '{count: ‸1001, DEFINED}', '.count', 'a group may have 1000', id='many'
+            'ResourceGroup', '{count: ‸-1, DEFINED}', '.count', '-1 is not within 0', id='negative'
         ),
-        pytest.param('ResourceGroup', '{count: ‸many, DEFINED}', '.count', "not 'many'", id='word'),
-        pytest.param('ResourceGroup', '{‸cuont: 1, DEFINED}', '.cuont', 'did you mean count?', id='typo'),
-        pytest.param('ResourceGroup', '‸{count: 1}', '', 'resource_def is missing', id='no definition'),
-        pytest.param('ResourceGroup', '{index_var: ‸i, DEFINED}', '.index_var', '3 to 255', id='short index'),
         pytest.param(
-            'ResourceGroup', '{resource_def: {type: ‸w.yaml}}', '.resource_def.type', 'another', id='nested'
+            'ResourceGroup',
+            '{count: ‸1001, DEFINED}',
+            '.count',
+            'a group may have 1000',
+            id='many',
+        ),
+        pytest.param(
+            'ResourceGroup', '{count: ‸many, DEFINED}', '.count', "not 'many'", id='word'
+        ),
+        pytest.param(
+            'ResourceGroup', '{‸cuont: 1, DEFINED}', '.cuont', 'did you mean count?', id='typo'
+        ),
+        pytest.param(
+            'ResourceGroup', '‸{count: 1}', '', 'resource_def is missing', id='no definition'
+        ),
+        pytest.param(
+            'ResourceGroup', '{index_var: ‸i, DEFINED}', '.index_var', '3 to 255', id='short index'
+        ),
+        pytest.param(
+            'ResourceGroup',
+            '{resource_def: {type: ‸w.yaml}}',
+            '.resource_def.type',
+            'another',
+            id='nested',
         ),
         pytest.param(
             'ResourceGroup',
@@ -364,9 +449,15 @@ SCALED = 'resource: {type: OS::Nova::Server, properties: {flavor: small}}'
             'only a resource of its own',
             id='repeated overlay',
         ),
-        pytest.param('AutoScalingGroup', '‸{max_size: 1, SCALED}', '', 'min_size is missing', id='no least'),
         pytest.param(
-            'AutoScalingGroup', '{min_size: ‸2, max_size: 1, SCALED}', '.min_size', 'above', id='sizes'
+            'AutoScalingGroup', '‸{max_size: 1, SCALED}', '', 'min_size is missing', id='no least'
+        ),
+        pytest.param(
+            'AutoScalingGroup',
+            '{min_size: ‸2, max_size: 1, SCALED}',
+            '.min_size',
+            'above',
+            id='sizes',
         ),
         pytest.param(
             'AutoScalingGroup',
@@ -397,14 +488,18 @@ def test_a_repeated_definition_that_is_refused(kind, properties, where, why):
     [
         pytest.param({'r': repeated(4), 's': repeated(7)}, 'more than 10 members', id='members'),
         pytest.param(
-            {'r': repeated(10, repeated(10, repeated(10, repeated(0))))}, 'more than 60 groups', id='groups'
+            {'r': repeated(10, repeated(10, repeated(10, repeated(0))))},
+            'more than 60 groups',
+            id='groups',
         ),
         pytest.param(
             {f'g{i}': group(f'g{i + 1}') for i in range(25)} | {'g25': SERVER},
             'or 20 groups deep',
             id='deep groups',
         ),
-        pytest.param({'a' * 250: group('b' * 10), 'b' * 10: SERVER}, 'is longer than 255', id='long path'),
+        pytest.param(
+            {'a' * 250: group('b' * 10), 'b' * 10: SERVER}, 'is longer than 255', id='long path'
+        ),
         pytest.param({'a' * 256: SERVER}, 'a name has 1 to 255 characters', id='long name'),
     ],
 )
@@ -416,13 +511,19 @@ def test_what_is_too_large_is_refused(resources, why):
     'resources',
     [
         pytest.param(
-            {'r': repeated(1000, server(scheduler_hints={'x': '%index%' * 10_000}))}, id='long texts'
+            {'r': repeated(1000, server(scheduler_hints={'x': '%index%' * 10_000}))},
+            id='long texts',
         ),
         pytest.param(
-            {'r': repeated(1000), 'o': group(*['r'] * 20_000, overlay=True)}, id='members named again'
+            {'r': repeated(1000), 'o': group(*['r'] * 20_000, overlay=True)},
+            id='members named again',
         ),
         pytest.param(
-            {'r': repeated(1000, server(scheduler_hints={f'h{i}': ['%index%'] * 100 for i in range(10)}))},
+            {
+                'r': repeated(
+                    1000, server(scheduler_hints={f'h{i}': ['%index%'] * 100 for i in range(10)})
+                )
+            },
             id='many texts',
         ),
     ],
@@ -464,7 +565,8 @@ def test_resources_of_heat_are_no_members():
         'My::Thing',
     ]
     resources = {
-        f'r{i}': {'type': kind, 'properties': {'x': {'get_file': 'y'}}} for i, kind in enumerate(others)
+        f'r{i}': {'type': kind, 'properties': {'x': {'get_file': 'y'}}}
+        for i, kind in enumerate(others)
     }
     assert list(read({**resources, 'a': SERVER}).members) == ['a']
 
@@ -472,9 +574,13 @@ def test_resources_of_heat_are_no_members():
 @pytest.mark.parametrize(
     'body, place, where, why',
     [
-        pytest.param('recources: {}', (2, 1), 'recources', 'did you mean resources?', id='section'),
+        pytest.param(
+            'recources: {}', (2, 1), 'recources', 'did you mean resources?', id='section'
+        ),
         pytest.param('resources: []', (2, 12), 'resources', 'a mapping is wanted', id='list'),
-        pytest.param('description: [x]', (2, 14), 'description', 'text is wanted', id='description'),
+        pytest.param(
+            'description: [x]', (2, 14), 'description', 'text is wanted', id='description'
+        ),
     ],
 )
 def test_a_section_that_is_refused(body, place, where, why):
@@ -486,13 +592,17 @@ def test_a_section_that_is_refused(body, place, where, why):
 @pytest.mark.parametrize(
     'text, args',
     [
-        pytest.param(b'resources: {}', ('template', 1, 1, 'heat_template_version is missing'), id='none'),
+        pytest.param(
+            b'resources: {}', ('template', 1, 1, 'heat_template_version is missing'), id='none'
+        ),
         pytest.param(
             'AWSTemplateFormatVersion: 2010-09-09',
             ('AWSTemplateFormatVersion', 1, 1, 'AWSTemplateFormatVersion is not known here'),
             id='of CloudFormation',
         ),
-        pytest.param('[resources]', ('template', 1, 1, 'a template is a mapping, not a list'), id='list'),
+        pytest.param(
+            '[resources]', ('template', 1, 1, 'a template is a mapping, not a list'), id='list'
+        ),
     ],
 )
 def test_what_is_no_template_of_heat_is_refused(text, args):

@@ -23,7 +23,9 @@ NO_RATIO = numa.Limits(1.0, 1.0)
 
 def mixed_cell(number, cpus=1, pinned=1, used=0):
     first = 10 * number
-    return cell(number, range(first, first + cpus), range(first + 5, first + 5 + pinned), cpu_usage=used)
+    return cell(
+        number, range(first, first + cpus), range(first + 5, first + 5 + pinned), cpu_usage=used
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,9 @@ def mixed_cell(number, cpus=1, pinned=1, used=0):
 )
 def test_overlooked(cells, asked, ids, found):
     """The answers of Nova itself to these were the same."""
-    numbered = (dataclasses.replace(one, id=number) for one, number in zip(asked, ids, strict=True))
+    numbered = (
+        dataclasses.replace(one, id=number) for one, number in zip(asked, ids, strict=True)
+    )
     wanted = numa.Guest(tuple(numbered))
     assert numa.fit(host(*cells), wanted, NO_RATIO) is None
     assert numa.fit(host(*cells), wanted, NO_RATIO, thorough=True).host_cells == tuple(found)
@@ -83,7 +87,9 @@ def test_a_cell_that_is_not_tried_again_is_not_mistaken():
 def test_nothing_is_remembered_from_one_search_to_the_next():
     asked = guest(shared(1, pagesize_kb=-3))
     small, large = (cell(0, [0], pages=[(size_kb, 99999)]) for size_kb in (4, 2048))
-    assert [numa.fit(host(some), asked).cells[0].pagesize_kb for some in (small, large, small)] == [
+    assert [
+        numa.fit(host(some), asked).cells[0].pagesize_kb for some in (small, large, small)
+    ] == [
         4,
         2048,
         4,

@@ -26,7 +26,11 @@ CELL = cell(cpuset=[0, 1], pcpuset=[2, 3, 4], pinned=[4], cpu_usage=3, memory_us
 def outcome(host, guest, reserved=0, limits=None):
     """Page size of the cell that was placed, or what is short of it."""
     found = one.place(host, guest, reserved, limits)
-    return found.pagesize_kb if isinstance(found, numa.Placed) else (found.what, found.needs, found.has)
+    return (
+        found.pagesize_kb
+        if isinstance(found, numa.Placed)
+        else (found.what, found.needs, found.has)
+    )
 
 
 @pytest.mark.parametrize('build', [shared, dedicated])
@@ -35,13 +39,17 @@ def outcome(host, guest, reserved=0, limits=None):
     [
         pytest.param(2048, 170, 2048, id='size, exact fit'),
         pytest.param(2048, 172, ('MiB in free pages of 2048 KiB', 172, 170), id='size, too few'),
-        pytest.param(2048, 101, ('MiB in whole pages of 2048 KiB', 101, 0), id='size does not divide'),
+        pytest.param(
+            2048, 101, ('MiB in whole pages of 2048 KiB', 101, 0), id='size does not divide'
+        ),
         pytest.param(64, 2, ('MiB in free pages of 64 KiB', 2, 0), id='size unknown'),
         pytest.param(-1, 390, 4, id='small'),
         pytest.param(-1, 391, ('MiB in free small pages', 391, 390.625), id='small, too few'),
         pytest.param(-2, 1024, 1048576, id='large takes the largest'),
         pytest.param(-2, 100, 2048, id='large, next size'),
-        pytest.param(-2, 180, ('MiB in free large pages', 180, 170), id='large never takes the smallest'),
+        pytest.param(
+            -2, 180, ('MiB in free large pages', 180, 170), id='large never takes the smallest'
+        ),
         pytest.param(-2, 101, ('MiB in whole large pages', 101, 0), id='large does not divide'),
         pytest.param(-3, 2048, 1048576, id='any takes the largest'),
         pytest.param(-3, 180, 4, id='any, down to the smallest'),
@@ -67,12 +75,18 @@ def test_large_pages_where_there_is_one_size():
     'host, build, memory_mb, given',
     [
         pytest.param(NO_PAGES, shared, 4096, None, id='shared: all there is'),
-        pytest.param(NO_PAGES, shared, 4097, ('MiB of memory', 4097, 4096), id='shared: more than that'),
+        pytest.param(
+            NO_PAGES, shared, 4097, ('MiB of memory', 4097, 4096), id='shared: more than that'
+        ),
         pytest.param(NO_PAGES, dedicated, 96, None, id='dedicated: what is free'),
-        pytest.param(NO_PAGES, dedicated, 97, ('MiB of free memory', 97, 96), id='dedicated: more than that'),
+        pytest.param(
+            NO_PAGES, dedicated, 97, ('MiB of free memory', 97, 96), id='dedicated: more than that'
+        ),
         pytest.param(NO_PAGES, mixed, 97, ('MiB of free memory', 97, 96), id='mixed: the same'),
         pytest.param(PAGED, shared, 390, None, id='the smallest pages'),
-        pytest.param(PAGED, shared, 391, ('MiB of memory', 391, 390.625), id='more than the smallest pages'),
+        pytest.param(
+            PAGED, shared, 391, ('MiB of memory', 391, 390.625), id='more than the smallest pages'
+        ),
         pytest.param(
             cell(pcpuset=[0], pages=[(4, 512, 256)]),
             dedicated,
@@ -80,7 +94,9 @@ def test_large_pages_where_there_is_one_size():
             ('MiB of free memory', 2, 1),
             id='the smallest pages must be free',
         ),
-        pytest.param(cell(cpuset=[0], pages=[(4, 512, 256)]), shared, 2, None, id='or not, if shared'),
+        pytest.param(
+            cell(cpuset=[0], pages=[(4, 512, 256)]), shared, 2, None, id='or not, if shared'
+        ),
     ],
 )
 def test_memory_without_a_page_size(host, build, memory_mb, given):
@@ -93,15 +109,24 @@ def test_memory_without_a_page_size(host, build, memory_mb, given):
         pytest.param(shared(2), 0, None, id='shared'),
         pytest.param(shared(3), 0, ('shared CPUs', 3, 2), id='shared, more than there are'),
         pytest.param(dedicated(2), 0, None, id='dedicated'),
-        pytest.param(dedicated(3), 0, ('free dedicated CPUs', 3, 2), id='dedicated, one is in use'),
-        pytest.param(dedicated(4), 0, ('dedicated CPUs', 4, 3), id='dedicated, more than there are'),
-        pytest.param(dedicated(2), 1, ('free dedicated CPUs', 3, 2), id='the emulator is one more'),
+        pytest.param(
+            dedicated(3), 0, ('free dedicated CPUs', 3, 2), id='dedicated, one is in use'
+        ),
+        pytest.param(
+            dedicated(4), 0, ('dedicated CPUs', 4, 3), id='dedicated, more than there are'
+        ),
+        pytest.param(
+            dedicated(2), 1, ('free dedicated CPUs', 3, 2), id='the emulator is one more'
+        ),
         pytest.param(mixed(2, 2), 0, None, id='mixed'),
         pytest.param(mixed(3, 1), 0, ('shared CPUs', 3, 2), id='mixed, shared'),
         pytest.param(mixed(1, 3), 0, ('free dedicated CPUs', 3, 2), id='mixed, dedicated'),
         pytest.param(mixed(1, 0), 0, None, id='mixed, none pinned'),
         pytest.param(
-            mixed(1, 0), 1, ('places for a cell without pinned CPUs', 1, 0), id='the emulator alone'
+            mixed(1, 0),
+            1,
+            ('places for a cell without pinned CPUs', 1, 0),
+            id='the emulator alone',
         ),
     ],
 )
@@ -113,8 +138,12 @@ def test_cpus(guest, reserved, given):
     'guest, limits, given',
     [
         pytest.param(shared(1), (2.0, 1.0), None, id='the last under the ratio'),
-        pytest.param(shared(2), (2.0, 1.0), ('shared CPUs under the allocation ratio', 2, 1), id='above it'),
-        pytest.param(mixed(2, 1), (2.0, 1.0), ('shared CPUs under the allocation ratio', 2, 1), id='mixed'),
+        pytest.param(
+            shared(2), (2.0, 1.0), ('shared CPUs under the allocation ratio', 2, 1), id='above it'
+        ),
+        pytest.param(
+            mixed(2, 1), (2.0, 1.0), ('shared CPUs under the allocation ratio', 2, 1), id='mixed'
+        ),
         pytest.param(mixed(1, 2), (2.0, 1.0), None, id='mixed: pinned ones do not count'),
         pytest.param(dedicated(2), (0.5, 0.1), None, id='dedicated: no ratio'),
         pytest.param(shared(1, memory_mb=3072), (2.0, 1.0), None, id='memory, exact'),
@@ -141,7 +170,9 @@ def test_ratios_hold_for_guests_with_pages_too():
     'host, policy, given',
     [
         pytest.param(threaded(), 'isolate', None, id='threads, no CPUs set apart'),
-        pytest.param(cell(cpuset=[0, 1], pcpuset=[2, 3]), 'isolate', None, id='set apart, no threads'),
+        pytest.param(
+            cell(cpuset=[0, 1], pcpuset=[2, 3]), 'isolate', None, id='set apart, no threads'
+        ),
         pytest.param(
             cell(cpuset=[0, 1], pcpuset=[2, 3], cores=[(0, 1), (2, 3)]),
             'isolate',
@@ -149,7 +180,10 @@ def test_ratios_hold_for_guests_with_pages_too():
             id='set apart, with threads',
         ),
         pytest.param(
-            cell(cpuset=[0, 1], pcpuset=[2, 3], cores=[(0, 1), (2, 3)]), 'require', None, id='require'
+            cell(cpuset=[0, 1], pcpuset=[2, 3], cores=[(0, 1), (2, 3)]),
+            'require',
+            None,
+            id='require',
         ),
         pytest.param(
             cell(pcpuset=[2, 3]),

@@ -81,7 +81,11 @@ def test_isolate(host, wanted, pinned):
         pytest.param(threaded(), 2, 'prefer', {1}, id='next core'),
         pytest.param(threaded(pinned=[4]), 2, 'prefer', {0}, id='a lone thread'),
         pytest.param(
-            threaded(pinned=[4, 5, 6]), 2, 'require', {0}, id='a lone thread, whatever the guest requires'
+            threaded(pinned=[4, 5, 6]),
+            2,
+            'require',
+            {0},
+            id='a lone thread, whatever the guest requires',
         ),
         pytest.param(threaded(), 8, 'prefer', None, id='none left'),
         pytest.param(threaded(), 2, 'isolate', {2}, id='a core of its own'),

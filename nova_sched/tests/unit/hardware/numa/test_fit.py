@@ -48,7 +48,10 @@ def usage_of(one):
 
 @pytest.mark.parametrize('case', recorded('numa-fits'))
 def test_a_recorded_answer_of_nova(case):
-    before, asked = numa.Topology.from_json(json.dumps(case['host'])), numa.Guest.of(named(case['guest']))
+    before, asked = (
+        numa.Topology.from_json(json.dumps(case['host'])),
+        numa.Guest.of(named(case['guest'])),
+    )
     wanted = pci.Wanted(
         pci.pools_from_json(json.dumps(case['pools'])),
         tuple(map(pci.Request.of, named(case['requests']))),
@@ -63,7 +66,10 @@ def test_a_recorded_answer_of_nova(case):
         assert [usage_of(one) for one in after.cells] == case['usage']
 
 
-FOUR = [cell(number, cpuset=[number], pcpuset=[10 * number + cpu for cpu in (1, 2)]) for number in range(4)]
+FOUR = [
+    cell(number, cpuset=[number], pcpuset=[10 * number + cpu for cpu in (1, 2)])
+    for number in range(4)
+]
 
 
 @pytest.mark.parametrize(
@@ -73,13 +79,22 @@ FOUR = [cell(number, cpuset=[number], pcpuset=[10 * number + cpu for cpu in (1, 
         pytest.param(FOUR[:2], [shared(), shared()], (0, 1), id='as many as there are: in order'),
         pytest.param(FOUR[:2], [shared()] * 3, None, id='more than there are'),
         pytest.param(
-            [FOUR[0], cell(1, pcpuset=range(11, 16))], [dedicated(2), dedicated(4)], (0, 1), id='by size'
+            [FOUR[0], cell(1, pcpuset=range(11, 16))],
+            [dedicated(2), dedicated(4)],
+            (0, 1),
+            id='by size',
         ),
         pytest.param(
-            [FOUR[0], cell(1, pcpuset=range(11, 16))], [dedicated(4), dedicated(2)], (1, 0), id='turned'
+            [FOUR[0], cell(1, pcpuset=range(11, 16))],
+            [dedicated(4), dedicated(2)],
+            (1, 0),
+            id='turned',
         ),
         pytest.param(
-            [FOUR[0], cell(1, pcpuset=range(11, 16))], [dedicated(4)] * 2, None, id='one is too small'
+            [FOUR[0], cell(1, pcpuset=range(11, 16))],
+            [dedicated(4)] * 2,
+            None,
+            id='one is too small',
         ),
         pytest.param([], [], (), id='nothing for nothing'),
     ],
@@ -92,12 +107,20 @@ def test_choice_of_cells(cells, asked, given):
 @pytest.mark.parametrize(
     'cells, asked, spread, packed',
     [
-        pytest.param([{'memory_usage_mb': 1}, {'memory_usage_mb': 0}], shared(), 1, 0, id='free memory'),
+        pytest.param(
+            [{'memory_usage_mb': 1}, {'memory_usage_mb': 0}], shared(), 1, 0, id='free memory'
+        ),
         pytest.param([{'cpu_usage': 1}, {'cpu_usage': 0}], shared(), 1, 0, id='shared: usage'),
-        pytest.param([{'pinned': [1]}, {'pinned': []}], dedicated(), 1, 0, id='dedicated: free CPUs'),
+        pytest.param(
+            [{'pinned': [1]}, {'pinned': []}], dedicated(), 1, 0, id='dedicated: free CPUs'
+        ),
         pytest.param([{'pinned': [1]}, {'pinned': []}], mixed(), 1, 0, id='mixed: the same'),
-        pytest.param([{'pinned': [1]}, {'pinned': []}], shared(), 0, 0, id='shared: free CPUs do not matter'),
-        pytest.param([{'cpu_usage': 1}, {'memory_usage_mb': 1}], shared(), 1, 0, id='usage before memory'),
+        pytest.param(
+            [{'pinned': [1]}, {'pinned': []}], shared(), 0, 0, id='shared: free CPUs do not matter'
+        ),
+        pytest.param(
+            [{'cpu_usage': 1}, {'memory_usage_mb': 1}], shared(), 1, 0, id='usage before memory'
+        ),
     ],
 )
 def test_preferred_cells(cells, asked, spread, packed, packing):
@@ -116,11 +139,19 @@ def test_no_preference_without_a_cell_to_spare():
         pytest.param([pool(1, 0), pool(3, 1)], [], 2, id='none wanted: where there are fewest'),
         pytest.param([pool(1, 0), pool(3, 1)], [request()], 1, id='wanted: where there are most'),
         pytest.param(
-            [pool(2, 0), pool(1, 1, x='1'), pool(2, 1, x='2')], [request()], 1, id='devices, not pools'
+            [pool(2, 0), pool(1, 1, x='1'), pool(2, 1, x='2')],
+            [request()],
+            1,
+            id='devices, not pools',
         ),
-        pytest.param([pool(9, None), pool(1, 2)], [request()], 2, id='those without a cell do not count'),
         pytest.param(
-            [pool(1, 0), pool(5, 1, vendor='10de')], [request(policy='preferred')], 1, id='of any kind'
+            [pool(9, None), pool(1, 2)], [request()], 2, id='those without a cell do not count'
+        ),
+        pytest.param(
+            [pool(1, 0), pool(5, 1, vendor='10de')],
+            [request(policy='preferred')],
+            1,
+            id='of any kind',
         ),
     ],
 )
@@ -143,7 +174,9 @@ def test_devices_come_before_all(pools, requests, first, packing):
     ],
 )
 def test_devices_are_near(policy, node, given):
-    three = host(*(cell(number, [] if number == 2 else [number], socket=number > 0) for number in range(3)))
+    three = host(
+        *(cell(number, [] if number == 2 else [number], socket=number > 0) for number in range(3))
+    )
     wanted = pci.Wanted((pool(1, node),), (request(policy=policy),))
     assert cells_of(three, guest(shared()), pci=wanted) == given
 
@@ -170,7 +203,9 @@ def test_networks_are_near(physnets, tunneled, given):
 
 
 def test_networks_near_either_of_two_cells():
-    three = host(*(cell(number, [number], physnets=frozenset(net)) for number, net in enumerate('xab')))
+    three = host(
+        *(cell(number, [number], physnets=frozenset(net)) for number, net in enumerate('xab'))
+    )
     limits = numa.Limits(1.0, 1.0, frozenset('ab'))
     assert cells_of(three, guest(shared(), shared()), limits) == (1, 2)
 
@@ -178,7 +213,11 @@ def test_networks_near_either_of_two_cells():
 def test_a_realtime_guest_is_like_any_other():
     """Its mask divides virtual CPUs: which host CPUs they get is the same."""
     asked = named(
-        {'cells': [{'id': 0, 'cpuset': [0], 'pcpuset': [1, 2], 'memory': 1, 'cpu_policy': 'mixed'}]}
+        {
+            'cells': [
+                {'id': 0, 'cpuset': [0], 'pcpuset': [1, 2], 'memory': 1, 'cpu_policy': 'mixed'}
+            ]
+        }
     )
     found = numa.fit(host(cell(0, [0], [1, 2])), numa.Guest.of(asked))
     assert found.cells[0].pinning == {1: 1, 2: 2}

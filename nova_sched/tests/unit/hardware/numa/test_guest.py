@@ -26,7 +26,10 @@ def test_a_recorded_request():
     pages = {'pagesize_kb': 1048576, 'cpu_policy': 'dedicated', 'thread_policy': 'require'}
     none, first, second = frozenset(), frozenset([0, 1]), frozenset([2, 3])
     assert asked == numa.Guest(
-        (numa.GuestCell(0, none, first, 4096, **pages), numa.GuestCell(1, none, second, 4096, **pages))
+        (
+            numa.GuestCell(0, none, first, 4096, **pages),
+            numa.GuestCell(1, none, second, 4096, **pages),
+        )
     )
 
 
@@ -57,7 +60,9 @@ def test_a_cell_without_memory_is_refused(of):
 
 
 def test_cells_of_different_policies_are_refused():
-    cells = [objects.InstanceNUMACell(memory=1, cpu_policy=policy) for policy in (None, 'dedicated')]
+    cells = [
+        objects.InstanceNUMACell(memory=1, cpu_policy=policy) for policy in (None, 'dedicated')
+    ]
     with pytest.raises(errors.InvalidRequest, match='different CPU policies'):
         numa.Guest.of(objects.InstanceNUMATopology(cells=cells))
 
@@ -74,7 +79,9 @@ def test_no_policy_is_shared():
         pytest.param(guest(dedicated(4), dedicated(2)), (4, 2), id='dedicated'),
         pytest.param(guest(mixed(2, 4)), (4,), id='mixed'),
         pytest.param(
-            guest(dedicated(4), dedicated(2), emulator='isolate'), (5, 2), id='emulator with the first'
+            guest(dedicated(4), dedicated(2), emulator='isolate'),
+            (5, 2),
+            id='emulator with the first',
         ),
         pytest.param(guest(dedicated(4), emulator='share'), (4,), id='emulator on shared CPUs'),
         pytest.param(guest(shared(4), emulator='isolate'), (0,), id='emulator of a shared guest'),

@@ -35,7 +35,11 @@ def test_a_recorded_node():
     assert first.pages[1:] == (numa.Pages(2048, 32768, 512), numa.Pages(1048576, 16, 0, 1))
     assert (first.physnets, first.tunneled) == (frozenset(['physnet0']), False)
     assert (second.cpu_usage, second.memory_usage_mb) == (2, 4096)
-    assert (second.pinned_cpus, second.physnets, second.tunneled) == (frozenset([16, 17]), frozenset(), True)
+    assert (second.pinned_cpus, second.physnets, second.tunneled) == (
+        frozenset([16, 17]),
+        frozenset(),
+        True,
+    )
 
 
 def test_the_text_is_the_object():
@@ -47,11 +51,16 @@ def test_the_text_is_the_object():
 
 def test_an_old_cell():
     """Before 1.4 there was one set of CPUs, for sharing and for pinning."""
-    pages = {'nova_object.name': 'NUMAPagesTopology', 'nova_object.data': {'size_kb': 4, 'total': 9}}
+    pages = {
+        'nova_object.name': 'NUMAPagesTopology',
+        'nova_object.data': {'size_kb': 4, 'total': 9},
+    }
     data = {'id': 3, 'cpuset': [0, 1], 'memory': 512, 'mempages': [pages]}
     text = {
         'nova_object.name': 'NUMATopology',
-        'nova_object.data': {'cells': [{'nova_object.name': 'NUMACell', 'nova_object.data': data}]},
+        'nova_object.data': {
+            'cells': [{'nova_object.name': 'NUMACell', 'nova_object.data': data}]
+        },
     }
     assert numa.Topology.from_json(json.dumps(text)) == host(
         cell(3, cpuset=[0, 1], pcpuset=[0, 1], cores=[], memory_mb=512, pages=[(4, 9)])
@@ -87,7 +96,9 @@ def test_no_topology(text):
         pytest.param([(0, 2), (1, 3)], [], [(0, 2), (1, 3)], [(0, 2), (1, 3)], id='all free'),
         pytest.param([(0, 2), (1, 3)], [0], [(2,), (1, 3)], [(1, 3)], id='one thread in use'),
         pytest.param([(0, 2), (1, 3)], [0, 2], [(1, 3)], [(1, 3)], id='a core in use'),
-        pytest.param([(0, 9), (1, 3)], [], [(0,), (1, 3)], [(1, 3)], id='the sibling is not for pinning'),
+        pytest.param(
+            [(0, 9), (1, 3)], [], [(0,), (1, 3)], [(1, 3)], id='the sibling is not for pinning'
+        ),
         pytest.param([], [0], [(1,), (2,), (3,)], [(1,), (2,), (3,)], id='no cores told'),
     ],
 )
@@ -102,7 +113,9 @@ def test_free_cores(cores, pinned, free, whole):
     [
         pytest.param([], 4096, 4000, id='no pages: the memory itself'),
         pytest.param([(2048, 100, 10)], 200, 180, id='the only size'),
-        pytest.param([(2048, 100, 10), (4, 512, 256)], 2, 1, id='the smallest size, wherever it stands'),
+        pytest.param(
+            [(2048, 100, 10), (4, 512, 256)], 2, 1, id='the smallest size, wherever it stands'
+        ),
         pytest.param([(4, 512, 1024)], 2, -2, id='more in use than there is'),
     ],
 )

@@ -39,7 +39,10 @@ def test_the_text_is_the_object():
     assert (first.id, first.pagesize, first.cpuset_reserved) == (3, 2048, {9})
     assert first.cpu_pinning == {1: 8, 2: 12}
     taken = numa.Fitted.of(theirs)
-    assert (taken.host_cells, taken.cells[0].pinning) == (PLACED.host_cells, PLACED.cells[0].pinning)
+    assert (taken.host_cells, taken.cells[0].pinning) == (
+        PLACED.host_cells,
+        PLACED.cells[0].pinning,
+    )
 
 
 def test_round_trip():

@@ -31,7 +31,9 @@ def host_cells(draw, number, roomy):
     apart = draw(st.none() | st.sets(st.sampled_from(every)))
     pcpuset = every if apart is None else sorted(apart)
     pages = draw(
-        st.lists(st.tuples(st.sampled_from([512, 1024, 2048]), memory, st.integers(0, 2)), max_size=2)
+        st.lists(
+            st.tuples(st.sampled_from([512, 1024, 2048]), memory, st.integers(0, 2)), max_size=2
+        )
     )
     return cell(
         number,
@@ -60,7 +62,9 @@ def guests(draw, pages=(None, 512, 1024, -1, -2, -3), small=False):
     same = {
         'cpu_policy': policy,
         'pagesize_kb': draw(st.sampled_from(pages)),
-        'thread_policy': draw(st.sampled_from(['prefer', 'isolate', 'require'])) if pinned else 'prefer',
+        'thread_policy': draw(st.sampled_from(['prefer', 'isolate', 'require']))
+        if pinned
+        else 'prefer',
     }
     cells = [
         numa.GuestCell(
@@ -76,7 +80,10 @@ def guests(draw, pages=(None, 512, 1024, -1, -2, -3), small=False):
 
 
 some_limits = st.none() | st.builds(
-    numa.Limits, st.sampled_from([0.5, 1.0, 2.0]), st.sampled_from([1.0, 2.0]), st.just(frozenset('a'))
+    numa.Limits,
+    st.sampled_from([0.5, 1.0, 2.0]),
+    st.sampled_from([1.0, 2.0]),
+    st.just(frozenset('a')),
 )
 everything = given(hosts(), guests(), some_limits)
 # Most of these fit.
@@ -92,9 +99,13 @@ def has_memory(one, asked):
             has_kb = (pages[0].free if asked.is_pinned else pages[0].total) * pages[0].size_kb
         return asked.memory_mb * 1024 <= has_kb
     kinds = {-1: pages[:1], -2: pages[1:], -3: pages}
-    fitting = kinds.get(asked.pagesize_kb, [some for some in pages if some.size_kb == asked.pagesize_kb])
+    fitting = kinds.get(
+        asked.pagesize_kb, [some for some in pages if some.size_kb == asked.pagesize_kb]
+    )
     memory_kb = asked.memory_mb * 1024
-    return any(memory_kb % some.size_kb == 0 and memory_kb <= some.free * some.size_kb for some in fitting)
+    return any(
+        memory_kb % some.size_kb == 0 and memory_kb <= some.free * some.size_kb for some in fitting
+    )
 
 
 def may_pin(one, cpus, emulator, policy):
@@ -146,7 +157,9 @@ def brute_force(on, wanted, limits):
 
 @everything
 def test_a_thorough_fit_finds_what_brute_force_finds(on, wanted, limits):
-    assert (numa.fit(on, wanted, limits, thorough=True) is not None) is brute_force(on, wanted, limits)
+    assert (numa.fit(on, wanted, limits, thorough=True) is not None) is brute_force(
+        on, wanted, limits
+    )
 
 
 @given(hosts(), guests(pages=[None, 512, 1024]), st.booleans())
@@ -170,7 +183,10 @@ def test_a_fit_keeps_within_the_host(on, wanted, limits):
         assert placed.host_cpus <= one.free_pcpus
         assert not pinned or may_pin(one, pinned, placed.reserved, asked.thread_policy)
         if placed.pagesize_kb is not None:
-            assert one.pages_by_size[placed.pagesize_kb].free * placed.pagesize_kb >= asked.memory_mb * 1024
+            assert (
+                one.pages_by_size[placed.pagesize_kb].free * placed.pagesize_kb
+                >= asked.memory_mb * 1024
+            )
             assert asked.pagesize_kb < 0 or asked.pagesize_kb == placed.pagesize_kb
 
 
@@ -189,7 +205,8 @@ def test_no_two_guests_share_a_dedicated_cpu(on, several):
         if found := numa.fit(now, wanted):
             full = numa.take(now, found)
             for before, after, placed in (
-                (now.by_id[placed.host_cell], full.by_id[placed.host_cell], placed) for placed in found.cells
+                (now.by_id[placed.host_cell], full.by_id[placed.host_cell], placed)
+                for placed in found.cells
             ):
                 own = after.pinned_cpus - before.pinned_cpus
                 assert placed.host_cpus <= own

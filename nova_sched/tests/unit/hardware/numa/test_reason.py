@@ -36,7 +36,9 @@ TWO = host(
     [
         pytest.param([shared()] * 3, 'needs 3 NUMA cells, the host has 2', id='cells'),
         pytest.param(
-            [shared(4)], 'guest cell 0 needs 4 shared CPUs, the best host cell has 2', id='shared CPUs'
+            [shared(4)],
+            'guest cell 0 needs 4 shared CPUs, the best host cell has 2',
+            id='shared CPUs',
         ),
         pytest.param(
             [shared(), dedicated(5)],
@@ -44,7 +46,9 @@ TWO = host(
             id='the second cell',
         ),
         pytest.param(
-            [dedicated(7)], 'guest cell 0 needs 7 dedicated CPUs, the best host cell has 6', id='CPUs'
+            [dedicated(7)],
+            'guest cell 0 needs 7 dedicated CPUs, the best host cell has 6',
+            id='CPUs',
         ),
         pytest.param(
             [dedicated(4)],
@@ -79,24 +83,34 @@ def test_short(asked, why):
 
 def test_over_the_ratio():
     why = numa.why_not(TWO, guest(shared(2)), numa.Limits(0.5, 1.0))
-    assert why == 'guest cell 0 needs 2 shared CPUs under the allocation ratio, the best host cell has 1'
+    assert (
+        why
+        == 'guest cell 0 needs 2 shared CPUs under the allocation ratio, the best host cell has 1'
+    )
 
 
 def test_full_cells_have_nothing_rather_than_less():
     full = host(cell(0, [0], memory_mb=100, memory_usage_mb=300))
     why = numa.why_not(full, guest(shared(1, memory_mb=1)), numa.Limits(1.0, 1.0))
-    assert why == 'guest cell 0 needs 1 MiB of memory under the allocation ratio, the best host cell has 0'
+    assert (
+        why
+        == 'guest cell 0 needs 1 MiB of memory under the allocation ratio, the best host cell has 0'
+    )
 
 
 @pytest.mark.parametrize(
     'physnets, why',
     [
         pytest.param('b', '', id='near no cell'),
-        pytest.param('a', 'host cells [1] fit, but are not near network a', id='near a cell that is full'),
+        pytest.param(
+            'a', 'host cells [1] fit, but are not near network a', id='near a cell that is full'
+        ),
     ],
 )
 def test_networks(physnets, why):
-    assert numa.why_not(TWO, guest(dedicated(3)), numa.Limits(1.0, 1.0, frozenset(physnets))) == why
+    assert (
+        numa.why_not(TWO, guest(dedicated(3)), numa.Limits(1.0, 1.0, frozenset(physnets))) == why
+    )
 
 
 def test_tunnels():

@@ -14,11 +14,27 @@
 import pytest
 
 from nova_sched.hardware import numa
-from nova_sched.tests.unit.hardware.builders import cell, dedicated, guest, host, mixed, shared, threaded
+from nova_sched.tests.unit.hardware.builders import (
+    cell,
+    dedicated,
+    guest,
+    host,
+    mixed,
+    shared,
+    threaded,
+)
 
 HOST = host(
     threaded(0, pinned=[0], socket=0, pages=[(4, 1024, 512), (2048, 100)]),
-    cell(1, range(20, 30), [30, 31], memory_mb=8192, memory_usage_mb=8000, socket=1, pages=[(2048, 9, 2, 1)]),
+    cell(
+        1,
+        range(20, 30),
+        [30, 31],
+        memory_mb=8192,
+        memory_usage_mb=8000,
+        socket=1,
+        pages=[(2048, 9, 2, 1)],
+    ),
     cell(2, socket=1, memory_mb=7),
 )
 
@@ -50,14 +66,18 @@ def test_an_empty_host():
         pytest.param([dedicated(7, memory_mb=12)], True, id='dedicated, just'),
         pytest.param([dedicated(8, memory_mb=1)], False, id='dedicated CPUs of a cell'),
         pytest.param(
-            [dedicated(5, memory_mb=1), dedicated(5, memory_mb=1)], False, id='dedicated CPUs in all'
+            [dedicated(5, memory_mb=1), dedicated(5, memory_mb=1)],
+            False,
+            id='dedicated CPUs in all',
         ),
         pytest.param([dedicated(1, memory_mb=13)], False, id='memory of dedicated'),
         pytest.param([mixed(11, 1, memory_mb=1)], False, id='shared CPUs of mixed'),
         pytest.param([shared(1, memory_mb=1)] * 4, False, id='cells'),
         pytest.param([shared(1, memory_mb=200, pagesize_kb=2048)], True, id='pages, just'),
         pytest.param([shared(1, memory_mb=202, pagesize_kb=2048)], False, id='pages'),
-        pytest.param([shared(1, memory_mb=2, pagesize_kb=64)], False, id='pages of a size that it has not'),
+        pytest.param(
+            [shared(1, memory_mb=2, pagesize_kb=64)], False, id='pages of a size that it has not'
+        ),
         pytest.param([shared(1, memory_mb=200, pagesize_kb=-2)], True, id='large pages, just'),
         pytest.param([shared(1, memory_mb=202, pagesize_kb=-3)], False, id='pages of any size'),
     ],

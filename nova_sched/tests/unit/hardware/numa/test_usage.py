@@ -28,20 +28,32 @@ def lying(one, pinning=(), reserved=(), pagesize_kb=None, on=0):
 @pytest.mark.parametrize(
     'fitted, after',
     [
-        pytest.param(lying(shared(2)), {'cpu_usage': 3, 'pages': [32773, 7]}, id='shared, smallest pages'),
-        pytest.param(lying(shared(2), pagesize_kb=2048), {'cpu_usage': 3, 'pages': [5, 71]}, id='its pages'),
-        pytest.param(lying(shared(2), pagesize_kb=64), {'cpu_usage': 3, 'pages': [5, 7]}, id='pages unknown'),
         pytest.param(
-            lying(shared(2), pagesize_kb=-1), {'cpu_usage': 3, 'pages': [5, 7]}, id='pages not settled'
+            lying(shared(2)), {'cpu_usage': 3, 'pages': [32773, 7]}, id='shared, smallest pages'
+        ),
+        pytest.param(
+            lying(shared(2), pagesize_kb=2048), {'cpu_usage': 3, 'pages': [5, 71]}, id='its pages'
+        ),
+        pytest.param(
+            lying(shared(2), pagesize_kb=64), {'cpu_usage': 3, 'pages': [5, 7]}, id='pages unknown'
+        ),
+        pytest.param(
+            lying(shared(2), pagesize_kb=-1),
+            {'cpu_usage': 3, 'pages': [5, 7]},
+            id='pages not settled',
         ),
         pytest.param(lying(dedicated(2), {0: 0, 1: 4}), {'pinned': {0, 4}}, id='dedicated'),
         pytest.param(lying(dedicated(1), {0: 0}, [1]), {'pinned': {0, 1}}, id='emulator'),
         pytest.param(lying(mixed(1, 1), {1: 0}), {'cpu_usage': 2, 'pinned': {0}}, id='mixed'),
         pytest.param(lying(dedicated(1)), {}, id='dedicated, never pinned'),
         pytest.param(
-            lying(dedicated(1, thread_policy='isolate'), {0: 0}, [1]), {'pinned': {0, 4, 1, 5}}, id='isolated'
+            lying(dedicated(1, thread_policy='isolate'), {0: 0}, [1]),
+            {'pinned': {0, 4, 1, 5}},
+            id='isolated',
         ),
-        pytest.param(lying(mixed(1, 0, thread_policy='isolate')), {'cpu_usage': 2}, id='nothing to isolate'),
+        pytest.param(
+            lying(mixed(1, 0, thread_policy='isolate')), {'cpu_usage': 2}, id='nothing to isolate'
+        ),
     ],
 )
 def test_take_and_give_back(fitted, after):
@@ -65,11 +77,20 @@ def test_two_cells_on_one():
 @pytest.mark.parametrize(
     'before, fitted, why',
     [
-        pytest.param(threaded(pinned=[0]), lying(dedicated(1), {0: 0}), r'\[0\] are not free', id='in use'),
-        pytest.param(threaded(), lying(dedicated(1), {0: 77}), r'\[77\] are not free', id='unknown'),
-        pytest.param(cell(0, [1], [2]), lying(dedicated(1), {0: 1}), r'\[1\] are not free', id='shared'),
         pytest.param(
-            threaded(pinned=[1]), lying(dedicated(0), {}, [1]), r'\[1\] are not free', id='emulator'
+            threaded(pinned=[0]), lying(dedicated(1), {0: 0}), r'\[0\] are not free', id='in use'
+        ),
+        pytest.param(
+            threaded(), lying(dedicated(1), {0: 77}), r'\[77\] are not free', id='unknown'
+        ),
+        pytest.param(
+            cell(0, [1], [2]), lying(dedicated(1), {0: 1}), r'\[1\] are not free', id='shared'
+        ),
+        pytest.param(
+            threaded(pinned=[1]),
+            lying(dedicated(0), {}, [1]),
+            r'\[1\] are not free',
+            id='emulator',
         ),
         pytest.param(
             threaded(pinned=[4]),
@@ -78,7 +99,10 @@ def test_two_cells_on_one():
             id='sibling of an isolated one',
         ),
         pytest.param(
-            threaded(), lying(shared(1), on=9), 'NUMA cell 9: the host has no such cell', id='no such cell'
+            threaded(),
+            lying(shared(1), on=9),
+            'NUMA cell 9: the host has no such cell',
+            id='no such cell',
         ),
     ],
 )
@@ -110,6 +134,8 @@ def test_a_cell_that_is_gone_gets_nothing_back():
 
 def test_an_instance_as_the_compute_has_it():
     """Ids of cells are the host's; no pins are asked for, and none are taken."""
-    own = objects.InstanceNUMACell(id=0, cpuset=set(), pcpuset={0}, memory=128, cpu_policy='dedicated')
+    own = objects.InstanceNUMACell(
+        id=0, cpuset=set(), pcpuset={0}, memory=128, cpu_policy='dedicated'
+    )
     fitted = numa.Fitted.of(objects.InstanceNUMATopology(cells=[own]))
     assert numa.take(host(threaded()), fitted) == host(threaded(memory_usage_mb=128))

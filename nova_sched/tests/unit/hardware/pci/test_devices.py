@@ -48,7 +48,9 @@ def test_a_recorded_node():
 
 
 def test_what_is_not_told():
-    assert pci.pools_of([objects.PciDevicePool(vendor_id='10de')]) == (pci.Pool('10de', '', None, {}, 0),)
+    assert pci.pools_of([objects.PciDevicePool(vendor_id='10de')]) == (
+        pci.Pool('10de', '', None, {}, 0),
+    )
 
 
 def test_the_text_is_the_object():

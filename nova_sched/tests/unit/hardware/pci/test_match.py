@@ -26,7 +26,9 @@ def counts(pools):
 def as_left(pools):
     """Pools as Nova has them: without the empty ones, those with the fewest tags first."""
     ordered = sorted(pools, key=lambda some: len(some.tags))
-    return [[p.vendor_id, p.product_id, p.numa_node, dict(p.tags), p.count] for p in ordered if p.count]
+    return [
+        [p.vendor_id, p.product_id, p.numa_node, dict(p.tags), p.count] for p in ordered if p.count
+    ]
 
 
 @pytest.mark.parametrize('case', recorded('pci-requests'))
@@ -48,7 +50,9 @@ def test_a_recorded_answer_of_nova(case):
     [
         pytest.param(pool(), {}, True, id='anything'),
         pytest.param(pool(), {'vendor_id': '8086', 'product_id': '1572'}, True, id='both ids'),
-        pytest.param(pool(), {'vendor_id': '8086', 'product_id': '20b0'}, False, id='one of both ids'),
+        pytest.param(
+            pool(), {'vendor_id': '8086', 'product_id': '20b0'}, False, id='one of both ids'
+        ),
         pytest.param(pool(vendor='10DE'), {'vendor_id': '10de'}, True, id='case of the pool'),
         pytest.param(pool(vendor='10de'), {'vendor_id': '10DE'}, True, id='case of the request'),
         pytest.param(pool(x='A'), {'x': 'a'}, True, id='case of a tag'),
@@ -61,12 +65,17 @@ def test_a_recorded_answer_of_nova(case):
         pytest.param(pool(x='a'), {'x': None}, False, id='a tag where none is wanted'),
         pytest.param(pool(), {'x': ''}, False, id='an empty tag wanted'),
         pytest.param(pool(physical_network='a'), {'physical_network': 'a'}, True, id='network'),
-        pytest.param(pool(physical_network='b'), {'physical_network': 'a'}, False, id='another network'),
+        pytest.param(
+            pool(physical_network='b'), {'physical_network': 'a'}, False, id='another network'
+        ),
         pytest.param(pool(managed='no'), {'managed': 'no'}, True, id='managed'),
         pytest.param(pool(live_migratable='yes'), {'live_migratable': 'yes'}, True, id='movable'),
         pytest.param(pool(), {'live_migratable': 'yes'}, False, id='not movable'),
         pytest.param(
-            pool(), {'resource_class': 'CUSTOM_A', 'traits': 'B'}, True, id='Placement matches these'
+            pool(),
+            {'resource_class': 'CUSTOM_A', 'traits': 'B'},
+            True,
+            id='Placement matches these',
         ),
         pytest.param(pool(0), {}, False, id='none free'),
         pytest.param(pool(-1), {}, False, id='fewer than none'),
@@ -95,7 +104,9 @@ def test_alternatives():
         pytest.param({'remote_managed': 'true'}, {}, False, id='remote not'),
         pytest.param({'remote_managed': '1'}, {}, False, id='remote, in other words'),
         pytest.param({'remote_managed': 'false'}, {}, True, id='not remote'),
-        pytest.param({'remote_managed': 'true'}, {'remote_managed': 'true'}, True, id='remote asked for'),
+        pytest.param(
+            {'remote_managed': 'true'}, {'remote_managed': 'true'}, True, id='remote asked for'
+        ),
         pytest.param({}, {'remote_managed': 'true'}, False, id='remote asked for, not there'),
     ],
 )
@@ -124,15 +135,20 @@ THREE = host(cell(0, socket=0), cell(1, socket=0), cell(2, socket=1))
     ],
 )
 def test_policies(policy, cells, most):
-    fits = [pci.supports(NODES, [request(n, policy=policy)], cells, THREE) for n in (most or 1, most + 1)]
+    fits = [
+        pci.supports(NODES, [request(n, policy=policy)], cells, THREE)
+        for n in (most or 1, most + 1)
+    ]
     assert fits == [most > 0, False]
 
 
 def test_socket_without_sockets():
-    """The cells of the guest alone, where some cell does not tell its socket, or no host is known."""
+    """The cells of the guest alone, where some cell does not tell its socket, or no host is
+    known."""
     dumb = host(cell(0, socket=0), cell(1, socket=0), cell(2))
     assert [
-        pci.supports(NODES, [request(3, policy='socket')], [1], some) for some in (THREE, dumb, None)
+        pci.supports(NODES, [request(3, policy='socket')], [1], some)
+        for some in (THREE, dumb, None)
     ] == [
         True,
         False,
@@ -146,7 +162,9 @@ def test_socket_without_sockets():
         pytest.param('legacy', 1, [1, 1, 4, 8], id='near ones'),
         pytest.param('legacy', 3, [1, 0, 4, 7], id='legacy: then those of no cell'),
         pytest.param('preferred', 2, [1, 0, 4, 8], id='preferred: near ones will do'),
-        pytest.param('preferred', 11, [0, 0, 4, 0], id='preferred: then those of no cell, then any'),
+        pytest.param(
+            'preferred', 11, [0, 0, 4, 0], id='preferred: then those of no cell, then any'
+        ),
         pytest.param('socket', 3, [0, 0, 4, 8], id='socket'),
     ],
 )
@@ -168,7 +186,10 @@ def test_plain_devices_go_first():
         pytest.param(2, {'r1-0': ['rp2'], 'r1-1': ['rp1']}, [1, 2, 4], id='one of each'),
         pytest.param(2, {'r1-0': ['rp2'], 'r1-1': ['rp2']}, [2, 1, 4], id='two of one'),
         pytest.param(
-            3, {f'r1-{n}': [f'rp{n}'] for n in (0, 1, 2)} | {'r1-0': ['rp2']}, [1, 1, 4], id='one and two'
+            3,
+            {f'r1-{n}': [f'rp{n}'] for n in (0, 1, 2)} | {'r1-0': ['rp2']},
+            [1, 1, 4],
+            id='one and two',
         ),
         pytest.param(1, {'r1-0': ['rp9']}, None, id='of none that is here'),
         pytest.param(3, {'r1-0': ['rp1']}, None, id='too few there'),
@@ -202,13 +223,19 @@ def test_no_requests():
         pytest.param(request(1), '', id='enough'),
         pytest.param(request(9), 'nic: 9 devices asked, 4 free that match', id='match'),
         pytest.param(
-            request(3, policy='required'), 'nic: 3 devices asked, 2 near to the NUMA cells', id='near'
+            request(3, policy='required'),
+            'nic: 3 devices asked, 2 near to the NUMA cells',
+            id='near',
         ),
         pytest.param(
-            request(2, policy='required'), 'nic: 2 devices asked, 1 of a type that was asked for', id='type'
+            request(2, policy='required'),
+            'nic: 2 devices asked, 1 of a type that was asked for',
+            id='type',
         ),
         pytest.param(
-            request(1, {'rp_uuids': 'rp9'}), 'nic: 1 devices asked, 0 of the allocated providers', id='rp'
+            request(1, {'rp_uuids': 'rp9'}),
+            'nic: 1 devices asked, 0 of the allocated providers',
+            id='rp',
         ),
     ],
 )
@@ -224,6 +251,8 @@ def test_what_comes_back():
 
 
 def test_wanted_by_a_guest():
-    wanted = pci.Wanted((pool(1, 0), pool(2, 0, x='1'), pool(4, None)), (request(3, policy='required'),))
+    wanted = pci.Wanted(
+        (pool(1, 0), pool(2, 0, x='1'), pool(4, None)), (request(3, policy='required'),)
+    )
     assert [wanted.devices_in(number) for number in (0, 1)] == [3, 0]
     assert [wanted.why_not(cells, THREE) == '' for cells in ([0], [1])] == [True, False]

@@ -47,7 +47,9 @@ def pools(types=(*PLAIN, *SPECIAL)):
     )
     key = 'vendor_id product_id numa_node'.split()
     return st.lists(
-        one, max_size=4, unique_by=lambda p: (*(getattr(p, name) for name in key), *sorted(p.tags.items()))
+        one,
+        max_size=4,
+        unique_by=lambda p: (*(getattr(p, name) for name in key), *sorted(p.tags.items())),
     ).map(tuple)
 
 
@@ -87,7 +89,10 @@ def may_have(some, asked, cells):
     """The rules for one device, in the words of the request."""
     tagged = {**some.tags, 'vendor_id': some.vendor_id}
     matches = any(
-        all((tagged.get(name) or '').lower() == (value or '').lower() for name, value in one.items())
+        all(
+            (tagged.get(name) or '').lower() == (value or '').lower()
+            for name, value in one.items()
+        )
         for one in asked.spec
     )
     beside = {0: {0, 1}, 1: {0, 1}, 2: {2}}
@@ -111,7 +116,9 @@ def test_what_is_refused_is_not_there(some, asked, cells):
     ways = itertools.product(*(range(one.count + 1) for one in some))
     possible = any(
         sum(way) == asked.count
-        and all(not drawn or may_have(one, asked, cells) for drawn, one in zip(way, some, strict=True))
+        and all(
+            not drawn or may_have(one, asked, cells) for drawn, one in zip(way, some, strict=True)
+        )
         for way in ways
     )
     assert pci.supports(some, [asked], cells, HOST) is possible
@@ -125,10 +132,16 @@ def test_what_is_taken_is_what_was_asked_for(some, several, cells, mapping):
     assert all(one.count >= 0 for one in left)
     for one in taken:
         assert any(
-            may_have(one.pool, asked, cells) for asked in several if asked.request_id == one.request_id
+            may_have(one.pool, asked, cells)
+            for asked in several
+            if asked.request_id == one.request_id
         )
-        before, after = (next(p.count for p in these if p.is_like(one.pool)) for these in (some, left))
-        assert before - after == sum(other.pool.count for other in taken if other.pool.is_like(one.pool))
+        before, after = (
+            next(p.count for p in these if p.is_like(one.pool)) for these in (some, left)
+        )
+        assert before - after == sum(
+            other.pool.count for other in taken if other.pool.is_like(one.pool)
+        )
 
 
 @given(pools(), requests, some_cells, mappings)

@@ -25,7 +25,9 @@ def test_a_recorded_request():
     uuid = 'c288d070-d84a-513d-817b-ca0e6585825f'
     assert gpu == pci.Request(2, (spec,), 'legacy', uuid, None, 'gpu-a100')
     assert qat.dev_types == {'type-VF'}
-    assert qat.alternatives == ({'vendor_id': '8086', 'product_id': '4941', 'dev_type': 'type-vf'},)
+    assert qat.alternatives == (
+        {'vendor_id': '8086', 'product_id': '4941', 'dev_type': 'type-vf'},
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,9 @@ def test_name(asked, name):
         pytest.param([{}, {'remote_managed': 'true'}], True, False, id='one of two remote'),
         pytest.param([{'live_migratable': 'yes'}], False, True, id='movable'),
         pytest.param([{}, {'live_migratable': 'yes'}], False, False, id='one of two movable'),
-        pytest.param([{'live_migratable': 'no', 'remote_managed': 'false'}], False, False, id='no'),
+        pytest.param(
+            [{'live_migratable': 'no', 'remote_managed': 'false'}], False, False, id='no'
+        ),
     ],
 )
 def test_wishes(specs, remote, movable):
@@ -81,10 +85,16 @@ TOLD = {'rp_uuids': 'rp8,rp9'}
     [
         pytest.param(request(1), {'r1-0': ['rp1']}, ['rp1'], id='one device'),
         pytest.param(
-            request(2), {'r1-0': ['rp1'], 'r2-0': ['rp2'], 'r1-1': ['rp3']}, ['rp1', 'rp3'], id='each'
+            request(2),
+            {'r1-0': ['rp1'], 'r2-0': ['rp2'], 'r1-1': ['rp3']},
+            ['rp1', 'rp3'],
+            id='each',
         ),
         pytest.param(
-            request(2), {'r1-0': ['rp1'], 'r1-1': ['rp1']}, ['rp1', 'rp1'], id='two of one provider'
+            request(2),
+            {'r1-0': ['rp1'], 'r1-1': ['rp1']},
+            ['rp1', 'rp1'],
+            id='two of one provider',
         ),
         pytest.param(request(1), {'r2-0': ['rp2']}, [], id='of another request'),
         pytest.param(request(1), {'r1-0': []}, [], id='to nobody'),

@@ -17,7 +17,9 @@ ROOT = 'node'
 MILLI = 'CUSTOM_GPU_MILLI'
 
 
-def device(uuid, total=1000, used=0, traits=(), parent=ROOT, name='', resource_class=MILLI, **fields):
+def device(
+    uuid, total=1000, used=0, traits=(), parent=ROOT, name='', resource_class=MILLI, **fields
+):
     """A child with a stock of one class."""
     stock = providers.Stock(total, used=used, **fields)
     return providers.Provider(uuid, {resource_class: stock}, frozenset(traits), parent, name)

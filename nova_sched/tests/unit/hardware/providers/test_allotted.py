@@ -30,7 +30,10 @@ def used(found):
 
 
 def test_take():
-    assert used(providers.take(NODE, [gpu(300), gpu(500, suffix='2'), gpu(7, 'b')])) == {'a': 1000, 'b': 7}
+    assert used(providers.take(NODE, [gpu(300), gpu(500, suffix='2'), gpu(7, 'b')])) == {
+        'a': 1000,
+        'b': 7,
+    }
     assert used(NODE) == {'a': 200, 'b': 0}
 
 
@@ -40,7 +43,9 @@ def test_take():
         pytest.param([gpu(801)], f'{MILLI} of provider a: 801 asked, 800 free', id='too much'),
         pytest.param([gpu(400), gpu(401)], '801 asked', id='too much together'),
         pytest.param([gpu(1, 'z')], 'provider z: 1 asked, 0 free', id='a provider that is gone'),
-        pytest.param([Allotted('', 'b', {'VF': 1})], 'VF of provider b', id='a class that it has not'),
+        pytest.param(
+            [Allotted('', 'b', {'VF': 1})], 'VF of provider b', id='a class that it has not'
+        ),
     ],
 )
 def test_what_cannot_be_taken(taken, why):
@@ -84,7 +89,9 @@ def test_as_plain_values():
     assert Allotted.from_plain(one.to_plain()) == one
 
 
-@pytest.mark.parametrize('plain', [None, [], ['1', 'a'], ['1', 'a', {MILLI: 'x'}], ['1', 'a', [1]]])
+@pytest.mark.parametrize(
+    'plain', [None, [], ['1', 'a'], ['1', 'a', {MILLI: 'x'}], ['1', 'a', [1]]]
+)
 def test_plain_values_that_are_none(plain):
     with pytest.raises(errors.MalformedObject):
         Allotted.from_plain(plain)

@@ -15,7 +15,15 @@ import pytest
 
 from nova_sched.hardware import providers
 from nova_sched.hardware.providers.fit import MOST_TRIES
-from nova_sched.tests.unit.hardware.providers.builders import MILLI, ROOT, asked, device, group, tree, where
+from nova_sched.tests.unit.hardware.providers.builders import (
+    MILLI,
+    ROOT,
+    asked,
+    device,
+    group,
+    tree,
+    where,
+)
 
 HALF, WHOLE = 500, 1000
 
@@ -102,14 +110,25 @@ HALF, WHOLE = 500, 1000
             {'1': 'b', '2': 'a'},
             id='the choosy one first',
         ),
-        pytest.param(tree(device('a', step_size=250)), asked(group('1', 300)), None, id='not in such parts'),
-        pytest.param(tree(device('a')), asked(group('1', HALF, in_tree='a')), {'1': 'a'}, id='in this tree'),
-        pytest.param(tree(device('a')), asked(group('1', HALF, in_tree='z')), None, id='in another tree'),
         pytest.param(
-            tree(device('a'), VCPU=4), asked(group('1', VCPU=2)), {'1': ROOT}, id='of the node itself'
+            tree(device('a', step_size=250)), asked(group('1', 300)), None, id='not in such parts'
+        ),
+        pytest.param(
+            tree(device('a')), asked(group('1', HALF, in_tree='a')), {'1': 'a'}, id='in this tree'
+        ),
+        pytest.param(
+            tree(device('a')), asked(group('1', HALF, in_tree='z')), None, id='in another tree'
+        ),
+        pytest.param(
+            tree(device('a'), VCPU=4),
+            asked(group('1', VCPU=2)),
+            {'1': ROOT},
+            id='of the node itself',
         ),
         pytest.param(tree(device('a')), asked(), (), id='nothing'),
-        pytest.param(providers.Tree(ROOT), asked(group('1', HALF)), None, id='no providers at all'),
+        pytest.param(
+            providers.Tree(ROOT), asked(group('1', HALF)), None, id='no providers at all'
+        ),
     ],
 )
 def test_fit(node, wanted, found):
@@ -187,7 +206,12 @@ NUMA = tree(
     'wanted, found',
     [
         pytest.param(
-            asked(group('n', required=['NUMA']), group('g', 1), group('v', VF=1), subtrees=[['n', 'g', 'v']]),
+            asked(
+                group('n', required=['NUMA']),
+                group('g', 1),
+                group('v', VF=1),
+                subtrees=[['n', 'g', 'v']],
+            ),
             {'n': 'numa1', 'g': 'gpu1', 'v': 'nic'},
             id='under one cell',
         ),

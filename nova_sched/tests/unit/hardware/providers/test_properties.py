@@ -42,7 +42,9 @@ def trees(draw):
     found = [providers.Provider(ROOT, draw(stocks(['VCPU'])), draw(some_traits))]
     for number in range(draw(st.integers(0, 4))):
         parent = draw(st.sampled_from(found)).uuid
-        found.append(providers.Provider(f'p{number}', draw(stocks(CLASSES)), draw(some_traits), parent))
+        found.append(
+            providers.Provider(f'p{number}', draw(stocks(CLASSES)), draw(some_traits), parent)
+        )
     return providers.Tree(ROOT, tuple(found))
 
 
@@ -53,7 +55,9 @@ def stocks(names):
 @st.composite
 def requests(draw):
     suffixes = [str(number) for number in range(draw(st.integers(0, 3)))]
-    amounts = st.dictionaries(st.sampled_from([*CLASSES, 'VCPU']), st.integers(1, 3), min_size=1, max_size=2)
+    amounts = st.dictionaries(
+        st.sampled_from([*CLASSES, 'VCPU']), st.integers(1, 3), min_size=1, max_size=2
+    )
     amounts = amounts.map(lambda found: tuple(sorted(found.items())))
     a_subtree = st.sets(st.sampled_from(suffixes or ['0']), min_size=2).map(frozenset)
     subtrees = draw(st.just([]) | st.lists(a_subtree, max_size=2)) if len(suffixes) > 1 else []
@@ -77,7 +81,8 @@ def requests(draw):
 
 
 def may_be(tree, asked, chosen):
-    """Whether these providers (one a group, then one a loose amount) meet the request, rule by rule."""
+    """Whether these providers (one a group, then one a loose amount) meet the request, rule by
+    rule."""
     groups, rest = asked.groups, chosen[len(asked.groups) :]
     uses = collections.Counter()
     for group, one in zip(groups, chosen, strict=False):
@@ -109,7 +114,9 @@ def may_be(tree, asked, chosen):
 
 def under_one(tree, some):
     def is_under(one, top):
-        return one.uuid == top.uuid or (one.parent is not None and is_under(tree.by_uuid[one.parent], top))
+        return one.uuid == top.uuid or (
+            one.parent is not None and is_under(tree.by_uuid[one.parent], top)
+        )
 
     return any(all(is_under(one, top) for one in some) for top in some)
 
@@ -123,7 +130,9 @@ def test_a_fit_is_found_if_there_is_one_and_keeps_every_rule(tree, asked):
     assert (providers.why_not(tree, asked) == '') is (found is not None)
     if found is not None:
         by_suffix = {one.suffix: one.provider_uuid for one in found if one.suffix}
-        by_class = {name: one.provider_uuid for one in found if not one.suffix for name in one.resources}
+        by_class = {
+            name: one.provider_uuid for one in found if not one.suffix for name in one.resources
+        }
         chosen = [by_suffix[group.suffix] for group in asked.groups] + [
             by_class[name] for name, _ in asked.loose
         ]
@@ -152,7 +161,9 @@ def test_no_unit_is_given_twice(tree, several):
                              for _ in range(one.resources[name]) if one.provider_uuid != ROOT)  # fmt: skip
     for provider in tree.children:
         for name, stock in provider.stocks.items():
-            assert now.stock(provider.uuid, name).used == stock.used + given_out[provider.uuid, name]
+            assert (
+                now.stock(provider.uuid, name).used == stock.used + given_out[provider.uuid, name]
+            )
             assert now.stock(provider.uuid, name).free >= min(stock.free, 0)
 
 
@@ -174,7 +185,9 @@ def test_names_of_groups_do_not_matter(tree, asked, names):
     called = dict(zip((group.suffix for group in asked.groups), names, strict=False))
     other = dataclasses.replace(
         asked,
-        groups=tuple(dataclasses.replace(group, suffix=called[group.suffix]) for group in asked.groups),
+        groups=tuple(
+            dataclasses.replace(group, suffix=called[group.suffix]) for group in asked.groups
+        ),
         subtrees=tuple(frozenset(called[one] for one in some) for some in asked.subtrees),
     )
     assert other.anonymous == asked.anonymous

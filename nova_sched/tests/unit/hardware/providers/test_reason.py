@@ -14,7 +14,14 @@
 import pytest
 
 from nova_sched.hardware import providers
-from nova_sched.tests.unit.hardware.providers.builders import MILLI, ROOT, asked, device, group, tree
+from nova_sched.tests.unit.hardware.providers.builders import (
+    MILLI,
+    ROOT,
+    asked,
+    device,
+    group,
+    tree,
+)
 from nova_sched.tests.unit.hardware.providers.test_fit import NUMA
 
 TWO = tree(device('a', used=600), device('b', used=700, traits=['NEW']))
@@ -86,7 +93,10 @@ TWO = tree(device('a', used=600), device('b', used=700, traits=['NEW']))
             id='elsewhere',
         ),
         pytest.param(
-            providers.Tree(ROOT), asked(CUSTOM_GPU_MILLI=1), f'no provider has {MILLI}', id='no devices'
+            providers.Tree(ROOT),
+            asked(CUSTOM_GPU_MILLI=1),
+            f'no provider has {MILLI}',
+            id='no devices',
         ),
     ],
 )
@@ -96,7 +106,12 @@ def test_why_not(node, wanted, why):
 
 def test_the_nearest_of_several_nodes():
     wanted = asked(group('1', 1000))
-    nodes = [tree(), tree(device('a', used=900)), tree(device('a', used=300)), tree(device('a', used=500))]
+    nodes = [
+        tree(),
+        tree(device('a', used=900)),
+        tree(device('a', used=300)),
+        tree(device('a', used=500)),
+    ]
     assert providers.nearest_miss((node, wanted) for node in nodes).endswith(
         'the best has 700 free for group 1'
     )

@@ -24,7 +24,9 @@ REPORTED = {
     'gpu-b': {
         'name': 'b',
         'parent_provider_uuid': 'numa0',
-        'inventories': {MILLI: {'total': 1000, 'max_unit': 500, 'step_size': 250, 'allocation_ratio': 1}},
+        'inventories': {
+            MILLI: {'total': 1000, 'max_unit': 500, 'step_size': 250, 'allocation_ratio': 1}
+        },
         'traits': ['CUSTOM_A100'],
         'used': {MILLI: 250},
     },
@@ -63,13 +65,17 @@ def without(**changes):
     [
         pytest.param([], 'AttributeError', id='no mapping'),
         pytest.param(
-            without(used={'VGPU': 1}), 'VGPU is in use, but not in the inventories', id='use of nothing'
+            without(used={'VGPU': 1}),
+            'VGPU is in use, but not in the inventories',
+            id='use of nothing',
         ),
         pytest.param(without(used={MILLI: 'x'}), 'ValueError', id='use in words'),
         pytest.param(without(used={MILLI: -1}), 'cannot be true', id='negative use'),
         pytest.param(without(used=[1]), 'AttributeError', id='use without a class'),
         pytest.param(
-            without(used={}, inventories={MILLI: {'reserved': 1}}), "KeyError 'total'", id='no total'
+            without(used={}, inventories={MILLI: {'reserved': 1}}),
+            "KeyError 'total'",
+            id='no total',
         ),
         pytest.param(
             without(used={}, inventories={MILLI: {'total': 1, 'reserved': 2}}),
@@ -103,7 +109,9 @@ def test_a_text_that_is_none():
     'stock, free, best',
     [
         pytest.param(Stock(10), 10, 10, id='all'),
-        pytest.param(Stock(10, reserved=2, ratio=1.5, used=3), 9, 9, id='reserve, then ratio, then use'),
+        pytest.param(
+            Stock(10, reserved=2, ratio=1.5, used=3), 9, 9, id='reserve, then ratio, then use'
+        ),
         pytest.param(Stock(10, ratio=4.0), 40, 10, id='one consumer gets no more than there is'),
         pytest.param(Stock(10, max_unit=4), 10, 4, id='nor more than max_unit'),
         pytest.param(Stock(10, used=12), -2, 0, id='too much in use'),

@@ -11,7 +11,8 @@
 # under the License.
 """What every broker of jobs must do: its tests inherit these, and have the fixtures.
 
-``stage`` is a Stage where nothing falls back while a test lasts, ``hasty`` one where that comes soon.
+``stage`` is a Stage where nothing falls back while a test lasts, ``hasty`` one where that comes
+soon.
 """
 
 import itertools
@@ -21,7 +22,15 @@ from collections.abc import Callable
 
 import pytest
 
-from nova_sched.queues.broker import DROPPED, EXPIRED, FALLBACK, Broker, Delivery, of_flavor, of_host
+from nova_sched.queues.broker import (
+    DROPPED,
+    EXPIRED,
+    FALLBACK,
+    Broker,
+    Delivery,
+    of_flavor,
+    of_host,
+)
 
 TINY, LARGE, HERE = of_flavor('tiny'), of_flavor('large'), of_host('node-1')
 
@@ -244,7 +253,10 @@ class BrokerBattery:
         gone.consumer.stop()
         again = stage.taker(TINY, window=2)
         stage.until(lambda: len(again.found) == 2)
-        assert {(found.body, found.redelivered) for found in again.found} == {(b'1', True), (b'2', False)}
+        assert {(found.body, found.redelivered) for found in again.found} == {
+            (b'1', True),
+            (b'2', False),
+        }
         assert all(found.tries == 0 for found in again.found)
         for late in (gone.consumer.ack, gone.consumer.put_back):
             late(held)
@@ -364,7 +376,8 @@ class BrokerBattery:
 
 
 class ThreadsBattery(BrokerBattery):
-    """For brokers that several threads use. ``exact``: only what somebody held is marked as redelivered."""
+    """For brokers that several threads use. ``exact``: only what somebody held is marked as
+    redelivered."""
 
     exact = True
 

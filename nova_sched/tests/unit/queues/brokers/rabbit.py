@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A RabbitMQ without a network, behind the face of py-amqp that we use: it does at once what it is told."""
+"""A RabbitMQ without a network, behind the face of py-amqp that we use: it does at once what it is
+told."""
 
 import collections
 import dataclasses
@@ -19,7 +20,12 @@ from types import SimpleNamespace
 
 import amqp
 from amqp import spec
-from amqp.exceptions import AMQPNotImplementedError, NotFound, PreconditionFailed, RecoverableConnectionError
+from amqp.exceptions import (
+    AMQPNotImplementedError,
+    NotFound,
+    PreconditionFailed,
+    RecoverableConnectionError,
+)
 
 from nova_sched.queues.brokers.amqp_queues import PREFIX
 
@@ -50,7 +56,8 @@ class Rabbit:
         return self.connections[-1]
 
     def send(self, queue, body=b'', redelivered=False, **headers):
-        """A message without a client that sends it; ``expiration`` among the headers is a property."""
+        """A message without a client that sends it; ``expiration`` among the headers is a
+        property."""
         properties = {'expiration': headers.pop('expiration')} if 'expiration' in headers else {}
         content = amqp.Message(body, application_headers=headers, **properties)
         self.queues[PREFIX + queue].ready.append((content, redelivered))
@@ -75,7 +82,9 @@ class Rabbit:
 
     def consumers(self, queue):
         """The priorities with which it is consumed from."""
-        return [channel.consuming[tag].priority for channel, tag in self.queues[PREFIX + queue].takers]
+        return [
+            channel.consuming[tag].priority for channel, tag in self.queues[PREFIX + queue].takers
+        ]
 
 
 class Connection:
@@ -130,7 +139,8 @@ class Connection:
 
 
 class Channel:
-    """What a client says on it. An error comes with the next answer; until then nothing more is done."""
+    """What a client says on it. An error comes with the next answer; until then nothing more is
+    done."""
 
     def __init__(self, connection):
         self.rabbit, self.connection = connection.rabbit, connection
@@ -155,14 +165,19 @@ class Channel:
     def has_room(self, tag):
         consuming = self.consuming[tag]
         return (not self.window or len(self.held) < self.window) and (
-            not consuming.each or sum(one == tag for one, *_ in self.held.values()) < consuming.each
+            not consuming.each
+            or sum(one == tag for one, *_ in self.held.values()) < consuming.each
         )
 
     def deliver(self, tag, content, redelivered):
         number = next(self.numbers)
         self.held[number] = tag, self.consuming[tag].queue, content
         found = amqp.Message(content.body, **content.properties)
-        found.delivery_info = {'consumer_tag': tag, 'delivery_tag': number, 'redelivered': redelivered}
+        found.delivery_info = {
+            'consumer_tag': tag,
+            'delivery_tag': number,
+            'redelivered': redelivered,
+        }
         self.tell(lambda: self.callbacks[tag](found))
 
     def give_back(self):
@@ -215,7 +230,9 @@ class Channel:
             return
         self.rabbit.said.append(('consume', name.removeprefix(PREFIX), arguments['x-priority']))
         self.callbacks[tag], self.cancel_callbacks[tag] = callback, on_cancel
-        self.consuming[tag] = SimpleNamespace(queue=name, priority=arguments['x-priority'], each=self.each)
+        self.consuming[tag] = SimpleNamespace(
+            queue=name, priority=arguments['x-priority'], each=self.each
+        )
         queue.takers.append((self, tag))
         self.rabbit.serve()
 
@@ -232,7 +249,9 @@ class Channel:
                 self.rabbit.said.append(('cancel', self.consuming[tag].queue.removeprefix(PREFIX)))
             self.end(tag)
             if not nowait:
-                self.tell(lambda: (self.callbacks.pop(tag, None), self.cancel_callbacks.pop(tag, None)))
+                self.tell(
+                    lambda: (self.callbacks.pop(tag, None), self.cancel_callbacks.pop(tag, None))
+                )
         elif method == spec.Queue.Declare:
             _, name, passive, *_, arguments = words
             self.answers.append(lambda: self.declare(name, passive, dict(arguments)))

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The consumer's thread: connections that are lost, orders of other threads, and what is put back."""
+"""The consumer's thread: connections that are lost, orders of other threads, and what is put
+back."""
 
 import logging
 import threading
@@ -28,14 +29,17 @@ PATIENCE_S = 90.0
 
 
 class World:
-    """A consumer of a RabbitMQ that may be away; ``sent`` is what the consumer sends to other queues."""
+    """A consumer of a RabbitMQ that may be away; ``sent`` is what the consumer sends to other
+    queues."""
 
     def __init__(self, *queues, quorum=(), whole=True, deliver=None):
         self.rabbit = Rabbit(*queues, quorum=quorum)
         self.away, self.sending = None, True
         self.found, self.sent = [], []
         self.tries = 0
-        self.consumer = AmqpConsumer(self.connect, self.send, deliver or self.found.append, 'test', whole)
+        self.consumer = AmqpConsumer(
+            self.connect, self.send, deliver or self.found.append, 'test', whole
+        )
 
     def connect(self):
         self.tries += 1
@@ -84,7 +88,11 @@ def world():
 def test_it_is_not_made_without_a_broker():
     with pytest.raises(errors.BrokerUnavailable, match='nobody'):
         AmqpConsumer(
-            lambda: (_ for _ in ()).throw(errors.BrokerUnavailable('nobody')), None, None, 'test', True
+            lambda: (_ for _ in ()).throw(errors.BrokerUnavailable('nobody')),
+            None,
+            None,
+            'test',
+            True,
         )
 
 
@@ -100,7 +108,9 @@ def test_what_comes_is_given_and_acknowledged(world):
     assert world.sent == []
 
 
-@pytest.mark.parametrize('strange', [Delivery(A, b''), Delivery(A, b'', tag=17)], ids=['none', 'number'])
+@pytest.mark.parametrize(
+    'strange', [Delivery(A, b''), Delivery(A, b'', tag=17)], ids=['none', 'number']
+)
 def test_what_is_not_its_own_is_left_alone(world, strange):
     world.consumer.ack(strange)
     world.consumer.put_back(strange)
@@ -113,11 +123,18 @@ def test_what_is_not_its_own_is_left_alone(world, strange):
     [
         pytest.param({}, None, (A, b'1', 1, False, None, None), id='its queue'),
         pytest.param({'tries': 2}, B, (B, b'1', 3, False, None, None), id='another queue'),
-        pytest.param({'expiration': '9'}, None, (A, b'1', 1, True, None, None), id='will expire, its queue'),
         pytest.param(
-            {'expiration': '9'}, B, (B, b'1', 1, False, None, None), id='will expire, another queue'
+            {'expiration': '9'}, None, (A, b'1', 1, True, None, None), id='will expire, its queue'
         ),
-        pytest.param({'sent_ms': 5}, None, (A, b'1', 1, False, None, None), id='has its time anew'),
+        pytest.param(
+            {'expiration': '9'},
+            B,
+            (B, b'1', 1, False, None, None),
+            id='will expire, another queue',
+        ),
+        pytest.param(
+            {'sent_ms': 5}, None, (A, b'1', 1, False, None, None), id='has its time anew'
+        ),
     ],
 )
 def test_what_is_put_back_is_sent_and_counted(world, headers, to, sent):
@@ -152,7 +169,9 @@ def test_what_is_too_much_is_sent_again_with_its_time_and_not_counted():
     world = World(quorum=[A, B], whole=False)
     world.consumer.follow({A: 1, B: 1})
     # Both are on their way before the first one is read.
-    world.order(lambda: (world.rabbit.send(A, b'1'), world.rabbit.send(B, b'2', tries=4, sent_ms=17)))
+    world.order(
+        lambda: (world.rabbit.send(A, b'1'), world.rabbit.send(B, b'2', tries=4, sent_ms=17))
+    )
     assert world.next().body == b'1'
     world.until(lambda: world.sent)
     assert world.sent == [(B, b'2', 4, False, None, 17)]
@@ -310,7 +329,9 @@ def test_heartbeats_that_are_missing_end_the_connection():
         raise ConnectionForced('too many heartbeats missed')
 
     world.consumer.follow({A: 1})
-    world.order(lambda: (setattr(first, 'heartbeat_tick', missing), setattr(first, 'heartbeat', 0.02)))
+    world.order(
+        lambda: (setattr(first, 'heartbeat_tick', missing), setattr(first, 'heartbeat', 0.02))
+    )
     world.until(lambda: len(world.rabbit.connections) == 2 and world.rabbit.consumers(A) == [1])
     world.consumer.stop()
 

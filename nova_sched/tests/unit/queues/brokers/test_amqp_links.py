@@ -22,9 +22,15 @@ from nova_sched.queues.brokers.amqp_links import Host, Pool
     'url, hosts, virtual_host',
     [
         pytest.param('rabbit://', [Host('localhost', None, None, None)], '/', id='nothing'),
-        pytest.param('rabbit://me:pw@mq:5673/cloud', [Host('mq', 5673, 'me', 'pw')], 'cloud', id='all'),
-        pytest.param('rabbit://me:pw@mq//', [Host('mq', None, 'me', 'pw')], '/', id='root as it is'),
-        pytest.param('rabbit://me:pw@mq/', [Host('mq', None, 'me', 'pw')], '/', id='root left out'),
+        pytest.param(
+            'rabbit://me:pw@mq:5673/cloud', [Host('mq', 5673, 'me', 'pw')], 'cloud', id='all'
+        ),
+        pytest.param(
+            'rabbit://me:pw@mq//', [Host('mq', None, 'me', 'pw')], '/', id='root as it is'
+        ),
+        pytest.param(
+            'rabbit://me:pw@mq/', [Host('mq', None, 'me', 'pw')], '/', id='root left out'
+        ),
         pytest.param(
             'rabbit://a:b@one:1,c:d@two:2/v',
             [Host('one', 1, 'a', 'b'), Host('two', 2, 'c', 'd')],
@@ -32,7 +38,10 @@ from nova_sched.queues.brokers.amqp_links import Host, Pool
             id='two hosts',
         ),
         pytest.param(
-            'rabbit://m%40e:p%3A%2F%2Cw@mq/a%2Fb', [Host('mq', None, 'm@e', 'p:/,w')], 'a/b', id='quoted'
+            'rabbit://m%40e:p%3A%2F%2Cw@mq/a%2Fb',
+            [Host('mq', None, 'm@e', 'p:/,w')],
+            'a/b',
+            id='quoted',
         ),
         pytest.param('kombu://me:pw@[::1]:5672', [Host('::1', 5672, 'me', 'pw')], '/', id='IPv6'),
     ],
@@ -46,7 +55,9 @@ def test_passwords_are_not_shown():
     assert 'secret' not in repr(amqp_links.server('rabbit://me:secret@mq'))
 
 
-@pytest.mark.parametrize('url', ['', 'fake://', 'http://mq', 'rabbit://me:secret@mq:port', 'rabbit://[::1'])
+@pytest.mark.parametrize(
+    'url', ['', 'fake://', 'http://mq', 'rabbit://me:secret@mq:port', 'rabbit://[::1']
+)
 def test_a_bad_url_is_refused_without_its_password(url):
     with pytest.raises(errors.BadConfig) as refused:
         amqp_links.server(url)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Queues on RabbitMQ: what they are made of, what a message says, how a link makes, asks and ends them."""
+"""Queues on RabbitMQ: what they are made of, what a message says, how a link makes, asks and ends
+them."""
 
 import time
 
@@ -19,7 +20,15 @@ from amqp.exceptions import AMQPNotImplementedError
 
 from nova_sched import errors
 from nova_sched.conf.queues import CLASSIC, QUORUM
-from nova_sched.queues.broker import DROPPED, FALLBACK, RESULTS, QueueFacts, of_flavor, of_host, of_reply
+from nova_sched.queues.broker import (
+    DROPPED,
+    FALLBACK,
+    RESULTS,
+    QueueFacts,
+    of_flavor,
+    of_host,
+    of_reply,
+)
 from nova_sched.queues.brokers import amqp_links, amqp_queues
 from nova_sched.queues.brokers.amqp_queues import Link, arguments, message
 from nova_sched.tests.unit.queues.brokers.rabbit import Queue, Rabbit
@@ -33,7 +42,9 @@ SAFELY = {'x-dead-letter-strategy': 'at-least-once', 'x-overflow': 'reject-publi
     'queue, queue_type, found',
     [
         pytest.param(TINY, CLASSIC, {'x-message-ttl': 1500, **TO_FALLBACK}, id='flavor'),
-        pytest.param(TINY, QUORUM, {'x-message-ttl': 1500, **TO_FALLBACK, **SAFELY}, id='flavor, quorum'),
+        pytest.param(
+            TINY, QUORUM, {'x-message-ttl': 1500, **TO_FALLBACK, **SAFELY}, id='flavor, quorum'
+        ),
         pytest.param(HERE, CLASSIC, TO_FALLBACK, id='host'),
         pytest.param(HERE, QUORUM, TO_FALLBACK | SAFELY, id='host, quorum'),
         pytest.param(RESULTS, CLASSIC, {}, id='results'),
@@ -121,7 +132,9 @@ def test_a_link_makes_and_binds_those_that_are_not_there(row):
             rabbit.queues[amqp_queues.on_broker(name)] = Queue(arguments=words)
     rabbit.said.clear()
     differ = made.declare(names)
-    assert [name for _, name in rabbit.said] == [name for name in names if name.startswith('flavor.n')]
+    assert [name for _, name in rabbit.said] == [
+        name for name in names if name.startswith('flavor.n')
+    ]
     assert all(made.send(name, message(b'')) for name in names)
     others = [name for name in names if name.startswith('flavor.d')]
     assert set(differ) <= set(others)
@@ -149,8 +162,14 @@ def test_what_waits_in_a_queue_that_ends_is_moved(classic):
     assert len(moved) == 3
     assert amqp_queues.on_broker(TINY) not in rabbit.queues
     assert rabbit.bodies(FALLBACK) == [b'0', b'1', b'2']
-    said = [amqp_queues.headers(content) for content, _ in rabbit.queues['nova_sched.fallback'].ready]
-    assert [(one['tries'], one['reason']) for one in said] == [(0, DROPPED), (1, DROPPED), (2, DROPPED)]
+    said = [
+        amqp_queues.headers(content) for content, _ in rabbit.queues['nova_sched.fallback'].ready
+    ]
+    assert [(one['tries'], one['reason']) for one in said] == [
+        (0, DROPPED),
+        (1, DROPPED),
+        (2, DROPPED),
+    ]
     made.drop(TINY, classic, lambda: moved.append(None))
     assert len(moved) == 3
 

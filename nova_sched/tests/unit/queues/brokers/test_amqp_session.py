@@ -66,7 +66,9 @@ def test_more_than_a_batch_begins_and_ends():
     [
         pytest.param({}, 0, None, False, id='no headers'),
         pytest.param({'tries': 3, 'sent_ms': 17}, 3, None, False, id='ours'),
-        pytest.param({'reason': 'dropped', 'tries': 1}, 1, 'dropped', False, id='sent to fallback'),
+        pytest.param(
+            {'reason': 'dropped', 'tries': 1}, 1, 'dropped', False, id='sent to fallback'
+        ),
         pytest.param({'x-first-death-reason': 'expired'}, 0, 'expired', False, id='expired'),
         pytest.param({'expiration': '1000'}, 0, None, True, id='will expire'),
     ],
@@ -78,7 +80,12 @@ def test_what_a_message_says(headers, tries, reason, expires):
     rabbit.send(FALLBACK, b'\x00', **headers)
     read(made)
     (found,) = made.arrived
-    assert (found.body, found.tries, found.reason, found.redelivered) == (b'\x00', tries, reason, False)
+    assert (found.body, found.tries, found.reason, found.redelivered) == (
+        b'\x00',
+        tries,
+        reason,
+        False,
+    )
     assert (found.tag.expires, found.tag.sent_ms) == (expires, headers.get('sent_ms'))
 
 
@@ -111,7 +118,10 @@ def test_a_delivery_is_settled_once_and_on_its_own_session(whole):
     tag = made.arrived[1].tag
     made.reject(tag)
     assert not made.holds(tag)
-    assert [said for said in rabbit.said if said[0] in ('ack', 'reject')] == [('ack', A), ('reject', B)]
+    assert [said for said in rabbit.said if said[0] in ('ack', 'reject')] == [
+        ('ack', A),
+        ('reject', B),
+    ]
 
 
 @EACH_WAY
@@ -232,7 +242,9 @@ def test_without_it_a_subscription_brings_one_message_and_what_is_too_much_is_ex
     assert (rabbit.consumers(B), rabbit.consumers(C)) == ([1], [1])
     assert read(made)[2:] == [(A, A.encode())]
     channel, _ = made._connection.channels
-    assert len(channel.callbacks) == len(channel.cancel_callbacks) == len(made._queues) == 2  # of B and C
+    assert (
+        len(channel.callbacks) == len(channel.cancel_callbacks) == len(made._queues) == 2
+    )  # of B and C
 
 
 def test_what_is_followed_while_the_window_is_full_is_subscribed_to_when_it_has_room():

@@ -18,7 +18,13 @@ import pytest
 from nova_sched.queues.broker import FALLBACK
 from nova_sched.queues.brokers.memory import MemoryBroker, SimulatedBroker
 from nova_sched.sim.clock import Clock
-from nova_sched.tests.unit.queues.brokers.battery import HERE, TINY, BrokerBattery, Stage, ThreadsBattery
+from nova_sched.tests.unit.queues.brokers.battery import (
+    HERE,
+    TINY,
+    BrokerBattery,
+    Stage,
+    ThreadsBattery,
+)
 
 
 class SimulatedStage(Stage):
@@ -114,7 +120,9 @@ def test_the_end_of_a_broker_ends_its_threads():
         made.broker.declare([TINY])
         made.broker.publish(TINY, b'')  # from now on somebody waits until it expires
         taker = made.taker(HERE)
-        of = [one for one in threading.enumerate() if one.name in ('queues expire', 'queues taker')]
+        of = [
+            one for one in threading.enumerate() if one.name in ('queues expire', 'queues taker')
+        ]
     made.until(lambda: not any(one.is_alive() for one in of))
     assert len(of) >= 2
     taker.consumer.stop()

@@ -63,7 +63,9 @@ class World:
             some = self.chance.sample(QUEUES, self.chance.randint(1, 8))
             changes = {queue: self.chance.choice([None, 0, 1, 5, 254]) for queue in some}
             self.follows[name] |= changes
-            self.follows[name] = {queue: p for queue, p in self.follows[name].items() if p is not None}
+            self.follows[name] = {
+                queue: p for queue, p in self.follows[name].items() if p is not None
+            }
             self.core.follow(self.alive[name], changes)
 
     def window(self):
@@ -133,7 +135,9 @@ def test_the_rules_hold_whatever_is_done(seed):
     for _ in range(8):
         world.join()
     # About as many sends as ends, and now and then all else.
-    doings = [world.publish] * 6 + [world.end] * 10 + [world.follow] * 3 + [world.window, world.wait]
+    doings = (
+        [world.publish] * 6 + [world.end] * 10 + [world.follow] * 3 + [world.window, world.wait]
+    )
     doings += [world.declare, world.join]
     rare = [world.leave, world.drop]
     for step in range(600):
@@ -252,4 +256,7 @@ def test_what_is_put_back_expires_in_its_own_queue_only(queue, stays):
     assert (core.facts(of_host(queue)).ready, core.facts(FALLBACK).ready) == (1, 0)
     now_s = 50.0
     core.expire()
-    assert (core.facts(of_host(queue)).ready, core.facts(FALLBACK).ready) == (int(stays), int(not stays))
+    assert (core.facts(of_host(queue)).ready, core.facts(FALLBACK).ready) == (
+        int(stays),
+        int(not stays),
+    )

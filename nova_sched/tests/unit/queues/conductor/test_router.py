@@ -21,7 +21,16 @@ from nova_sched.objects.claim import CONFIRMED, PENDING
 from nova_sched.queues import jobs, wire
 from nova_sched.queues.conductor import router
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.unit.queues.office import CATALOGUE, CELL, LARGE, TINY, Office, job, result, spec
+from nova_sched.tests.unit.queues.office import (
+    CATALOGUE,
+    CELL,
+    LARGE,
+    TINY,
+    Office,
+    job,
+    result,
+    spec,
+)
 
 SERVER, OTHER = uuid_of('server'), uuid_of('other')
 NOTHING = {}
@@ -58,7 +67,9 @@ class Desk(Office):
         return self.now_s
 
     def patience(self, timeout_s):
-        self.settings = router.Settings(cell_uuid=CELL, timeout_s=timeout_s, look_s=0.05, joined_look_s=0.05)
+        self.settings = router.Settings(
+            cell_uuid=CELL, timeout_s=timeout_s, look_s=0.05, joined_look_s=0.05
+        )
 
 
 @pytest.fixture
@@ -77,7 +88,9 @@ def open_desk(tmp_path):
 
 def grouped(**fields):
     """A request that no queue can meet."""
-    group = objects.InstanceGroup(uuid=uuid_of('group'), policy='anti-affinity', hosts=[], members=[])
+    group = objects.InstanceGroup(
+        uuid=uuid_of('group'), policy='anti-affinity', hosts=[], members=[]
+    )
     return spec(instance_group=group, **fields)
 
 
@@ -453,7 +466,9 @@ def test_resize_elsewhere(open_desk):
     desk.staff('b')
     assert [one.service_host for one in desk.router.resize(spec('large'), SERVER)] == ['b']
     assert desk.used == LARGE
-    deletes = [jobs.of_entry(one) for one in desk.ledger.of_instance(SERVER) if one.kind == 'delete']
+    deletes = [
+        jobs.of_entry(one) for one in desk.ledger.of_instance(SERVER) if one.kind == 'delete'
+    ]
     assert [(one.source, desk.state(one)) for one in deletes] == [('a', 'done')]
 
 
@@ -489,4 +504,6 @@ def test_migrate(open_desk):
 
 @pytest.mark.parametrize('method', ['resize', 'migrate'])
 def test_a_move_of_nobody(open_desk, method):
-    assert isinstance(refusal(getattr(open_desk().router, method), spec(), SERVER), errors.NotFound)
+    assert isinstance(
+        refusal(getattr(open_desk().router, method), spec(), SERVER), errors.NotFound
+    )

@@ -26,7 +26,9 @@ def test_drivers_are_found_by_their_entry_points():
 
 
 def test_an_unknown_driver_is_refused_with_the_known_ones():
-    with pytest.raises(errors.BadConfig, match=r'no driver is named libvirt; there are .*exec, fake'):
+    with pytest.raises(
+        errors.BadConfig, match=r'no driver is named libvirt; there are .*exec, fake'
+    ):
         drivers.find('libvirt')
 
 
@@ -36,7 +38,9 @@ def make(request):
 
     def made(does):
         wanted = drivers.Settings(
-            fake_failures=0.0 if does else 1.0, exec_command='true' if does else 'false', exec_timeout_s=30
+            fake_failures=0.0 if does else 1.0,
+            exec_command='true' if does else 'false',
+            exec_timeout_s=30,
         )
         return drivers.find(request.param)(wanted, 'host')
 

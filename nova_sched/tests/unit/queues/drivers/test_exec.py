@@ -57,7 +57,9 @@ def test_a_command_that_is_none_is_refused(command):
     'kind, call',
     [
         pytest.param('create', lambda one, made: one.create(made, made.spec), id='create'),
-        pytest.param('delete', lambda one, made: one.destroy(made, made.instance_uuid), id='delete'),
+        pytest.param(
+            'delete', lambda one, made: one.destroy(made, made.instance_uuid), id='delete'
+        ),
         pytest.param('resize', lambda one, made: one.resize(made, made.spec), id='resize'),
         pytest.param('migrate', lambda one, made: one.migrate(made, made.spec, 'b'), id='migrate'),
     ],
@@ -88,12 +90,18 @@ def test_an_instance_without_a_job_is_named_all_the_same(tmp_path):
     'text, why',
     [
         pytest.param('echo no image >&2; exit 1', 'no image', id='one line'),
-        pytest.param('printf "trace\\nno image\\n\\n  \\n" >&2; exit 1', 'no image', id='the last line'),
-        pytest.param('echo loud; exit 1', 'create ended with status 1', id='standard output does not count'),
+        pytest.param(
+            'printf "trace\\nno image\\n\\n  \\n" >&2; exit 1', 'no image', id='the last line'
+        ),
+        pytest.param(
+            'echo loud; exit 1', 'create ended with status 1', id='standard output does not count'
+        ),
         pytest.param('exit 3', 'create ended with status 3', id='nothing said'),
         pytest.param('kill -TERM $$', 'create was ended by signal 15', id='a signal'),
         pytest.param('printf "a\\377b" >&2; exit 1', 'a\ufffdb', id='no text'),
-        pytest.param('head -c 300000 /dev/zero | tr "\\0" x >&2; exit 1', 'x' * 200, id='a long line'),
+        pytest.param(
+            'head -c 300000 /dev/zero | tr "\\0" x >&2; exit 1', 'x' * 200, id='a long line'
+        ),
     ],
 )
 def test_the_last_line_of_standard_error_is_the_reason(tmp_path, text, why):
@@ -177,7 +185,10 @@ def test_several_commands_run_at_the_same_time(tmp_path):
     # Each waits for the other's file.
     text = f'touch {tmp_path}/$2; while [ $(ls {tmp_path} | wc -l) -lt 3 ]; do sleep 0.01; done'
     made = driver(script(tmp_path, text), timeout_s=PATIENCE_S)
-    threads = [threading.Thread(target=made.create, args=(job(name), job().spec)) for name in ('one', 'two')]
+    threads = [
+        threading.Thread(target=made.create, args=(job(name), job().spec))
+        for name in ('one', 'two')
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -187,5 +198,7 @@ def test_several_commands_run_at_the_same_time(tmp_path):
 
 def test_a_script_of_any_language_will_do(tmp_path):
     path = tmp_path / 'build.py'
-    path.write_text('import json, sys\nsys.exit(sys.argv[1] + " " + json.load(sys.stdin)["host"])\n')
+    path.write_text(
+        'import json, sys\nsys.exit(sys.argv[1] + " " + json.load(sys.stdin)["host"])\n'
+    )
     assert why_not(f'{sys.executable} {path}') == 'create host'

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which queues a rule need not be asked about, and that they ask for what their own Requests do."""
+"""Which queues a rule need not be asked about, and that they ask for what their own Requests
+do."""
 
 import dataclasses
 
@@ -18,9 +19,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nova_sched.queues.fits.asking import EVERYTHING, FACTS, NOBODY, Asked, Question, Requests, fact
+from nova_sched.queues.fits.asking import (
+    EVERYTHING,
+    FACTS,
+    NOBODY,
+    Asked,
+    Question,
+    Requests,
+    fact,
+)
 from nova_sched.state.request import Request
-from nova_sched.tests.unit.queues.catalogues import FLAVORS, SPECIALS, catalogue, catalogues, flavor
+from nova_sched.tests.unit.queues.catalogues import (
+    FLAVORS,
+    SPECIALS,
+    catalogue,
+    catalogues,
+    flavor,
+)
 
 WHOLE = catalogue(*FLAVORS, specials=SPECIALS)
 WORDS = sorted(FACTS | {'resources:VCPU', 'resources:CUSTOM_GOLD', 'resources:VGPU'})
@@ -41,7 +56,9 @@ def test_each_fact_is_that_of_the_request_of_the_queue(queue):
         found = fact(WHOLE, queue.flavor, queue.special, name)
         own = getattr(request, name)
         assert (
-            (found.key, getattr(asked, name).key) == (own.key,) * 2 if name == 'pieces' else found == own
+            (found.key, getattr(asked, name).key) == (own.key,) * 2
+            if name == 'pieces'
+            else found == own
         ), name
         assert dict(asked.resources) == request.resources
     assert asked.instance_uuid == NOBODY
@@ -57,13 +74,17 @@ def test_facts_are_all_fields_of_a_request_but_the_instance_and_the_message():
     [
         pytest.param(lambda one: one.vcpus, {'vcpus'}, id='a number'),
         pytest.param(
-            lambda one: one.hint('x') or one.forced or one.is_rebuild, set(), id='what no queue asks for'
+            lambda one: one.hint('x') or one.forced or one.is_rebuild,
+            set(),
+            id='what no queue asks for',
         ),
         pytest.param(lambda one: one.instance_uuid, set(), id='an instance that is nowhere'),
         pytest.param(lambda one: list(one.resources), {'resources'}, id='which classes'),
         pytest.param(lambda one: 'VCPU' in one.resources, {'resources'}, id='whether one of them'),
         pytest.param(
-            lambda one: one.resources['VCPU'], {'resources', 'resources:VCPU'}, id='how much of one'
+            lambda one: one.resources['VCPU'],
+            {'resources', 'resources:VCPU'},
+            id='how much of one',
         ),
         pytest.param(
             lambda one: sorted(one.resources.items()),
@@ -95,12 +116,20 @@ def test_queues_of_one_kind_are_equal_in_its_facts(found, facts):
 
 def test_queues_that_differ_elsewhere_are_of_one_kind():
     found = catalogue(
-        *(flavor(f'f{number}', 1 + number % 2) for number in range(6)), specials=['zone:a', 'trait:HW_A']
+        *(flavor(f'f{number}', 1 + number % 2) for number in range(6)),
+        specials=['zone:a', 'trait:HW_A'],
     )
     requests = Requests(found)
     sizes = {
         facts: len(requests.kinds(frozenset(facts.split())))
-        for facts in ('', 'vcpus', 'availability_zone', 'vcpus required_traits', 'flavor_name', '*')
+        for facts in (
+            '',
+            'vcpus',
+            'availability_zone',
+            'vcpus required_traits',
+            'flavor_name',
+            '*',
+        )
     }
     assert sizes == {
         '': 1,

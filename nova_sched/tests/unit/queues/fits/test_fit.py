@@ -48,7 +48,9 @@ class OddFilter:
 
     def host_passes(self, host_state, spec_obj):
         specs = spec_obj.flavor.extra_specs
-        return host_state.vcpus_total % 2 == 0 or spec_obj.flavor.vcpus == 2 or 'trait:HW_A' in specs
+        return (
+            host_state.vcpus_total % 2 == 0 or spec_obj.flavor.vcpus == 2 or 'trait:HW_A' in specs
+        )
 
 
 class RowsFilter(Filter):
@@ -108,7 +110,9 @@ def names(wanted, mask):
 )
 @given(wanted=catalogues, found=aggregates(), first=nodes(), second=nodes(), groups=aggregates())
 @OFTEN
-def test_just_those_that_the_scheduler_would_keep_it_for(every, more, wanted, found, first, second, groups):
+def test_just_those_that_the_scheduler_would_keep_it_for(
+    every, more, wanted, found, first, second, groups
+):
     chosen = rules(every, more)
     fit, made = Fit(chosen, wanted), a_cluster(found, first)
 
@@ -117,7 +121,8 @@ def test_just_those_that_the_scheduler_would_keep_it_for(every, more, wanted, fo
         assert names(wanted, fit.judge(judged)) == names(wanted, expected)
 
     check(made, a_cluster(found, first))
-    # The same node later, and in other aggregates: what was kept or learned must not count any more.
+    # The same node later, and in other aggregates: what was kept or learned must not count any
+    # more.
     see(made, second)
     check(made, a_cluster(found, first, second))
     put_aggregates(made, groups)
@@ -126,7 +131,14 @@ def test_just_those_that_the_scheduler_would_keep_it_for(every, more, wanted, fo
     check(a_cluster(groups, first), a_cluster(groups, first))
 
 
-BOTH = ['tiny', 'tiny+zone:a', 'tiny+resource:CUSTOM_GOLD', 'big', 'big+zone:a', 'big+resource:CUSTOM_GOLD']
+BOTH = [
+    'tiny',
+    'tiny+zone:a',
+    'tiny+resource:CUSTOM_GOLD',
+    'big',
+    'big+zone:a',
+    'big+resource:CUSTOM_GOLD',
+]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +162,9 @@ BOTH = ['tiny', 'tiny+zone:a', 'tiny+resource:CUSTOM_GOLD', 'big', 'big+zone:a',
             id='one unit',
         ),
         pytest.param(
-            {'gold': 1, 'vcpus': 3}, ['tiny', 'tiny+resource:CUSTOM_GOLD'], id='one unit, little room'
+            {'gold': 1, 'vcpus': 3},
+            ['tiny', 'tiny+resource:CUSTOM_GOLD'],
+            id='one unit, little room',
         ),
         pytest.param({'gold': 0}, ['tiny', 'big'], id='the class, and nothing of it'),
     ],
@@ -161,7 +175,9 @@ def test_what_a_node_can_do(node, kept):
     others = aggregate(1, ['other'], availability_zone='a')
     made = cluster(1, [aggregate(2, ['host-0'], **within) if within else others], **node)
     if gold is not None:
-        one = dataclasses.replace(report(), inventories={**report(**node).inventories, GOLD: Inventory(gold)})
+        one = dataclasses.replace(
+            report(), inventories={**report(**node).inventories, GOLD: Inventory(gold)}
+        )
         put(made, one)
     assert set(names(wanted, Fit(rules(), wanted).judge(made))) == set(kept) <= set(BOTH)
 
@@ -211,12 +227,16 @@ def test_rules_are_asked_about_few_of_many_queues(every):
 def test_nodes_of_one_fit_share_what_they_have_in_common():
     wanted = catalogue('tiny', specials=['trait:HW_A', 'zone:a'])
     fit, many = Fit(rules(), wanted), [cluster(1, traits=frozenset(['HW_A'])) for _ in range(3)]
-    assert [names(wanted, fit.judge(one)) for one in many] == [['tiny', 'tiny+trait:HW_A', 'tiny+zone:a']] * 3
+    assert [names(wanted, fit.judge(one)) for one in many] == [
+        ['tiny', 'tiny+trait:HW_A', 'tiny+zone:a']
+    ] * 3
     kept = [one.hosts.kept.get(('queues', fit._serial), None) for one in many]
     assert kept[0] is kept[1] is kept[2]
 
 
-@pytest.mark.parametrize('flavors', [(), (FLAVORS[-1],)], ids=['no flavors', 'none that has a queue'])
+@pytest.mark.parametrize(
+    'flavors', [(), (FLAVORS[-1],)], ids=['no flavors', 'none that has a queue']
+)
 def test_a_catalogue_without_queues(flavors):
     fit = Fit(rules(), catalogue(*flavors, specials=['zone:a']), steps=10)
     assert fit.names == ()
@@ -230,7 +250,10 @@ def test_priorities_name_what_is_not_satisfied():
 
 
 def test_names_are_those_of_the_broker():
-    assert Fit(rules(), catalogue('tiny', specials=['zone:a'])).names == ('flavor.tiny', 'flavor.tiny+zone:a')
+    assert Fit(rules(), catalogue('tiny', specials=['zone:a'])).names == (
+        'flavor.tiny',
+        'flavor.tiny+zone:a',
+    )
 
 
 @given(data=st.data())
@@ -240,6 +263,7 @@ def test_a_fit_knows_no_order_of_queues(data):
     turned = catalogue(*reversed(found.flavors), specials=reversed(found.specials))
     node = data.draw(nodes())
     ours, theirs = (
-        set(names(one, Fit(rules(True), one).judge(a_cluster([], node)))) for one in (found, turned)
+        set(names(one, Fit(rules(True), one).judge(a_cluster([], node))))
+        for one in (found, turned)
     )
     assert ours == theirs

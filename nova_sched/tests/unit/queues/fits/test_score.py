@@ -32,10 +32,13 @@ from nova_sched.tests.unit.queues.catalogues import aggregates, catalogue, flavo
 from nova_sched.weighers import Weigher
 
 ALL = tuple(one() for one in WEIGHERS.values())
-RAM = {f'filter_scheduler.{name}_weight_multiplier': 0.0 for name in ('cpu', 'disk', 'io_ops', 'pci')}
+RAM = {
+    f'filter_scheduler.{name}_weight_multiplier': 0.0 for name in ('cpu', 'disk', 'io_ops', 'pci')
+}
 PACK = {f'filter_scheduler.{name}_weight_multiplier': -1.0 for name in ('ram', 'cpu', 'disk')}
 NEUTRAL = {
-    f'filter_scheduler.{name}_weight_multiplier': 0.0 for name in ('ram', 'cpu', 'disk', 'io_ops', 'pci')
+    f'filter_scheduler.{name}_weight_multiplier': 0.0
+    for name in ('ram', 'cpu', 'disk', 'io_ops', 'pci')
 }
 
 
@@ -50,9 +53,14 @@ def score(made, steps=10, weighers=ALL, wanted=None):
     [
         pytest.param({}, {}, 9, id='empty'),
         pytest.param(
-            {}, {'vcpus_used': 16, 'memory_mb_used': 65536, 'disk_gb_used': 1000}, 2, id='full, and idle'
+            {},
+            {'vcpus_used': 16, 'memory_mb_used': 65536, 'disk_gb_used': 1000},
+            2,
+            id='full, and idle',
         ),
-        pytest.param({}, {'vcpus_used': 8, 'memory_mb_used': 32768, 'disk_gb_used': 500}, 6, id='half'),
+        pytest.param(
+            {}, {'vcpus_used': 8, 'memory_mb_used': 32768, 'disk_gb_used': 500}, 6, id='half'
+        ),
         pytest.param(
             {},
             {'vcpus_used': 99, 'memory_mb_used': 99999, 'disk_gb_used': 1001, 'io_workload': 9},
@@ -65,7 +73,10 @@ def score(made, steps=10, weighers=ALL, wanted=None):
         pytest.param(RAM, {'memory_mb_used': 65536 // 10}, 9, id='a tenth of one thing'),
         pytest.param(RAM, {'memory_mb_used': 65536 // 10 + 1}, 8, id='a little more'),
         pytest.param(
-            RAM, {'memory_mb_ratio': 2.0, 'memory_mb_used': 32768}, 5, id='ratios do not count, as ever'
+            RAM,
+            {'memory_mb_ratio': 2.0, 'memory_mb_used': 32768},
+            5,
+            id='ratios do not count, as ever',
         ),
         pytest.param(
             RAM,
@@ -75,13 +86,21 @@ def score(made, steps=10, weighers=ALL, wanted=None):
         ),
         pytest.param(PACK, {}, 0, id='packing: empty'),
         pytest.param(
-            PACK, {'vcpus_used': 16, 'memory_mb_used': 65536, 'disk_gb_used': 1000}, 9, id='packing: full'
+            PACK,
+            {'vcpus_used': 16, 'memory_mb_used': 65536, 'disk_gb_used': 1000},
+            9,
+            id='packing: full',
         ),
         pytest.param(NEUTRAL, {}, 9, id='no opinion: empty'),
-        pytest.param(NEUTRAL, {'vcpus_used': 16, 'memory_mb_used': 65536}, 9, id='no opinion: full'),
+        pytest.param(
+            NEUTRAL, {'vcpus_used': 16, 'memory_mb_used': 65536}, 9, id='no opinion: full'
+        ),
         pytest.param(NEUTRAL, {'failed_builds': 1}, 0, id='no opinion, but builds have failed'),
         pytest.param(
-            {}, {'memory_mb': None, 'vcpus': None, 'disk_gb': None}, 9, id='a node without anything'
+            {},
+            {'memory_mb': None, 'vcpus': None, 'disk_gb': None},
+            9,
+            id='a node without anything',
         ),
     ],
 )
@@ -126,10 +145,17 @@ def three(found, one):
     """A cluster of the node without instances, as it is, and full, as reports would tell."""
     made = Cluster()
     made.hosts.now_s = NOW
-    filled = {name: inventory.capacity + inventory.reserved for name, inventory in one.inventories.items()}
+    filled = {
+        name: inventory.capacity + inventory.reserved
+        for name, inventory in one.inventories.items()
+    }
     limits = CONF.filter_scheduler
     pools = pci.pools_from_json(one.pci_pools) if one.pci_pools else ()
-    none_left = pci.pools_to_json([dataclasses.replace(pool, count=0) for pool in pools]) if pools else None
+    none_left = (
+        pci.pools_to_json([dataclasses.replace(pool, count=0) for pool in pools])
+        if pools
+        else None
+    )
     here = max(len(one.instances), 0)
     full = {
         'used': filled,

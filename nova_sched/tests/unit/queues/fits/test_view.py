@@ -56,15 +56,28 @@ def test_what_a_node_follows_as_servers_come_and_go():
     with_gpu = ['tiny', 'tiny+pci:gpu', 'medium', 'medium+pci:gpu', 'large', 'large+pci:gpu']
     steps = [
         ('nothing is there', {}, 1, with_gpu),
-        ('a tiny one with the device', {'vcpus_used': 1, 'memory_mb_used': GIB}, 0, ['tiny', 'medium']),
+        (
+            'a tiny one with the device',
+            {'vcpus_used': 1, 'memory_mb_used': GIB},
+            0,
+            ['tiny', 'medium'],
+        ),
         ('a medium one', {'vcpus_used': 3, 'memory_mb_used': 5 * GIB}, 0, ['tiny', 'medium']),
         ('the first one has gone', {'vcpus_used': 2, 'memory_mb_used': 4 * GIB}, 1, with_gpu[:4]),
-        ('all but one GiB is taken', {'vcpus_used': 7, 'memory_mb_used': 15 * GIB}, 1, with_gpu[:2]),
+        (
+            'all but one GiB is taken',
+            {'vcpus_used': 7, 'memory_mb_used': 15 * GIB},
+            1,
+            with_gpu[:2],
+        ),
         ('full', {'vcpus_used': 8, 'memory_mb_used': 16 * GIB}, 1, []),
         ('only the device is in use', {}, 0, free),
     ]
     for what, used, gpus, followed in steps:
-        assert (what, queues(node, report(**NODE, **used, pci_pools=one_gpu(gpus)))) == (what, followed)
+        assert (what, queues(node, report(**NODE, **used, pci_pools=one_gpu(gpus)))) == (
+            what,
+            followed,
+        )
 
 
 @pytest.mark.parametrize(
@@ -72,7 +85,10 @@ def test_what_a_node_follows_as_servers_come_and_go():
     [
         pytest.param({'disabled': True}, report(**NODE), [], id='switched off by an operator'),
         pytest.param(
-            {}, report(**NODE, traits=frozenset(['COMPUTE_STATUS_DISABLED'])), [], id='switched off by itself'
+            {},
+            report(**NODE, traits=frozenset(['COMPUTE_STATUS_DISABLED'])),
+            [],
+            id='switched off by itself',
         ),
         pytest.param(
             {'aggregates': [aggregate(1, ['host-0'], instance_type='tiny')]},
@@ -88,14 +104,20 @@ def test_what_others_say_of_the_node_counts(words, one, followed):
 
 def test_zones_of_other_nodes_are_not_its_own():
     found = Fit(rules(), catalogue('tiny', specials=['zone:a', 'zone:b']))
-    zones = [aggregate(1, ['host-0'], availability_zone='a'), aggregate(2, ['other'], availability_zone='b')]
+    zones = [
+        aggregate(1, ['host-0'], availability_zone='a'),
+        aggregate(2, ['other'], availability_zone='b'),
+    ]
     assert queues(view(found, aggregates=zones), report()) == ['tiny', 'tiny+zone:a']
 
 
 def test_a_node_that_was_made_anew_is_alone():
     node, other = view(), report(**NODE, vcpus_used=8)
     queues(node, report(**NODE))
-    assert queues(node, dataclasses.replace(other, node_uuid='8a2a1b1a-4ad3-4f9a-8cf9-31c1e9b3a9f5')) == []
+    assert (
+        queues(node, dataclasses.replace(other, node_uuid='8a2a1b1a-4ad3-4f9a-8cf9-31c1e9b3a9f5'))
+        == []
+    )
 
 
 def test_views_of_one_fit_have_the_same_names():
@@ -108,7 +130,9 @@ def test_steps_are_the_priorities():
     spare = found.judge(report(**NODE))
     assert set(spare.tolist()) == {3}
     assert set(
-        found.judge(report(**NODE, vcpus_used=6, memory_mb_used=12 * GIB, disk_gb_used=800)).tolist()
+        found.judge(
+            report(**NODE, vcpus_used=6, memory_mb_used=12 * GIB, disk_gb_used=800)
+        ).tolist()
     ) == {1, NONE}
     assert set(spare.tolist()) == {3}
 

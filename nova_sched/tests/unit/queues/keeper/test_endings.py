@@ -172,7 +172,9 @@ def test_a_server_that_was_deleted_while_it_moved_is_deleted_there_too(office):
     assert [one.source for one in office.queues.jobs('host.b')] == [None]
 
 
-@pytest.mark.parametrize('host, behind', [('a', {}), ('b', {'host.a': ['delete']})], ids=['in place', 'away'])
+@pytest.mark.parametrize(
+    'host, behind', [('a', {}), ('b', {'host.a': ['delete']})], ids=['in place', 'away']
+)
 def test_a_resize(office, host, behind):
     office.tell(result(office.enter(job())))
     asked = office.enter(job('resize', asked=spec('large'), source='a'), LARGE)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What becomes of jobs that no worker has taken, and of moves: where the scheduler wants them, or an end."""
+"""What becomes of jobs that no worker has taken, and of moves: where the scheduler wants them, or
+an end."""
 
 import json
 
@@ -55,9 +56,14 @@ def test_a_create_goes_where_the_scheduler_wants_it(open_office):
     'fields, tried, why',
     [
         pytest.param(
-            {'reason': EXPIRED}, [], 'no node has taken it from its queue within 30 s; ', id='expired'
+            {'reason': EXPIRED},
+            [],
+            'no node has taken it from its queue within 30 s; ',
+            id='expired',
         ),
-        pytest.param({'reason': DROPPED}, [], 'its flavor is not offered any more; ', id='dropped'),
+        pytest.param(
+            {'reason': DROPPED}, [], 'its flavor is not offered any more; ', id='dropped'
+        ),
         pytest.param({'tries': 3}, [], '3 nodes have given it back; ', id='given back'),
         pytest.param({}, ['a', 'b'], 'it failed on a, b; ', id='failed'),
         pytest.param({}, [], '', id='no reason'),
@@ -240,7 +246,11 @@ def test_a_resize_goes_elsewhere(open_office, ignored, script):
     office.fall(resize(office, ignore_hosts=ignored))
     assert office.scheduler.asked[-1].ignore_hosts == [*ignored, 'a']
     (sent,) = office.queues.jobs('host.b')
-    assert (sent.kind, sent.claimed, json.loads(sent.alternates)) == ('migrate', True, [['c', 'c']])
+    assert (sent.kind, sent.claimed, json.loads(sent.alternates)) == (
+        'migrate',
+        True,
+        [['c', 'c']],
+    )
     assert office.claims.calls == [('resize_claim', 'b', 'resize')]
     assert office.claims.hosts() == {'a': 'confirmed', 'b': PENDING}
 

@@ -72,7 +72,9 @@ def test_what_is_away_is_waited_for(queues, error):
     assert (desk.done, reader.taken, reader.spoilt) == ([b'x'], 1, 0)
 
 
-@pytest.mark.parametrize('error', [errors.MalformedObject('x', 'y'), KeyError('x'), errors.NotFound('x')])
+@pytest.mark.parametrize(
+    'error', [errors.MalformedObject('x', 'y'), KeyError('x'), errors.NotFound('x')]
+)
 def test_what_nobody_understands_is_counted_and_dropped(queues, error, caplog):
     desk = Desk(error)
     reader = Reader(queues, RESULTS, desk.take)

@@ -176,7 +176,9 @@ def test_what_a_host_is_told(world):
     'changes, news',
     [
         pytest.param(Changes(), 0, id='nothing'),
-        pytest.param(Changes(services=(ServiceFacts('a'),)), 0, id='a service that is enabled as before'),
+        pytest.param(
+            Changes(services=(ServiceFacts('a'),)), 0, id='a service that is enabled as before'
+        ),
         pytest.param(Changes(services=(ServiceFacts('a', disabled=True),)), 1, id='a service'),
         pytest.param(Changes(aggregates=(aggregate(1, ['a']),)), 1, id='an aggregate'),
     ],

@@ -55,7 +55,9 @@ def test_a_create(office, after_s, claim, waits, found):
     if found is not None:
         assert office.queues.all_jobs() == found
     else:
-        assert [sent.uuid for sent in office.queues.jobs('fallback') if sent.uuid == one.uuid] == []
+        assert [
+            sent.uuid for sent in office.queues.jobs('fallback') if sent.uuid == one.uuid
+        ] == []
     assert office.state(one) == 'queued'
 
 
@@ -97,7 +99,9 @@ def test_a_delete_is_sent_again_unless_it_waits_for_its_node(office, waits):
 def test_a_resize(office, after_s, vcpus, state, held):
     office.tell(result(office.enter(job())))
     amounts = {1: TINY, 8: LARGE}[vcpus]
-    resources = {name.removeprefix('class:'): units for name, units in amounts.items() if name != 'servers'}
+    resources = {
+        name.removeprefix('class:'): units for name, units in amounts.items() if name != 'servers'
+    }
     office.claims.put('a', **resources)
     asked = office.enter(job('resize', asked=spec('large'), source='a'), LARGE, host='a')
     look(office, after_s)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a worker meets, in memory and in simulated time: nodes, the shared claims, drivers, a catalogue."""
+"""What a worker meets, in memory and in simulated time: nodes, the shared claims, drivers, a
+catalogue."""
 
 import collections
 import itertools
@@ -129,7 +130,9 @@ class Node:
     def _check(self, more):
         free = self.vcpus - self.unknown - self.used
         if more > free:
-            raise errors.ComputeResourcesUnavailable(self.host, f'VCPU: {more} asked, {free} available')
+            raise errors.ComputeResourcesUnavailable(
+                self.host, f'VCPU: {more} asked, {free} available'
+            )
 
     def begin(self, request, move=None):
         self.script.follow('begin')
@@ -195,7 +198,9 @@ class Claims:
         return self._claims[uuid, host]
 
     def states(self, name):
-        return {host: one.state for (uuid, host), one in self._claims.items() if uuid == uuid_of(name)}
+        return {
+            host: one.state for (uuid, host), one in self._claims.items() if uuid == uuid_of(name)
+        }
 
     def used(self, host):
         return sum(one.resources['VCPU'] for (_, at), one in self._claims.items() if at == host)
@@ -211,7 +216,9 @@ class Claims:
         old = mine.resources['VCPU'] if mine else 0
         if self.used(host) - old + spec.flavor.vcpus > self.vcpus[host]:
             raise errors.ComputeResourcesUnavailable(host, 'VCPU')
-        for key in [key for key, one in self._claims.items() if key[0] == uuid and one.state == PENDING]:
+        for key in [
+            key for key, one in self._claims.items() if key[0] == uuid and one.state == PENDING
+        ]:
             del self._claims[key]
         if mine is not None and mine.state == CONFIRMED:
             mine.resources = {'VCPU': max(old, spec.flavor.vcpus)}
@@ -333,8 +340,11 @@ class Cloud:
     def takes(call):
         return {DRIVER: BUILD_S, CLAIMS: CLAIM_S}.get(call.what, 0.0)
 
-    def start(self, host='a', vcpus=8, slots=2, site=None, shared=None, broker=None, run=True, **settings):
-        """A worker that is subscribed already; ``shared`` are the vCPUs that the store knows of."""
+    def start(
+        self, host='a', vcpus=8, slots=2, site=None, shared=None, broker=None, run=True, **settings
+    ):
+        """A worker that is subscribed already; ``shared`` are the vCPUs that the store knows
+        of."""
         site = site or Node(host, vcpus)
         self.claims.vcpus[host] = site.vcpus if shared is None else shared
         driver = Driver(host, self.done)

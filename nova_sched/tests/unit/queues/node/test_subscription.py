@@ -21,7 +21,8 @@ ABC = ('a', 'b', 'c')
 
 
 class Consumer:
-    """Remembers what it was told, and what it follows now; away it does part of what is asked, or nothing."""
+    """Remembers what it was told, and what it follows now; away it does part of what is asked, or
+    nothing."""
 
     def __init__(self):
         self.told, self.now, self.is_away = [], {}, False
@@ -98,7 +99,9 @@ def test_another_catalogue_is_told_by_differences_too(made, consumer, names, pri
     assert consumer.told == told
 
 
-@pytest.mark.parametrize('priorities', [(NONE, NONE, NONE), (3, 0, NONE), (5, 5, 5), (NONE, 0, 4)], ids=str)
+@pytest.mark.parametrize(
+    'priorities', [(NONE, NONE, NONE), (3, 0, NONE), (5, 5, 5), (NONE, 0, 4)], ids=str
+)
 @pytest.mark.parametrize('names', [ABC, ('c', 'b', 'a'), ('a', 'x', 'y')], ids=str)
 def test_what_the_broker_may_not_have_heard_is_told_again(made, consumer, names, priorities):
     consumer.is_away = True
@@ -106,7 +109,11 @@ def test_what_the_broker_may_not_have_heard_is_told_again(made, consumer, names,
         made.follow(ABC, wanted(1, NONE, 2))
     consumer.is_away = False
     made.follow(names, wanted(*priorities))
-    follows = {name: priority for name, priority in zip(names, priorities, strict=True) if priority != NONE}
+    follows = {
+        name: priority
+        for name, priority in zip(names, priorities, strict=True)
+        if priority != NONE
+    }
     assert consumer.now == {'own': 10} | follows
 
 

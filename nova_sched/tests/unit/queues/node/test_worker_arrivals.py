@@ -196,7 +196,12 @@ def test_a_job_that_another_host_has_done_is_answered_for_it(cloud):
     cloud.send(job())
     cloud.run()
     result = cloud.result()
-    assert (result.outcome, result.host, result.nodename, result.claim) == ('done', 'b', None, None)
+    assert (result.outcome, result.host, result.nodename, result.claim) == (
+        'done',
+        'b',
+        None,
+        None,
+    )
     assert (a.site.used, cloud.kinds()) == (0, [])
 
 

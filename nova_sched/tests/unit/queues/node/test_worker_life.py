@@ -209,7 +209,9 @@ def test_a_minute_is_told_in_one_line(cloud, caplog):
     cloud.start('a')
     cloud.send(job())
     cloud.run(130.0)
-    (line,) = [one.getMessage() for one in caplog.records if 'in the last minute' in one.getMessage()]
+    (line,) = [
+        one.getMessage() for one in caplog.records if 'in the last minute' in one.getMessage()
+    ]
     assert line.startswith('Subscribed to 2 queues; in the last minute: 1 taken, 1 done, 0 failed')
 
 

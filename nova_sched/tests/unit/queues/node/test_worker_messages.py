@@ -49,8 +49,12 @@ def plain(**data):
         pytest.param(b'[1, 2]', id='a list'),
         pytest.param(b'5', id='a number'),
         pytest.param(json.dumps(job().spec.obj_to_primitive()).encode(), id='another object'),
-        pytest.param(json.dumps(plain() | {'nova_object.version': '2.0'}).encode(), id='major version'),
-        pytest.param(json.dumps(plain() | {'nova_object.name': 'Unknown'}).encode(), id='unknown object'),
+        pytest.param(
+            json.dumps(plain() | {'nova_object.version': '2.0'}).encode(), id='major version'
+        ),
+        pytest.param(
+            json.dumps(plain() | {'nova_object.name': 'Unknown'}).encode(), id='unknown object'
+        ),
         pytest.param(json.dumps(plain(spec=None)).encode(), id='no spec'),
         pytest.param(json.dumps(plain(kind=None)).encode(), id='no kind'),
         pytest.param(json.dumps(plain(kind='reboot')).encode(), id='unknown kind'),
@@ -234,5 +238,9 @@ def test_results_keep_their_job(cloud):
     cloud.run()
     (delivery,) = cloud.drain(RESULTS)
     told = wire.read_result(delivery.body)
-    assert (told.job.reply_to, told.job.request_id, told.job.project_id) == ('reply.one', 'req-1', 'p')
+    assert (told.job.reply_to, told.job.request_id, told.job.project_id) == (
+        'reply.one',
+        'req-1',
+        'p',
+    )
     assert told.job.instance_uuid == uuid_of('server')

@@ -139,7 +139,8 @@ def test_a_claimed_resize_is_not_claimed_again(cloud, a):
 
 
 @pytest.mark.parametrize(
-    'unknown, shared', [pytest.param(7, 8, id='by the node'), pytest.param(0, 1, id='by the store')]
+    'unknown, shared',
+    [pytest.param(7, 8, id='by the node'), pytest.param(0, 1, id='by the store')],
 )
 def test_a_resize_that_does_not_fit_becomes_a_move(cloud, a, unknown, shared):
     a.site.unknown, cloud.claims.vcpus['a'] = unknown, shared

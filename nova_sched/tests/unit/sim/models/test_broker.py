@@ -50,7 +50,9 @@ def test_a_message_is_published_delivered_and_acknowledged(broker, clock):
     [
         pytest.param([{'flavor.small': 1}], {'consume': 1}, id='it begins'),
         pytest.param([{'flavor.small': 1, 'host.one': 2}], {'consume': 2}, id='two begin'),
-        pytest.param([{'host.one': 1}, {'host.one': None}], {'consume': 1, 'cancel': 1}, id='it ends'),
+        pytest.param(
+            [{'host.one': 1}, {'host.one': None}], {'consume': 1, 'cancel': 1}, id='it ends'
+        ),
         pytest.param(
             [{'flavor.small': 1}, {'flavor.small': 2}],
             {'consume': 2, 'cancel': 1},

@@ -30,8 +30,12 @@ def asks(arrivals, vcpus, by_rule=0.0, seed=1):
     [
         pytest.param([arrival(3)], 3, id='all stay'),
         pytest.param([arrival(2, flavor=LARGE)], 8, id='vCPUs, not servers'),
-        pytest.param([arrival(3, lifetime_s=10), arrival(2, time_s=20)], 3, id='some leave before others'),
-        pytest.param([arrival(3, lifetime_s=30), arrival(2, time_s=20)], 5, id='some leave after that'),
+        pytest.param(
+            [arrival(3, lifetime_s=10), arrival(2, time_s=20)], 3, id='some leave before others'
+        ),
+        pytest.param(
+            [arrival(3, lifetime_s=30), arrival(2, time_s=20)], 5, id='some leave after that'
+        ),
     ],
 )
 def test_the_peak_is_what_is_in_use_at_once(arrivals, peak):

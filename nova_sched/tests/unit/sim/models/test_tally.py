@@ -30,7 +30,9 @@ LARGE = Flavor('large', 8, 8192)
         pytest.param({'vcpus_used': [16, 0]}, 0.5, 1, 2, id='one is full'),
         pytest.param({'vcpus_used': [9, 9]}, 0.5625, 2, 0, id='what is left is in pieces'),
         pytest.param({'memory_mb_used': [0, 12288]}, 0.0, 0, 2, id='memory is short, not vCPUs'),
-        pytest.param({'vcpus_used': [16, 4], 'disabled': [True, False]}, 0.25, 1, 1, id='a disabled one'),
+        pytest.param(
+            {'vcpus_used': [16, 4], 'disabled': [True, False]}, 0.25, 1, 1, id='a disabled one'
+        ),
         pytest.param({'vcpus_used': [20, 0]}, 0.625, 1, 2, id='more in use than there is'),
     ],
 )
@@ -50,7 +52,9 @@ def test_every_message_on_a_bus_counts():
     'ranks, mean, best, good',
     [
         pytest.param([(0, 100)], 0.0, 1.0, 1.0, id='the best of all'),
-        pytest.param([(1, 100)], 0.01, 0.0, 1.0, id='the second of a hundred is not in the best hundredth'),
+        pytest.param(
+            [(1, 100)], 0.01, 0.0, 1.0, id='the second of a hundred is not in the best hundredth'
+        ),
         pytest.param([(0, 3)], 0.0, 1.0, 1.0, id='of three, the first is in the best hundredth'),
         pytest.param([(1, 3)], 1 / 3, 0.0, 0.0, id='and the second is not'),
         pytest.param([(0, 100), (50, 100)], 0.25, 0.5, 0.5, id='half of the servers'),
@@ -70,5 +74,9 @@ def test_without_servers_there_is_no_rank():
 @pytest.mark.parametrize('model', ['queues', 'scheduler'])
 def test_a_run_without_events_has_figures_and_a_table(model):
     found = report.figures(model, Tally())
-    assert (found['placed'], found['first_refusal'], found['messages_per_server']['all']) == (0, None, 0)
+    assert (found['placed'], found['first_refusal'], found['messages_per_server']['all']) == (
+        0,
+        None,
+        0,
+    )
     assert dict(report.rows(model, found))['placed'] == '0 (0.0%)'
