@@ -1,0 +1,32 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A warm boot passes through no more files and functions than it did."""
+
+import os
+import re
+import subprocess
+import sys
+
+# What the last change left. Lower them when a boot takes a shorter way; do not raise them.
+MOST_FILES, MOST_FUNCTIONS = 41, 191
+
+
+def test_a_warm_boot_takes_no_longer_way():
+    # A process of its own: a profile of threads cannot be had in one that eventlet has patched.
+    plain = {name: value for name, value in os.environ.items() if not name.startswith('OS_')}
+    command = [sys.executable, '-W', 'ignore', '-m', 'nova_sched.tests.functional.warm_boot']
+    made = subprocess.run(command, env=plain, capture_output=True, text=True, check=True)
+    line = made.stdout.splitlines()[-1]
+    files, functions = map(int, re.findall(r'\d+', line))
+    assert files <= MOST_FILES, made.stdout
+    assert functions <= MOST_FUNCTIONS, made.stdout
+    assert 'engine/place.py: Placer.decide' in made.stdout
